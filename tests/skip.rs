@@ -35,6 +35,8 @@ pub enum Part {
     Namespaces,
     /// numactl, and a kernel that lets it set policies.
     Numa,
+    /// An OpenCL device: PoCL is one.
+    Opencl,
     /// Transparent huge pages, and no reserved ones.
     Pages,
     /// Python's pandas.
@@ -58,7 +60,7 @@ pub enum Part {
 }
 
 impl Part {
-    const ALL: [Self; 23] = [
+    const ALL: [Self; 24] = [
         Self::Blas,
         Self::Chromium,
         Self::Compilers,
@@ -72,6 +74,7 @@ impl Part {
         Self::Mpi,
         Self::Namespaces,
         Self::Numa,
+        Self::Opencl,
         Self::Pages,
         Self::Pandas,
         Self::Parsers,

@@ -3,7 +3,7 @@
 use crate::harness::Harness;
 
 /// Every command with its subcommands.
-const COMMANDS: [&[&str]; 34] = [
+const COMMANDS: [&[&str]; 38] = [
     &[],
     &["run"],
     &["machine"],
@@ -20,6 +20,10 @@ const COMMANDS: [&[&str]; 34] = [
     &["mpi"],
     &["hpl"],
     &["io"],
+    &["device"],
+    &["device", "links"],
+    &["device", "peaks"],
+    &["device", "stream"],
     &["apps"],
     &["apps", "hpcg"],
     &["apps", "iccg"],

@@ -10,6 +10,8 @@ mod browser;
 mod compare;
 mod compilers;
 mod contract;
+mod device;
+mod device_drivers;
 mod doctor;
 mod documents;
 mod emit;

@@ -3,6 +3,9 @@
 
 use nodegauge_compute::output::HplRow;
 use nodegauge_compute::{ComputeGauge, choose::TrialPlaces, matrix_market};
+use nodegauge_devices::Devices;
+use nodegauge_devices::babelstream::BabelStreamOutput;
+use nodegauge_devices::nvbandwidth::NvbandwidthOutput;
 use nodegauge_files::{CacheMode, Files, IoEngine, Msync, OperationList, SizeList, SyncWrites};
 use nodegauge_gauge::Gauge;
 use nodegauge_gauge::roofline::{GivenPoint, RooflineGauge};
@@ -170,6 +173,12 @@ pub fn all() -> Vec<Parser> {
             one_in: 4,
         },
         Parser {
+            name: "BabelStream, nvbandwidth",
+            seeds: files("crates/devices/tests/outputs", "txt"),
+            read: of_devices,
+            one_in: 4,
+        },
+        Parser {
             name: "Matrix Market",
             seeds: texts(&[
                 "%%MatrixMarket matrix array real general\n% x\n2 2\n1\n3\n2\n4\n",
@@ -285,6 +294,17 @@ fn of_stream(bytes: &[u8]) -> Result<(), String> {
     }
 }
 
+fn of_devices(bytes: &[u8]) -> Result<(), String> {
+    let text = String::from_utf8_lossy(bytes);
+    if let Some(Ok(output)) = BabelStreamOutput::read(&text) {
+        shown(output.measurements(None))?;
+    }
+    match NvbandwidthOutput::read(&text) {
+        Some(Ok(output)) => shown(output.measurements(None)),
+        _ => Ok(()),
+    }
+}
+
 fn of_osu(bytes: &[u8]) -> Result<(), String> {
     match osu::OsuOutput::read(&String::from_utf8_lossy(bytes)) {
         Ok(output) => shown(osu::output::of_saved(&output)),
@@ -347,7 +367,8 @@ fn record(bytes: &[u8]) -> Result<(), String> {
     }
 }
 
-const GAUGES: [&dyn Gauge; 5] = [&Memory::PLAIN, &ComputeGauge, &Messages, &Files, &RooflineGauge];
+const GAUGES: [&dyn Gauge; 6] =
+    [&Memory::PLAIN, &ComputeGauge, &Messages, &Files, &RooflineGauge, &Devices];
 
 /// All that is made of a record: pages, CSV, comparisons; and it is read again as it was written.
 fn seen(record: &Record) -> Result<(), String> {

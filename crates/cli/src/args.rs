@@ -7,6 +7,7 @@
 pub(crate) mod apps;
 mod arrays;
 mod compare;
+pub(crate) mod device;
 #[cfg(test)]
 mod fuzz;
 pub(crate) mod history;
@@ -133,6 +134,8 @@ pub(crate) enum Command {
     Hpl(Box<hpl::HplArgs>),
     /// Measure files: IOzone's operations, with the page cache told apart from the device
     Io(Box<io::IoArgs>),
+    /// Measure GPUs and other accelerators: STREAM, the links to them, their peaks
+    Device(Box<device::DeviceArgs>),
     /// Measure applications: pi by the trapezoid rule, which computes alone
     #[command(subcommand)]
     Apps(Box<apps::AppsCommand>),
@@ -185,6 +188,12 @@ pub(crate) enum Command {
         /// CPUs of each thread that multiplies
         #[arg(long, default_value = "")]
         on: nodegauge_compute::choose::TrialPlaces,
+    },
+    /// List the devices of a driver; nodegauge starts itself so, for what may crash
+    #[command(hide = true, name = nodegauge_devices::drivers::LIST_DEVICES)]
+    ListDevices {
+        /// The driver
+        driver: String,
     },
     /// Try a kernel that a compiler made; nodegauge starts itself so, for what may crash
     #[command(hide = true, name = self_test::COMMAND)]

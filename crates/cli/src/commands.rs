@@ -4,6 +4,7 @@
 mod apps;
 mod children;
 mod compare;
+mod device;
 mod doctor;
 mod documents;
 mod explain;
@@ -38,6 +39,7 @@ pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
         Some(Command::Mpi(mpi)) => mpi::execute(mpi),
         Some(Command::Hpl(hpl)) => hpl::execute(hpl),
         Some(Command::Io(io)) => io::execute(io),
+        Some(Command::Device(device)) => device::execute(device),
         Some(Command::Apps(apps)) => apps::execute(apps),
         Some(Command::Watch(args)) => watch::execute(args),
         Some(Command::History(history)) => history::execute(history),
@@ -47,6 +49,7 @@ pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
         Some(Command::Man { output: None }) => documents::man(),
         Some(Command::Man { output: Some(folder) }) => documents::man_pages(folder),
         Some(Command::Schema) => documents::schema(),
+        Some(Command::ListDevices { driver }) => Ok(device::list(driver)),
         Some(Command::TryBlas { library, number_of, on }) => {
             Ok(children::try_blas(library, number_of.as_deref(), on))
         }

@@ -9,11 +9,12 @@ use nodegauge_measure::{Failure, Notice, NoticeId, Outcome, UnknownName};
 use std::collections::BTreeSet;
 
 /// All gauges.
-pub(crate) const GAUGES: [&dyn Gauge; 6] = [
+pub(crate) const GAUGES: [&dyn Gauge; 7] = [
     &nodegauge_memory::Memory::PLAIN,
     &nodegauge_compute::ComputeGauge,
     &nodegauge_messages::Messages,
     &nodegauge_files::Files,
+    &nodegauge_devices::Devices,
     &nodegauge_apps::Apps,
     &nodegauge_gauge::roofline::RooflineGauge,
 ];

@@ -11,6 +11,7 @@ mod entry;
 pub mod oracle;
 mod pass;
 mod shape;
+pub mod size;
 #[cfg(target_arch = "aarch64")]
 mod sve;
 mod table;

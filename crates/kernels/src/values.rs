@@ -5,7 +5,7 @@
 //! check of `inf` against `inf` then says nothing. Here the arrays are checked and filled anew long
 //! before that ([`Values::must_renew`]), and an error that is not a number is a failure.
 
-use super::{ARRAYS, Args, Element, Kernel, SCALAR};
+use super::{ARRAYS, Args, Array, Element, Kernel, SCALAR};
 use std::mem::MaybeUninit;
 
 /// The arrays of a pass.
@@ -58,6 +58,11 @@ impl Values {
             Element::F64 => 256.0 * f64::EPSILON * 16.0,
             Element::F32 => 256.0 * f64::from(f32::EPSILON) * 4.0,
         }
+    }
+
+    /// What every element of an array must be.
+    pub fn of(&self, array: Array) -> f64 {
+        self.at[array as usize]
     }
 
     /// Replays one kernel; returns what it adds to a sum for one element, else 0.

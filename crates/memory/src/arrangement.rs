@@ -226,6 +226,7 @@ pub(crate) fn caches_in_use(site: &Site, placement: &Placement) -> Option<Bytes>
 /// What is known of the machine when the length of the arrays is chosen.
 fn surroundings(site: &Site, placement: &Placement, options: &StreamOptions) -> Surroundings {
     Surroundings {
+        gauge: GAUGE,
         llc: caches_in_use(site, placement),
         guest: site.machine.virtualisation.is_some(),
         available: available(&site.machine, options.pages, &options.policy),

@@ -6,7 +6,7 @@
 use super::{Common, PlacementArgs, fraction};
 use clap::Args as ClapArgs;
 use nodegauge_memory::arrays::Pages;
-use nodegauge_memory::kernels::{Element, Kernel, Prefetch, SideBySide, Stores};
+use nodegauge_memory::kernels::{Element, Kernel, Prefetch, STREAM, SideBySide, Stores};
 use nodegauge_memory::size::SizeSpec;
 use nodegauge_memory::stream::StreamOptions;
 use nodegauge_placement::MemoryPolicy;
@@ -54,7 +54,6 @@ pub(crate) struct ArrayArgs {
         help = kernel_names(),
         value_name = "NAMES",
         value_delimiter = ',',
-        default_value = "copy,scale,add,triad",
         help_heading = "What"
     )]
     pub(crate) kernels: Vec<Kernel>,
@@ -73,6 +72,17 @@ pub(crate) struct ArrayArgs {
 }
 
 impl ArrayArgs {
+    /// The kernels of a pass, in STREAM's order, each once, whatever the order of the option.
+    pub(crate) fn kernels(&self) -> Vec<Kernel> {
+        let mut kernels = self.kernels.clone();
+        if kernels.is_empty() {
+            kernels.extend(STREAM);
+        }
+        kernels.sort();
+        kernels.dedup();
+        kernels
+    }
+
     /// As the options of a run, with `budget` unless the user gives another, and `share` of the memory
     /// that may be taken.
     pub(crate) fn options(
@@ -82,16 +92,12 @@ impl ArrayArgs {
         budget: Duration,
         share: f64,
     ) -> StreamOptions {
-        // A pass runs kernels in STREAM's order, each once, whatever the order of the option.
-        let mut kernels = self.kernels.clone();
-        kernels.sort();
-        kernels.dedup();
         StreamOptions {
             size: self.size,
             memory_fraction: self.memory_fraction * share,
             element: self.element,
             offset: self.offset,
-            kernels,
+            kernels: self.kernels(),
             stores: self.stores.0,
             pages: self.pages.0,
             prefetch: self.prefetch.0,
@@ -124,5 +130,8 @@ where
 /// The help of `--kernels`.
 fn kernel_names() -> String {
     let passes = nodegauge_memory::kernels::KERNELS.iter().filter(|spec| spec.in_passes());
-    format!("Kernels: {}", passes.map(|spec| spec.name).collect::<Vec<_>>().join(", "))
+    format!(
+        "Kernels: {} [default: copy,scale,add,triad]",
+        passes.map(|spec| spec.name).collect::<Vec<_>>().join(", ")
+    )
 }

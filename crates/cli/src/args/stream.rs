@@ -3,6 +3,7 @@
 // Doc comments here are help texts, in which brackets are grammar and no links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
+use super::device::OnDeviceArgs;
 use super::ranks::{RANKS, RankArgs};
 use super::{ArrayArgs, Common, PlacementArgs};
 use clap::Args as ClapArgs;
@@ -20,6 +21,8 @@ pub(crate) struct StreamArgs {
     pub(crate) ranks: RankArgs,
     #[command(flatten)]
     pub(crate) arrays: ArrayArgs,
+    #[command(flatten)]
+    pub(crate) on: OnDeviceArgs,
     #[command(flatten)]
     pub(crate) sweep: SweepArgs,
     #[command(flatten)]

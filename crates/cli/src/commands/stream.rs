@@ -3,6 +3,7 @@
 mod ranks;
 mod sweep;
 
+use super::device;
 use crate::args::stream::{NO_SWEEP, StreamArgs};
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -90,6 +91,9 @@ impl<'a> Mode<'a> {
 }
 
 pub(crate) fn execute(args: &StreamArgs) -> Result<Exit, Failure> {
+    if !args.on.devices.is_empty() {
+        return device::stream(args);
+    }
     match Started::own() {
         Some(started) => ranks::join(started, |joined| measure(args, Some(joined))),
         None => measure(args, None),
@@ -111,7 +115,7 @@ fn measure(args: &StreamArgs, joined: Option<&Joined>) -> Result<Exit, Failure> 
     let table = text_of(args, &mode)?;
     if matches!(mode, Mode::Plain)
         && table.is_some()
-        && !args.arrays.kernels.iter().any(|k| STREAM.contains(k))
+        && !args.arrays.kernels().iter().any(|k| STREAM.contains(k))
     {
         return Err(Failure::usage(
             "--stream-text shows copy, scale, add and triad, none of which is in --kernels\nhint: leave out --stream-text",

@@ -342,7 +342,8 @@ impl Nvml {
         Ok(reading)
     }
 
-    fn driver(&self) -> Option<String> {
+    /// The driver's version.
+    pub fn driver(&self) -> Option<String> {
         type Version = unsafe extern "C" fn(*mut c_char, c_uint) -> c_int;
         let mut text = [0u8; 80];
         // SAFETY: the function's declared type; at most so many bytes are filled in, the last of them zero.

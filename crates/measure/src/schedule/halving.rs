@@ -70,6 +70,16 @@ impl<T> Halving<T> {
         &self.candidates[i].what
     }
 
+    /// The same, to be measured.
+    pub fn get_mut(&mut self, i: usize) -> &mut T {
+        &mut self.candidates[i].what
+    }
+
+    /// The first by itself.
+    pub fn into_leader(mut self) -> T {
+        self.candidates.swap_remove(0).what
+    }
+
     /// The first: after [`Halving::rank`] or [`Halving::cut`], the fastest.
     pub fn leader(&self) -> &T {
         self.get(0)

@@ -232,3 +232,9 @@ pub const ICCG: Policy = Policy {
     measure: 0.65,
     ..APPS
 };
+
+/// `device stream` and `device peaks`: passes of all devices, each by turns with the others.
+pub const DEVICES: Policy = Policy { seed: 0x6465_7669, measure: 0.95, ..SWEEP };
+
+/// `device links`: a cell for each size, end and direction, whose copies last milliseconds.
+pub const LINKS: Policy = Policy { seed: 0x6C69_6E6B, ..CURVES };

@@ -5,6 +5,8 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::session;
 use nodegauge_apps::hpcg::output::HpcgOutput;
+use nodegauge_devices::babelstream::BabelStreamOutput;
+use nodegauge_devices::nvbandwidth::NvbandwidthOutput;
 use nodegauge_history::{Imported, records};
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{self, Machine, Measurement, Record, Status};
@@ -97,6 +99,16 @@ fn imported(
         let figures = osu::output::of_saved(&output);
         return Ok(imported_record(file, labels, host, figures, vec![trust]));
     }
+    let streams = BabelStreamOutput::read(text).map(|read| read.map(|of| of.measurements(None)));
+    let links = || NvbandwidthOutput::read(text).map(|read| read.map(|of| of.measurements(None)));
+    if let Some(read) = streams.or_else(links) {
+        let measurements = read.map_err(|error| {
+            Failure::usage(format!(
+                "{shown}: {error}\nhint: give a file with all that one run printed"
+            ))
+        })?;
+        return Ok(imported_record(file, labels, host, measurements, Vec::new()));
+    }
     if let Some(output) = HpcgOutput::read(text) {
         return Ok(imported_record(file, labels, host, output.measurements(None), Vec::new()));
     }
@@ -111,7 +123,7 @@ fn imported(
     }
     let output = Output::read(text).map_err(|error| {
         Failure::usage(format!(
-            "{shown} is not the output of stream.c, HPL, HPCG, iozone, fio or an OSU micro-benchmark: {error}\nhint: give a file with all that one run printed"
+            "{shown} is not the output of stream.c, HPL, HPCG, iozone, fio, BabelStream, nvbandwidth or an OSU micro-benchmark: {error}\nhint: give a file with all that one run printed"
         ))
     })?;
     let trust = "neither the machine's caches nor the source are known: that the size follows STREAM's \

@@ -1,0 +1,102 @@
+//! STREAM through OpenCL on the host's processor (PoCL), by turns with nodegauge's own loops with regular stores, and with
+//! BabelStream's OpenCL model where `BABELSTREAM_OCL` is the path of one.
+//!
+//! `BABELSTREAM_OCL=path/to/ocl-stream ROUNDS=5 make bench BENCHES=device`
+
+mod common;
+
+use common::{nodegauge, note, print, variable};
+use nodegauge_measure::stats::{median, quantile};
+use std::collections::BTreeMap;
+use std::process::Command;
+
+/// Elements of an array for all: 420 MiB, four times the caches of the machine of docs/benchmarks.md.
+const ELEMENTS: &str = "55050240";
+/// Kernels, as nodegauge and BabelStream call them.
+const KERNELS: [(&str, &str); 6] = [
+    ("copy", "Copy"),
+    ("scale", "Mul"),
+    ("add", "Add"),
+    ("triad", "Triad"),
+    ("dot", "Dot"),
+    ("nstream", "Nstream"),
+];
+
+/// Best and median rate of each kernel, B/s.
+type Rates = BTreeMap<String, (f64, f64)>;
+
+fn ours(args: &[&str]) -> Rates {
+    let names: Vec<&str> = KERNELS.iter().map(|(name, _)| *name).collect();
+    let names = names.join(",");
+    let size = ["--size", ELEMENTS, "--kernels", &names, "--budget", "10"];
+    let record = nodegauge(&[args, &size[..]].concat());
+    let rate = |m: &nodegauge_measure::record::Measurement| {
+        let summary = m.summary.as_ref()?;
+        Some((m.name.clone(), (summary.best, summary.median)))
+    };
+    record.measurements.iter().filter_map(rate).collect()
+}
+
+/// BabelStream's own figures: best, and the average of all passes.
+fn babelstream(program: &str) -> Rates {
+    let args = ["--arraysize", ELEMENTS, "--numtimes", "20", "--csv"];
+    let output = Command::new(program).args(args).output().expect("BabelStream runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let rate = |line: &str| {
+        // function,num_times,n_elements,sizeof,max_mbytes_per_sec,min_runtime,max_runtime,avg_runtime
+        let cells: Vec<&str> = line.split(',').collect();
+        let (name, _) = KERNELS.iter().find(|(_, theirs)| Some(theirs) == cells.first())?;
+        let number = |at: usize| cells.get(at)?.trim().parse::<f64>().ok();
+        let best = number(4)? * 1e6;
+        Some(((*name).to_owned(), (best, best * number(5)? / number(7)?)))
+    };
+    text.lines().filter_map(rate).collect()
+}
+
+fn main() {
+    let rounds = variable("ROUNDS").unwrap_or(5);
+    let theirs: Option<String> = variable("BABELSTREAM_OCL");
+    let mut found: [Vec<Rates>; 4] = Default::default();
+    for round in 0..rounds {
+        note(&format!("round {} of {rounds}", round + 1));
+        found[0].push(ours(&["device", "stream", "--device", "opencl:0"]));
+        found[1].push(ours(&["stream", "--stores", "regular"]));
+        found[2].push(ours(&[
+            "stream",
+            "--stores",
+            "regular",
+            "--pages",
+            "4k",
+            "--side-by-side",
+            "1",
+        ]));
+        found[3].extend(theirs.as_ref().map(|program| babelstream(program)));
+    }
+    print(
+        "| loop | PoCL best (median) | native, regular stores | ratio | native, 4 KiB pages one by one | ratio | BabelStream OCL on PoCL | ratio |",
+    );
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |");
+    for (kernel, _) in KERNELS {
+        let of = |rates: &[Rates]| -> Option<(f64, f64)> {
+            let all: Vec<&(f64, f64)> =
+                rates.iter().filter_map(|round| round.get(kernel)).collect();
+            let best: Vec<f64> = all.iter().map(|(best, _)| *best).collect();
+            let medians: Vec<f64> = all.iter().map(|(_, median)| *median).collect();
+            (!all.is_empty()).then(|| (quantile(&best, 1.0), median(&medians)))
+        };
+        let words = |rates: Option<(f64, f64)>| match rates {
+            Some((best, median)) => format!("{:.1} ({:.1})", best / 1e9, median / 1e9),
+            None => "-".to_owned(),
+        };
+        let ours = of(&found[0]);
+        let mut line = format!("| {kernel} | {} GB/s", words(ours));
+        for other in &found[1..] {
+            let other = of(other);
+            let ratio = ours.zip(other).map(|((best, middle), (of, of_middle))| {
+                format!("{:.2} ({:.2})", best / of, middle / of_middle)
+            });
+            line += &format!(" | {} | {}", words(other), ratio.unwrap_or_else(|| "-".to_owned()));
+        }
+        print(&format!("{line} |"));
+    }
+}

@@ -1,0 +1,128 @@
+//! Options of `device`, and of `stream --device`.
+
+// Doc comments here are help texts, in which brackets are grammar and no links.
+#![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
+
+use super::ranks::RANKS;
+use super::{Common, fraction};
+use clap::{Args as ClapArgs, Subcommand};
+use nodegauge_devices::drivers::DeviceChoice;
+use nodegauge_devices::links;
+use nodegauge_measure::Bytes;
+use nodegauge_memory::kernels::{Element, Kernel};
+use nodegauge_memory::size::SizeSpec;
+use std::path::PathBuf;
+
+/// `device`: one part, or a short run of all.
+#[derive(Debug, Clone, ClapArgs)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct DeviceArgs {
+    #[command(subcommand)]
+    pub(crate) part: Option<DeviceCommand>,
+    #[command(flatten)]
+    pub(crate) which: WhichArgs,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// What of devices is measured.
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum DeviceCommand {
+    /// STREAM on devices: Copy, Scale (BabelStream's Mul), Add, Triad, Dot, Nstream
+    Stream(DeviceStreamArgs),
+    /// Copies between host and devices: each way, both at once, by NUMA node, by size
+    Links(DeviceLinkArgs),
+    /// Fused multiply-adds in registers, and the vendor's DGEMM
+    Peaks(DevicePeakArgs),
+}
+
+/// Which devices.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct WhichArgs {
+    /// Devices: all, or a driver's by their numbers, e.g. cuda:0,opencl:1 [default: all]
+    #[arg(long = "device", value_name = "DEVICES", value_delimiter = ',', help_heading = "Where")]
+    pub(crate) devices: Vec<DeviceChoice>,
+}
+
+/// `stream --device`: what else `stream` may be told is of the node's own threads and memory.
+#[derive(Debug, Clone, ClapArgs)]
+#[group(conflicts_with_all = [
+    "threads", "places", "bind", "per_cache", "numa", "offset", "stores", "pages", "prefetch", "side_by_side",
+    "axes", "tune", "untuned", "source", "choices", "stream_text", "show",
+], conflicts_with_all = RANKS)]
+pub(crate) struct OnDeviceArgs {
+    /// Measure GPUs and other accelerators in place of the node's own memory: all, or a driver's by their
+    /// numbers, e.g. cuda:0,opencl:1 (see nodegauge device stream)
+    #[arg(long = "device", value_name = "DEVICES", value_delimiter = ',', help_heading = "Where")]
+    pub(crate) devices: Vec<DeviceChoice>,
+}
+
+/// `device stream`.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct DeviceStreamArgs {
+    #[command(flatten)]
+    pub(crate) which: WhichArgs,
+    /// Length of each array: auto, 4xLLC, a size such as 2GiB, or a number of elements
+    ///
+    /// auto is four times the device's last cache, at least 1 GiB in a device's own memory, as far as
+    /// there is room. Example: --size 2GiB
+    #[arg(
+        long,
+        value_name = "SIZE",
+        allow_negative_numbers = true,
+        default_value = "auto",
+        help_heading = "What"
+    )]
+    pub(crate) size: SizeSpec,
+    /// Largest share of the device's free memory that arrays may take
+    #[arg(long, value_name = "SHARE", default_value = "0.8", value_parser = fraction, help_heading = "What")]
+    pub(crate) memory_fraction: f64,
+    /// Types of the elements: f64, f32 [default: f64]
+    #[arg(long, value_name = "TYPES", value_delimiter = ',', help_heading = "What")]
+    pub(crate) element: Vec<Element>,
+    /// Kernels by name [default: copy,scale,add,triad,dot,nstream]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = "What")]
+    pub(crate) kernels: Vec<Kernel>,
+    /// Run your own BabelStream as well, of any model, on arrays as long, native passes before and behind it
+    #[arg(long, value_name = "PROGRAM", help_heading = "Compare with")]
+    pub(crate) babelstream: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// `device links`.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct DeviceLinkArgs {
+    #[command(flatten)]
+    pub(crate) which: WhichArgs,
+    /// Sizes of copies, e.g. 8,1MiB,1GiB [default: 8 B to 1 GiB, as far as there is room]
+    #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = copy_size, help_heading = "What")]
+    pub(crate) sizes: Vec<Bytes>,
+    /// Run your own nvbandwidth as well, with copies of the largest size
+    #[arg(long, value_name = "PROGRAM", help_heading = "Compare with")]
+    pub(crate) nvbandwidth: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// `device peaks`.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct DevicePeakArgs {
+    #[command(flatten)]
+    pub(crate) which: WhichArgs,
+    /// Types of the numbers: f64, f32 [default: both]
+    #[arg(long, value_name = "TYPES", value_delimiter = ',', help_heading = "What")]
+    pub(crate) element: Vec<Element>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// A size that a copy may have.
+fn copy_size(text: &str) -> Result<Bytes, String> {
+    let Bytes(bytes) =
+        text.parse().map_err(|error: nodegauge_measure::SyntaxError| error.to_string())?;
+    match (1..=links::LARGEST).contains(&bytes) {
+        true => Ok(Bytes(bytes)),
+        false => Err(format!("expected 1 B to {}, e.g. 8,1MiB,1GiB", Bytes(links::LARGEST))),
+    }
+}

@@ -1,0 +1,134 @@
+//! `nodegauge device`, and `nodegauge stream --device`.
+
+use crate::args::Common;
+use crate::args::device::{DeviceArgs, DeviceCommand, DeviceStreamArgs, WhichArgs};
+use crate::args::stream::StreamArgs;
+use crate::failure::{Exit, Failure};
+use crate::output;
+use crate::session;
+use nodegauge_devices::Devices;
+use nodegauge_devices::drivers::{self, DeviceChoice};
+use nodegauge_devices::info::DeviceInfo;
+use nodegauge_devices::links::{LinkOptions, LinkPlan};
+use nodegauge_devices::peaks::PeakPlan;
+use nodegauge_devices::reference::UsersProgram;
+use nodegauge_devices::stream::{StreamOptions, StreamPlan};
+use nodegauge_gauge::{InTurn, Planned};
+use nodegauge_measure::Notice;
+use nodegauge_memory::kernels::{Element, KERNELS};
+use std::path::Path;
+use std::time::Duration;
+
+/// Devices that are measured, and what is to be said of others.
+type Found = (Vec<DeviceInfo>, Vec<Notice>);
+
+/// Prints what a driver has: what this program starts itself for, because drivers may crash.
+pub(crate) fn list(driver: &str) -> Exit {
+    output::print(&format!("{}\n", drivers::answer(driver)));
+    Exit::Success
+}
+
+pub(crate) fn execute(args: &DeviceArgs) -> Result<Exit, Failure> {
+    match &args.part {
+        Some(DeviceCommand::Stream(of)) => conduct(&of.common, stream_plan(of, find(&of.which)?)?),
+        Some(DeviceCommand::Links(of)) => {
+            let (devices, notices) = find(&of.which)?;
+            let options = LinkOptions {
+                sizes: of.sizes.iter().map(|size| size.0).collect(),
+                budget: of.common.budget.unwrap_or(LinkPlan::BUDGET),
+                samples: samples(&of.common),
+            };
+            let beside = program(of.nvbandwidth.as_deref(), "an nvbandwidth")?;
+            let plan = LinkPlan::new(devices, options, notices).beside(beside);
+            conduct(&of.common, Box::new(plan))
+        }
+        Some(DeviceCommand::Peaks(of)) => {
+            let (devices, notices) = find(&of.which)?;
+            let limits = (of.common.budget.unwrap_or(PeakPlan::BUDGET), samples(&of.common));
+            let elements = once(&of.element, Element::ALL.iter().copied());
+            conduct(&of.common, Box::new(PeakPlan::new(devices, elements, limits, notices)))
+        }
+        None => {
+            let plan = short(find(&args.which)?, &args.common)?;
+            conduct(&args.common, plan)
+        }
+    }
+}
+
+/// `stream --device`: the same as `device stream`.
+pub(crate) fn stream(args: &StreamArgs) -> Result<Exit, Failure> {
+    let of = DeviceStreamArgs {
+        which: WhichArgs { devices: args.on.devices.clone() },
+        size: args.arrays.size,
+        memory_fraction: args.arrays.memory_fraction,
+        element: vec![args.arrays.element],
+        kernels: args.arrays.kernels.clone(),
+        babelstream: None,
+        common: args.common.clone(),
+    };
+    conduct(&of.common, stream_plan(&of, find(&of.which)?)?)
+}
+
+/// A short run of all parts, each with its share of the time.
+fn short((devices, notices): Found, common: &Common) -> Result<Box<dyn Planned>, Failure> {
+    /// Time for everything unless the user says otherwise.
+    const BUDGET: Duration = Duration::from_secs(30);
+    let (budget, samples) = (common.budget.unwrap_or(BUDGET), samples(common));
+    let options =
+        StreamOptions { budget: budget.mul_f64(0.4), samples, ..StreamOptions::default() };
+    let links = LinkOptions { sizes: Vec::new(), budget: budget.mul_f64(0.4), samples };
+    let peaks = (budget.mul_f64(0.2), samples);
+    Ok(Box::new(InTurn(vec![
+        Box::new(StreamPlan::new(devices.clone(), options, notices)?),
+        Box::new(LinkPlan::new(devices.clone(), links, Vec::new())),
+        Box::new(PeakPlan::new(devices, Vec::new(), peaks, Vec::new())),
+    ])))
+}
+
+fn stream_plan(
+    args: &DeviceStreamArgs,
+    (devices, notices): Found,
+) -> Result<Box<dyn Planned>, Failure> {
+    let defaults = StreamOptions::default();
+    let options = StreamOptions {
+        size: args.size,
+        memory_fraction: args.memory_fraction,
+        elements: once(&args.element, Element::ALL.iter().copied()),
+        kernels: match once(&args.kernels, KERNELS.iter().map(|spec| spec.kernel)) {
+            kernels if kernels.is_empty() => defaults.kernels,
+            kernels => kernels,
+        },
+        budget: args.common.budget.unwrap_or(defaults.budget),
+        samples: samples(&args.common),
+    };
+    let beside = program(args.babelstream.as_deref(), "a BabelStream")?;
+    Ok(Box::new(StreamPlan::new(devices, options, notices)?.beside(beside)))
+}
+
+/// The program that is to run beside, if one is.
+fn program(path: Option<&Path>, what: &str) -> Result<Option<UsersProgram>, Failure> {
+    Ok(path.map(|path| UsersProgram::find(path, what)).transpose()?)
+}
+
+fn samples(common: &Common) -> Option<usize> {
+    common.samples.map(|n| n as usize)
+}
+
+/// Each once, in the order of their table.
+fn once<T: Copy + PartialEq>(asked: &[T], all: impl IntoIterator<Item = T>) -> Vec<T> {
+    all.into_iter().filter(|one| asked.contains(one)).collect()
+}
+
+/// The devices that were asked for.
+fn find(which: &WhichArgs) -> Result<Found, Failure> {
+    let listings = drivers::list(&|| false)?;
+    let mut notices = Vec::new();
+    let all = [DeviceChoice::All];
+    let choices = if which.devices.is_empty() { &all[..] } else { &which.devices };
+    let devices = drivers::chosen(choices, &listings, &mut notices)?;
+    Ok((devices, notices))
+}
+
+fn conduct(common: &Common, plan: Box<dyn Planned>) -> Result<Exit, Failure> {
+    session::conduct_plan(common, session::site(common)?, plan, &Devices)
+}

@@ -1,0 +1,306 @@
+//! The back end on CUDA's driver API: NVIDIA's GPUs with nothing but the driver.
+
+pub(crate) mod api;
+mod blas;
+mod compile;
+pub(crate) mod device;
+mod place;
+
+use crate::driver::{Device, DeviceError, Driver, Kind};
+use crate::info::{Class, DeviceInfo};
+use api::{Api, Dialect, text_of};
+use device::OpenedDevice;
+use nodegauge_machine::devices::nvml::{self, Nvml, NvmlError, NvmlReading};
+use nodegauge_measure::record::Figure;
+use nodegauge_measure::{Bytes, Hertz};
+use std::ffi::c_int;
+
+/// The driver's library.
+const LIBRARIES: &[&str] = &["libcuda.so.1"];
+/// The oldest version that loads the carried loops, 8.0, and knows what they are made for.
+const OLDEST: c_int = 8000;
+
+/// Attributes of a device by the driver's numbers.
+#[derive(Debug, Clone, Copy)]
+pub struct Attributes {
+    /// Threads of a block at most.
+    pub largest_block: c_int,
+    /// Kilohertz.
+    pub clock: c_int,
+    /// Multiprocessors.
+    pub units: c_int,
+    /// Whether its memory is the host's.
+    pub integrated: c_int,
+    /// Whether ECC is on.
+    pub ecc: c_int,
+    /// Kilohertz.
+    pub memory_clock: c_int,
+    /// Bits.
+    pub bus: c_int,
+    /// Bytes.
+    pub last_cache: c_int,
+}
+
+/// `CUdevice_attribute` of cuda.h.
+const ATTRIBUTES: Attributes = Attributes {
+    largest_block: 1,
+    clock: 13,
+    units: 16,
+    integrated: 18,
+    ecc: 32,
+    memory_clock: 36,
+    bus: 37,
+    last_cache: 38,
+};
+/// Major and minor number of the compute capability.
+const CAPABILITY: [c_int; 2] = [75, 76];
+
+/// The driver, loaded.
+pub struct Cuda {
+    api: &'static Api,
+}
+
+impl Cuda {
+    /// Loads the library, with everything that it does then: a child process has tried it before.
+    ///
+    /// # Errors
+    /// When it is not there, too old, or shows no device.
+    pub fn load() -> Result<Self, DeviceError> {
+        let api = Api::load(Dialect::Cuda, LIBRARIES).map_err(explained)?;
+        let version = version(api)?;
+        if version < OLDEST {
+            let error = Dialect::Cuda.error(Kind::TooOld, LIBRARIES[0], 0);
+            return Err(error.saying(format!("CUDA {}, and 8.0 is needed", words(version))));
+        }
+        Ok(Self { api })
+    }
+
+    fn describe(&self, index: usize) -> Result<DeviceInfo, DeviceError> {
+        let (info, number) = describe(self.api, &ATTRIBUTES, index)?;
+        let nvml = Nvml::open().ok();
+        let kernel = nvml.as_ref().and_then(Nvml::driver);
+        let kernel = kernel.map(|version| format!(" (driver {version})")).unwrap_or_default();
+        let slice = slice(self.api, number);
+        // What the bus of a slice is, the driver does not say.
+        let whole = slice.is_none();
+        Ok(DeviceInfo {
+            driver_version: format!("CUDA {}{kernel}", words(version(self.api)?)),
+            uuid: uuid(self.api, "cuDeviceGetUuid_v2", number)
+                .or_else(|| uuid(self.api, "cuDeviceGetUuid", number))
+                .map(|uuid| format!("{}-{uuid}", if whole { "GPU" } else { "MIG" })),
+            theoretical: info.theoretical.filter(|_| whole),
+            peak: peaks(self.capability(number)?, info.units, info.clock),
+            slice,
+            ..info
+        })
+    }
+
+    fn capability(&self, number: c_int) -> Result<[c_int; 2], DeviceError> {
+        let [major, minor] = CAPABILITY.map(|what| attribute(self.api, what, number));
+        Ok([major?, minor?])
+    }
+}
+
+impl Driver for Cuda {
+    fn name(&self) -> &'static str {
+        Dialect::Cuda.name()
+    }
+
+    fn devices(&self) -> Result<Vec<DeviceInfo>, DeviceError> {
+        try_compiler(Dialect::Cuda);
+        let count = count(self.api).map_err(explained)?;
+        (0..count).map(|index| self.describe(index)).collect()
+    }
+
+    fn open(&self, index: usize) -> Result<Box<dyn Device>, DeviceError> {
+        let info = self.describe(index)?;
+        let number = number(self.api, index)?;
+        let [major, minor] = self.capability(number)?;
+        let architecture = Some(format!("sm_{major}{minor}"));
+        let nvml = Nvml::open().ok();
+        Ok(Box::new(OpenedDevice::open(self.api, number, info, architecture, nvml)?))
+    }
+}
+
+/// Loads the compiler of source into the child process that lists devices, so that one which crashes does so there.
+pub(crate) fn try_compiler(dialect: Dialect) {
+    compile::is_there(dialect);
+}
+
+/// What CUDA and HIP say alike of a device; with its number.
+pub(crate) fn describe(
+    api: &'static Api,
+    attributes: &Attributes,
+    index: usize,
+) -> Result<(DeviceInfo, c_int), DeviceError> {
+    let number = number(api, index)?;
+    let (mut name, mut pci, mut memory) = ([0u8; 256], [0u8; 32], 0);
+    // SAFETY: there is room for texts of these lengths; the number of bytes is filled in.
+    unsafe {
+        api.device_name(name.as_mut_ptr().cast(), name.len() as c_int, number)?;
+        api.pci(pci.as_mut_ptr().cast(), pci.len() as c_int, number)?;
+        api.device_memory(&raw mut memory, number)?;
+    }
+    let get = |what| attribute(api, what, number);
+    let some = |what| get(what).map(|value| Some(value).filter(|value| *value > 0));
+    let hertz = |khz: c_int| Hertz(f64::from(khz) * 1e3);
+    let (memory_clock, bus) = (some(attributes.memory_clock)?.map(hertz), some(attributes.bus)?);
+    let info = DeviceInfo {
+        driver: api.dialect.name().to_owned(),
+        index,
+        name: text_of(&name),
+        class: Class::Gpu,
+        pci: Some(text_of(&pci).to_lowercase()),
+        memory: Bytes(memory as u64),
+        largest_allocation: Bytes(memory as u64),
+        shares_host_memory: get(attributes.integrated)? == 1,
+        last_cache: some(attributes.last_cache)?.map(|bytes| Bytes(bytes as u64)),
+        units: get(attributes.units)? as u32,
+        clock: some(attributes.clock)?.map(hertz),
+        memory_clock,
+        memory_bus_bits: bus.map(|bits| bits as u32),
+        largest_group: get(attributes.largest_block)? as usize,
+        double: true,
+        ecc: Some(get(attributes.ecc)? == 1),
+        theoretical: memory_clock.zip(bus).map(|(clock, bits)| Figure {
+            // Two transfers a clock of the memory, as the driver gives it.
+            value: 2.0 * clock.0 * f64::from(bits) / 8.0,
+            basis: "driver".to_owned(),
+            detail: Some(format!("{bits} bits x 2 x {:.0} MHz", clock.0 / 1e6)),
+            at_most: false,
+        }),
+        ..DeviceInfo::default()
+    };
+    Ok((info, number))
+}
+
+/// How many devices the driver shows.
+pub(crate) fn count(api: &Api) -> Result<usize, DeviceError> {
+    let mut count = 0;
+    // SAFETY: the count is filled in.
+    unsafe { api.count(&raw mut count)? };
+    match count {
+        0 => Err(api.dialect.error(Kind::NoDevice, "cuDeviceGetCount", 0)),
+        count => Ok(count as usize),
+    }
+}
+
+/// The driver's number of a device.
+pub(crate) fn number(api: &Api, index: usize) -> Result<c_int, DeviceError> {
+    let mut number = 0;
+    // SAFETY: the number is filled in.
+    unsafe { api.device(&raw mut number, index as c_int)? };
+    Ok(number)
+}
+
+/// The driver's version, as it gives it.
+pub(crate) fn version(api: &Api) -> Result<c_int, DeviceError> {
+    let mut version = 0;
+    // SAFETY: the version is filled in.
+    unsafe { api.version(&raw mut version)? };
+    Ok(version)
+}
+
+fn attribute(api: &Api, what: c_int, number: c_int) -> Result<c_int, DeviceError> {
+    let mut value = 0;
+    // SAFETY: the value is filled in.
+    unsafe { api.attribute(&raw mut value, what, number)? };
+    Ok(value)
+}
+
+/// `12040` is 12.4.
+fn words(version: c_int) -> String {
+    format!("{}.{}", version / 1000, version % 1000 / 10)
+}
+
+/// A device's UUID by one of two functions, of which the second, with `_v2`, gives that of a MIG slice.
+fn uuid(api: &Api, function: &str, number: c_int) -> Option<String> {
+    type Uuid = unsafe extern "C" fn(*mut [u8; 16], c_int) -> c_int;
+    let mut bytes = [0; 16];
+    // SAFETY: the function's declared type; 16 bytes are filled in.
+    let code = unsafe { api.library.function::<Uuid>(function)?(&raw mut bytes, number) };
+    let text = bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| text[part].to_owned());
+    (code == 0).then(|| parts.join("-"))
+}
+
+/// Whether the device is a MIG slice: then it has another UUID than the GPU that it is of.
+fn slice(api: &Api, number: c_int) -> Option<String> {
+    let own = uuid(api, "cuDeviceGetUuid_v2", number)?;
+    let whole = uuid(api, "cuDeviceGetUuid", number)?;
+    (own != whole).then(|| format!("MIG slice of GPU-{whole}"))
+}
+
+/// Multiply-adds a clock of a multiprocessor in double and single precision, by compute capability (CUDA C++
+/// Programming Guide, "Throughput of Native Arithmetic Instructions").
+const MULTIPLY_ADDS: [([c_int; 2], [u32; 2]); 10] = [
+    ([6, 0], [32, 64]),
+    ([6, 1], [4, 128]),
+    ([7, 0], [32, 64]),
+    ([7, 5], [2, 64]),
+    ([8, 0], [32, 64]),
+    ([8, 6], [2, 128]),
+    ([8, 9], [2, 128]),
+    ([9, 0], [64, 128]),
+    ([10, 0], [64, 128]),
+    ([12, 0], [2, 128]),
+];
+
+fn peaks(capability: [c_int; 2], units: u32, clock: Option<Hertz>) -> [Option<Figure>; 2] {
+    let known = MULTIPLY_ADDS.iter().find(|(of, _)| *of == capability).zip(clock);
+    [0, 1].map(|precision| {
+        let ((_, rates), clock) = known?;
+        let rate = rates[precision];
+        Some(Figure {
+            value: 2.0 * f64::from(rate) * f64::from(units) * clock.0,
+            basis: "driver".to_owned(),
+            detail: Some(format!(
+                "{units} multiprocessors x {rate} multiply-adds x {:.0} MHz",
+                clock.0 / 1e6
+            )),
+            at_most: false,
+        })
+    })
+}
+
+/// The same failure with its reason, where there is no device for CUDA and NVML sees some.
+fn explained(error: DeviceError) -> DeviceError {
+    if error.code == 802 {
+        return error.saying("NVSwitch's fabric manager (nvidia-fabricmanager) is not running");
+    }
+    match error.kind {
+        Kind::NoDevice | Kind::NotAllowed => {
+            let hidden = std::env::var("CUDA_VISIBLE_DEVICES").ok();
+            because(error, nvml::read(), hidden.as_deref())
+        }
+        _ => error,
+    }
+}
+
+/// Why there is no device, by what NVML sees, whatever is hidden from CUDA.
+fn because(
+    mut error: DeviceError,
+    seen: Result<NvmlReading, NvmlError>,
+    visible: Option<&str>,
+) -> DeviceError {
+    let seen = match seen {
+        Ok(seen) => seen,
+        Err(NvmlError::Missing(_)) => return error,
+        Err(cause) => return error.saying(cause),
+    };
+    if let Some((index, cause)) = seen.silent.first() {
+        if *cause == NvmlError::NoPermission {
+            error.kind = Kind::NotAllowed;
+        }
+        return error.saying(format!("GPU {index}: {cause}"));
+    }
+    match (visible, seen.gpus.len()) {
+        (Some(value), gpus @ 1..) => {
+            error.saying(format!("CUDA_VISIBLE_DEVICES={value} hides all {gpus} of this node"))
+        }
+        _ => error,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,258 @@
+//! The functions of CUDA's driver API (`libcuda.so.1`) that are used, found at run time. HIP (`libamdhip64.so`) has
+//! the same ones, with the same arguments and numbers, under names of its own: one table serves both.
+
+use crate::driver::{DeviceError, Kind};
+use nodegauge_os::SharedLibrary;
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+
+/// Which of the two it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dialect {
+    /// NVIDIA's.
+    Cuda,
+    /// AMD's.
+    Hip,
+}
+
+impl Dialect {
+    /// What the seam calls the driver.
+    pub fn name(self) -> &'static str {
+        self.of("cuda", "hip")
+    }
+
+    /// One of two, CUDA's first.
+    pub fn of<T>(self, cuda: T, hip: T) -> T {
+        match self {
+            Self::Cuda => cuda,
+            Self::Hip => hip,
+        }
+    }
+
+    /// What cannot be done for want of a library.
+    pub fn lacks(self, library: &str, why: &str) -> DeviceError {
+        self.error(Kind::Unsupported, library, 0).saying(why)
+    }
+
+    /// A failure of a call or library of this driver.
+    pub fn error(self, kind: Kind, call: &str, code: c_int) -> DeviceError {
+        DeviceError::new(kind, self.name(), call, code.into())
+    }
+}
+
+macro_rules! functions {
+    ($($(#[$doc:meta])* $name:ident($($arg:ident: $type:ty),*) = $cuda:literal, $hip:literal;)*) => {
+        /// The pointers to all functions.
+        struct Functions {
+            $($name: unsafe extern "C" fn($($type),*) -> c_int,)*
+        }
+
+        impl Functions {
+            fn load(library: &SharedLibrary, dialect: Dialect) -> Result<Self, DeviceError> {
+                Ok(Self {
+                    $(
+                        // SAFETY: the function has this signature in every version that has it.
+                        $name: unsafe { library.function(dialect.of($cuda, $hip)) }.ok_or_else(
+                            || dialect.error(Kind::TooOld, dialect.of($cuda, $hip), 0),
+                        )?,
+                    )*
+                })
+            }
+        }
+
+        #[allow(clippy::too_many_arguments, clippy::missing_safety_doc)]
+        impl Api {
+            $(
+                $(#[$doc])*
+                ///
+                /// # Errors
+                /// What the driver returned, by its meaning.
+                ///
+                /// # Safety
+                /// The arguments are what the function takes.
+                pub unsafe fn $name(&self, $($arg: $type),*) -> Result<(), DeviceError> {
+                    // SAFETY: the caller's promise.
+                    let code = unsafe { (self.functions.$name)($($arg),*) };
+                    self.check(self.dialect.of($cuda, $hip), code)
+                }
+            )*
+        }
+    };
+}
+
+functions! {
+    /// Initialises the driver.
+    init(flags: c_uint) = "cuInit", "hipInit";
+    /// Its version: `12040` is 12.4 of CUDA; HIP has three parts.
+    version(version: *mut c_int) = "cuDriverGetVersion", "hipDriverGetVersion";
+    /// How many devices it shows.
+    count(count: *mut c_int) = "cuDeviceGetCount", "hipGetDeviceCount";
+    /// A device by its place.
+    device(device: *mut c_int, index: c_int) = "cuDeviceGet", "hipDeviceGet";
+    /// Its name.
+    device_name(text: *mut c_char, length: c_int, device: c_int) = "cuDeviceGetName", "hipDeviceGetName";
+    /// Bytes of its memory.
+    device_memory(bytes: *mut usize, device: c_int) = "cuDeviceTotalMem_v2", "hipDeviceTotalMem";
+    /// One of its attributes.
+    attribute(value: *mut c_int, attribute: c_int, device: c_int) = "cuDeviceGetAttribute", "hipDeviceGetAttribute";
+    /// Its PCI address.
+    pci(text: *mut c_char, length: c_int, device: c_int) = "cuDeviceGetPCIBusId", "hipDeviceGetPCIBusId";
+    /// Its primary context.
+    retain(context: *mut usize, device: c_int) = "cuDevicePrimaryCtxRetain", "hipDevicePrimaryCtxRetain";
+    /// Makes a context that of the calling thread.
+    make_current(context: usize) = "cuCtxSetCurrent", "hipCtxSetCurrent";
+    /// Lets the current context reach another one's memory by itself.
+    enable_peer(context: usize, flags: c_uint) = "cuCtxEnablePeerAccess", "hipCtxEnablePeerAccess";
+    /// Free and all bytes.
+    memory_info(free: *mut usize, all: *mut usize) = "cuMemGetInfo_v2", "hipMemGetInfo";
+    /// Memory of the device.
+    allocate(at: *mut usize, bytes: usize) = "cuMemAlloc_v2", "hipMalloc";
+    /// Frees it.
+    free(at: usize) = "cuMemFree_v2", "hipFree";
+    /// Pins memory of the host.
+    register(at: *mut c_void, bytes: usize, flags: c_uint) = "cuMemHostRegister_v2", "hipHostRegister";
+    /// Unpins it.
+    unregister(at: *mut c_void) = "cuMemHostUnregister", "hipHostUnregister";
+    /// Host to device.
+    copy_in(to: usize, from: *mut c_void, bytes: usize, stream: usize) = "cuMemcpyHtoDAsync_v2", "hipMemcpyHtoDAsync";
+    /// Device to host.
+    copy_out(to: *mut c_void, from: usize, bytes: usize, stream: usize) = "cuMemcpyDtoHAsync_v2", "hipMemcpyDtoHAsync";
+    /// Device to device, also between contexts: addresses are unified.
+    copy_across(to: usize, from: usize, bytes: usize, stream: usize) = "cuMemcpyDtoDAsync_v2", "hipMemcpyDtoDAsync";
+    /// A stream.
+    stream(stream: *mut usize, flags: c_uint) = "cuStreamCreate", "hipStreamCreateWithFlags";
+    /// Releases it.
+    stream_destroy(stream: usize) = "cuStreamDestroy_v2", "hipStreamDestroy";
+    /// Waits for all in it.
+    stream_wait(stream: usize) = "cuStreamSynchronize", "hipStreamSynchronize";
+    /// An event.
+    event(event: *mut usize, flags: c_uint) = "cuEventCreate", "hipEventCreateWithFlags";
+    /// Releases it.
+    event_destroy(event: usize) = "cuEventDestroy_v2", "hipEventDestroy";
+    /// Puts it in a stream.
+    event_record(event: usize, stream: usize) = "cuEventRecord", "hipEventRecord";
+    /// Milliseconds between two.
+    event_elapsed(millis: *mut f32, from: usize, to: usize) = "cuEventElapsedTime", "hipEventElapsedTime";
+    /// Loads machine code, or assembly that the driver translates.
+    module(module: *mut usize, image: *const c_void, options: c_uint, names: *mut c_int, values: *mut *mut c_void) = "cuModuleLoadDataEx", "hipModuleLoadDataEx";
+    /// Releases it.
+    module_unload(module: usize) = "cuModuleUnload", "hipModuleUnload";
+    /// A kernel of a module.
+    function(function: *mut usize, module: usize, name: *const c_char) = "cuModuleGetFunction", "hipModuleGetFunction";
+    /// Starts a kernel: blocks, threads of a block, bytes of shared memory, stream, arguments.
+    launch(function: usize, x: c_uint, y: c_uint, z: c_uint, tx: c_uint, ty: c_uint, tz: c_uint, shared: c_uint, stream: usize, arguments: *mut *mut c_void, extra: *mut *mut c_void) = "cuLaunchKernel", "hipModuleLaunchKernel";
+}
+
+/// A driver's library, initialised. It stays until the program ends, for drivers have threads of their own.
+pub struct Api {
+    /// Which one it is.
+    pub dialect: Dialect,
+    /// For functions that only some versions have.
+    pub library: SharedLibrary,
+    functions: Functions,
+}
+
+impl Api {
+    /// Loads the first of these libraries into this process, and initialises it.
+    ///
+    /// # Errors
+    /// When it is not there, lacks a function, or finds no device.
+    pub fn load(dialect: Dialect, libraries: &[&str]) -> Result<&'static Self, DeviceError> {
+        let missing = |_| dialect.error(Kind::NoDriver, libraries[0], 0);
+        // SAFETY: the driver, which a child process has tried.
+        let library = unsafe { SharedLibrary::first_of(libraries) }.map_err(missing)?;
+        let functions = Functions::load(&library, dialect)?;
+        let api = Self { dialect, library, functions };
+        // SAFETY: there are no flags.
+        unsafe { api.init(0)? };
+        Ok(Box::leak(Box::new(api)))
+    }
+
+    /// What was returned by a call, as a failure by its meaning.
+    fn check(&self, call: &str, code: c_int) -> Result<(), DeviceError> {
+        let Some(kind) = kind_of(code) else { return Ok(()) };
+        Err(self.dialect.error(kind, call, code).saying(self.error_name(code)))
+    }
+
+    /// The driver's name of a number, e.g. `CUDA_ERROR_OUT_OF_MEMORY`.
+    fn error_name(&self, code: c_int) -> String {
+        type Fills = unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int;
+        type Returns = unsafe extern "C" fn(c_int) -> *const c_char;
+        let mut name = std::ptr::null();
+        // SAFETY: the functions' declared types; names are constants of the library.
+        unsafe {
+            match self.dialect {
+                Dialect::Cuda => {
+                    if let Some(fill) = self.library.function::<Fills>("cuGetErrorName") {
+                        fill(code, &raw mut name);
+                    }
+                }
+                Dialect::Hip => {
+                    let returns = self.library.function::<Returns>("hipGetErrorName");
+                    name = returns.map_or(name, |returns| returns(code));
+                }
+            }
+            match name.is_null() {
+                true => String::new(),
+                false => CStr::from_ptr(name).to_string_lossy().into_owned(),
+            }
+        }
+    }
+}
+
+/// What a number of `CUresult` (cuda.h) means; `hipError_t` has the same ones. `None` is success.
+pub fn kind_of(code: c_int) -> Option<Kind> {
+    Some(match code {
+        0 => return None,
+        2 => Kind::OutOfMemory,
+        // STUB_LIBRARY: the toolkit's, to link with, in place of the driver's
+        34 => Kind::NoDriver,
+        // INSUFFICIENT_DRIVER, CALL_REQUIRES_NEWER_DRIVER, UNSUPPORTED_PTX_VERSION, SYSTEM_DRIVER_MISMATCH,
+        // COMPAT_NOT_SUPPORTED_ON_DEVICE
+        35 | 36 | 222 | 803 | 804 => Kind::TooOld,
+        // DEVICE_UNAVAILABLE (exclusive mode), CONTEXT_ALREADY_IN_USE, MPS: server not ready, too many clients
+        46 | 216 | 807..=809 => Kind::InUse,
+        // NO_DEVICE, INVALID_DEVICE
+        100 | 101 => Kind::NoDevice,
+        // DEVICE_NOT_LICENSED, OPERATING_SYSTEM (a device file), NOT_PERMITTED
+        102 | 304 | 800 => Kind::NotAllowed,
+        // INVALID_IMAGE, NO_BINARY_FOR_GPU, INVALID_PTX, JIT_COMPILER_NOT_FOUND, JIT_COMPILATION_DISABLED,
+        // INVALID_SOURCE, SHARED_OBJECT_SYMBOL_NOT_FOUND, NOT_FOUND
+        200 | 209 | 218 | 221 | 223 | 300 | 302 | 500 => Kind::Build,
+        214 => Kind::Ecc,
+        // PEER_ACCESS_UNSUPPORTED, LAUNCH_OUT_OF_RESOURCES, NOT_SUPPORTED
+        217 | 701 | 801 => Kind::Unsupported,
+        // NVLINK_UNCORRECTABLE, CONTAINED, ILLEGAL_ADDRESS, LAUNCH_TIMEOUT, CONTEXT_IS_DESTROYED, ASSERT,
+        // HARDWARE_STACK_ERROR to LAUNCH_FAILED: nothing works in the context from then on
+        220 | 226 | 700 | 702 | 709 | 710 | 714..=719 => Kind::Lost,
+        _ => Kind::Other,
+    })
+}
+
+/// A text that a call filled in, up to its zero.
+pub fn text_of(bytes: &[u8]) -> String {
+    let text = CStr::from_bytes_until_nul(bytes).map(CStr::to_string_lossy);
+    text.unwrap_or_default().trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_mean_what_cuda_h_says() {
+        let kinds = [2, 46, 100, 218, 214, 719, 35, 304, 801].map(|code| kind_of(code).unwrap());
+        let meant = [
+            Kind::OutOfMemory,
+            Kind::InUse,
+            Kind::NoDevice,
+            Kind::Build,
+            Kind::Ecc,
+            Kind::Lost,
+            Kind::TooOld,
+            Kind::NotAllowed,
+            Kind::Unsupported,
+        ];
+        assert_eq!(kinds, meant);
+        assert_eq!((kind_of(0), kind_of(999)), (None, Some(Kind::Other)));
+    }
+}

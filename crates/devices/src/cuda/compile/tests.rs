@@ -1,0 +1,96 @@
+use super::*;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The clang that made the carried builds.
+const MADE_BY: &str = "clang version 14.0.6";
+
+fn probes() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../probes")
+}
+
+/// Compiles a build to PTX; `None` where that clang is not installed.
+fn compiled(source: &KernelSource) -> Option<String> {
+    let version = Command::new("clang").arg("--version").output().ok()?;
+    if !String::from_utf8_lossy(&version.stdout).contains(MADE_BY) {
+        return None;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let text = folder.path().join("device.cu");
+    std::fs::write(&text, KernelSource::text()).unwrap();
+    let words = "--target=x86_64-linux-gnu -x cuda --cuda-device-only --cuda-gpu-arch=sm_60 -nocudainc \
+                 -nocudalib -nostdinc -O3 -ffp-contract=fast -S -o -";
+    let output = Command::new("clang")
+        .args(words.split_whitespace())
+        .args(source.defines().map(|(name, value)| format!("-D{name}={value}")))
+        .arg("-include")
+        .args([&probes().join("ptx.h"), &text])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let ptx = String::from_utf8(output.stdout).unwrap();
+    // Comments and empty lines are left out.
+    let lines = ptx.lines().filter(|line| !line.is_empty() && !line.trim_start().starts_with("//"));
+    Some(lines.fold(String::new(), |text, line| text + line + "\n"))
+}
+
+#[test]
+fn carried_builds_are_what_clang_makes_of_the_source() {
+    for (source, carried) in CARRIED {
+        let Some(made) = compiled(source) else { return };
+        let KernelSource { element, width, items, strided } = source;
+        let strided = if *strided { "-strided" } else { "" };
+        let name = format!("{element:?}-{width}-{items}{strided}.ptx").to_lowercase();
+        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+            std::fs::write(probes().join("ptx").join(&name), &made).unwrap();
+        } else {
+            assert!(made == *carried, "{name}: UPDATE_GOLDEN=1 makes it again");
+        }
+    }
+}
+
+/// The lines of a kernel's entry.
+fn entry<'t>(ptx: &'t str, name: &str) -> Vec<&'t str> {
+    let lines = ptx.lines().skip_while(|line| !line.ends_with(&format!(".entry {name}(")));
+    lines.take_while(|line| *line != "}").collect()
+}
+
+#[test]
+fn carried_loops_read_and_write_as_often_as_their_rows_say() {
+    for (source, ptx) in CARRIED {
+        for kernel in crate::kernels::kernels() {
+            let lines = entry(ptx, &format!("nodegauge_{}", kernel.name));
+            let count = |what: &str| lines.iter().filter(|line| line.contains(what)).count() as u32;
+            let (loads, stores) = (count("ld.global"), count("st.global"));
+            // An instruction moves 16 bytes at most.
+            let vector = (source.width * source.element.bytes() as u32).div_ceil(16);
+            let reads = kernel.reads.len() as u32 * source.items * vector;
+            // A sum writes the one of its group.
+            let writes = if kernel.writes.is_some() { source.items } else { 1 } * vector;
+            assert_eq!((loads, stores), (reads, writes), "{} {source:?}", kernel.name);
+        }
+    }
+}
+
+#[test]
+fn multiply_adds_of_the_chains_are_fused() {
+    for (source, ptx) in CARRIED {
+        let lines = entry(ptx, crate::kernels::CHAINS);
+        let fused = lines.iter().filter(|line| line.contains("fma.rn.")).count() as u64;
+        let round = crate::kernels::FMAS_A_ROUND * u64::from(source.items * source.width);
+        assert!(fused >= round && fused.is_multiple_of(round), "{fused} {source:?}");
+    }
+}
+
+#[test]
+fn nvidias_own_compiler_takes_the_source_where_it_is_installed() {
+    if !is_there(Dialect::Cuda) {
+        return;
+    }
+    for (source, _) in CARRIED {
+        let image = at_run_time(Dialect::Cuda, source, Some("sm_90")).unwrap();
+        assert!(image.bytes().starts_with(b"\x7fELF"), "{source:?}");
+    }
+    let error = at_run_time(Dialect::Cuda, &CARRIED[0].0, Some("sm_1")).err().unwrap();
+    assert!(error.kind == Kind::Build && !error.detail.is_empty(), "{error:?}");
+}

@@ -1,0 +1,266 @@
+//! An opened device of CUDA or HIP: its context, memory, modules and streams.
+
+use super::api::Api;
+use super::blas::VendorBlas;
+use super::compile;
+use super::place::Place;
+use crate::driver::{
+    Arg, Blas, Copy, Device, DeviceError, Grid, Handle, HostMemory, Kernel, Mark, Memory, Program,
+    Queue,
+};
+use crate::info::{DeviceInfo, DeviceState};
+use crate::kernels::KernelSource;
+use nodegauge_machine::devices::nvml::Nvml;
+use nodegauge_measure::{Bytes, Hertz, Seconds};
+use std::ffi::{CString, c_int, c_void};
+use std::ptr::null_mut;
+
+/// Streams that do not wait for the default one (`CU_STREAM_NON_BLOCKING`).
+const NON_BLOCKING: u32 = 1;
+/// Memory that every context knows to be pinned (`CU_MEMHOSTREGISTER_PORTABLE`).
+const PORTABLE: u32 = 1;
+/// `CU_JIT_ERROR_LOG_BUFFER` and its size.
+const LOG_OPTIONS: [c_int; 2] = [5, 6];
+
+/// A device with its primary context.
+pub struct OpenedDevice {
+    place: Place,
+    info: DeviceInfo,
+    /// The architecture to build for, e.g. `sm_90`; `None` lets the compiler ask the device.
+    architecture: Option<String>,
+    /// What tells of clocks and errors of memory.
+    management: Option<Nvml>,
+}
+
+impl OpenedDevice {
+    /// Opens the device with that number of the driver.
+    ///
+    /// # Errors
+    /// When another process has it to itself, or it has no memory for a context.
+    pub fn open(
+        api: &'static Api,
+        number: c_int,
+        info: DeviceInfo,
+        architecture: Option<String>,
+        management: Option<Nvml>,
+    ) -> Result<Self, DeviceError> {
+        let mut context = 0;
+        // SAFETY: the context is filled in.
+        unsafe { api.retain(&raw mut context, number)? };
+        Ok(Self { place: Place { api, context }, info, architecture, management })
+    }
+
+    fn load(&self, image: &compile::Image) -> Result<Program, DeviceError> {
+        let api = self.place.enter()?;
+        let mut log = vec![0u8; 8 << 10];
+        let mut names = LOG_OPTIONS;
+        let mut values = [log.as_mut_ptr().cast::<c_void>(), log.len() as *mut c_void];
+        let mut module = 0;
+        // SAFETY: the image is complete, as its type promises; the log has the size that is said.
+        let loaded = unsafe {
+            api.module(
+                &raw mut module,
+                image.bytes().as_ptr().cast(),
+                names.len() as u32,
+                names.as_mut_ptr(),
+                values.as_mut_ptr(),
+            )
+        };
+        loaded.map_err(|error| match super::api::text_of(&log).lines().next() {
+            Some(line) if !line.is_empty() => error.saying(line),
+            _ => error,
+        })?;
+        Ok(Program(self.place.handle(module, Api::module_unload)))
+    }
+}
+
+impl Device for OpenedDevice {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn free_memory(&self) -> Result<Option<Bytes>, DeviceError> {
+        let api = self.place.enter()?;
+        let (mut free, mut all) = (0, 0);
+        // SAFETY: both are filled in.
+        unsafe { api.memory_info(&raw mut free, &raw mut all)? };
+        Ok(Some(Bytes(free as u64)))
+    }
+
+    fn state(&self) -> Option<DeviceState> {
+        let gpu = self.management.as_ref()?.at(self.info.pci.as_deref()?)?;
+        let now = |clock: Option<nodegauge_machine::devices::nvml::NowAndMost>| {
+            clock.map(|clock| Hertz(clock.now))
+        };
+        // This process is one of them, whatever number it has where the driver counts.
+        // Of other slices nothing is taken away here.
+        let processes = gpu.processes.as_ref().filter(|_| self.info.slice.is_none());
+        let others = processes.map(|all| all.len().saturating_sub(1) as u32);
+        Some(DeviceState {
+            slowed_by: gpu.slowed_by().into_iter().map(str::to_owned).collect(),
+            clock: now(gpu.clock),
+            memory_clock: now(gpu.memory_clock),
+            corrected: gpu.corrected,
+            uncorrected: gpu.uncorrected,
+            others,
+        })
+    }
+
+    fn allocate(&self, bytes: usize) -> Result<Memory, DeviceError> {
+        let api = self.place.enter()?;
+        let mut at = 0;
+        // SAFETY: the address is filled in.
+        unsafe { api.allocate(&raw mut at, bytes) }
+            .map_err(|error| error.saying(format!("{} at once", Bytes(bytes as u64))))?;
+        let handle = self.place.handle(at, Api::free);
+        Ok(Memory { handle, context: self.place.context, bytes })
+    }
+
+    fn host(&self, bytes: usize, pinned: bool) -> Result<HostMemory, DeviceError> {
+        let mut memory = HostMemory::pageable(bytes)?;
+        if pinned {
+            let api = self.place.enter()?;
+            let start = memory.start.as_ptr();
+            // SAFETY: the memory is so long, and lives until it is unpinned.
+            unsafe { api.register(start.cast(), bytes, PORTABLE)? };
+            // SAFETY: as above.
+            let unpin = |api: &Api, raw: usize| unsafe { api.unregister(raw as *mut c_void) };
+            memory.pin = Some(self.place.handle(start as usize, unpin));
+        }
+        Ok(memory)
+    }
+
+    fn build(&self, source: &KernelSource) -> Result<Program, DeviceError> {
+        self.place.enter()?;
+        let dialect = self.place.api.dialect;
+        // A compiler that does not know the device, or that the driver is too old for, is no misfortune where
+        // the driver can translate assembly.
+        let compiled = compile::at_run_time(dialect, source, self.architecture.as_deref());
+        let compiled = compiled.and_then(|image| self.load(&image));
+        match compile::assembly(dialect, source) {
+            Some(assembly) => compiled.or_else(|_| self.load(&assembly)),
+            None => compiled,
+        }
+    }
+
+    fn kernel(&self, program: &Program, name: &str) -> Result<Kernel, DeviceError> {
+        let api = self.place.enter()?;
+        let mut function = 0;
+        let text = CString::new(name).unwrap_or_default();
+        // SAFETY: the module lives; the name ends with a zero.
+        unsafe { api.function(&raw mut function, program.0.raw, text.as_ptr()) }
+            .map_err(|error| error.saying(name))?;
+        Ok(Kernel(Handle::new(function, |_| ())))
+    }
+
+    fn queue(&self) -> Result<Box<dyn Queue>, DeviceError> {
+        let api = self.place.enter()?;
+        let mut stream = 0;
+        // SAFETY: the stream is filled in.
+        unsafe { api.stream(&raw mut stream, NON_BLOCKING)? };
+        let stream = self.place.handle(stream, Api::stream_destroy);
+        Ok(Box::new(Stream { place: self.place, stream, reached: Vec::new() }))
+    }
+
+    fn blas(&self) -> Result<Option<Box<dyn Blas>>, DeviceError> {
+        self.place.enter()?;
+        let blas = VendorBlas::open(self.place)?;
+        Ok(blas.map(|blas| Box::new(blas) as Box<dyn Blas>))
+    }
+}
+
+/// A stream of a context.
+struct Stream {
+    place: Place,
+    stream: Handle,
+    /// Contexts whose memory this one was let reach.
+    reached: Vec<usize>,
+}
+
+impl Stream {
+    /// Lets the device reach the memory of another one by itself; where it cannot, copies go through the host.
+    fn reach(&mut self, context: usize) {
+        if context != self.place.context && !self.reached.contains(&context) {
+            self.reached.push(context);
+            // SAFETY: both contexts are retained until the program ends.
+            let _ = unsafe { self.place.api.enable_peer(context, 0) };
+        }
+    }
+}
+
+impl Queue for Stream {
+    fn raw(&self) -> usize {
+        self.stream.raw
+    }
+
+    unsafe fn launch(
+        &mut self,
+        kernel: &Kernel,
+        args: &[Arg<'_>],
+        grid: Grid,
+    ) -> Result<(), DeviceError> {
+        let api = self.place.enter()?;
+        let mut args: Vec<*mut c_void> = args
+            .iter()
+            .map(|arg| match arg {
+                Arg::Memory(memory) => (&raw const memory.handle.raw).cast_mut().cast(),
+                Arg::U64(value) => std::ptr::from_ref(value).cast_mut().cast(),
+                Arg::F64(value) => std::ptr::from_ref(value).cast_mut().cast(),
+                Arg::F32(value) => std::ptr::from_ref(value).cast_mut().cast(),
+            })
+            .collect();
+        let (groups, items) = (grid.groups as u32, grid.items as u32);
+        let (function, stream, args) = (kernel.0.raw, self.stream.raw, args.as_mut_ptr());
+        // SAFETY: the caller's promise on the arguments, which are read before the call returns.
+        unsafe { api.launch(function, groups, 1, 1, items, 1, 1, 0, stream, args, null_mut()) }
+    }
+
+    unsafe fn copy(&mut self, copy: Copy<'_>, bytes: usize) -> Result<(), DeviceError> {
+        let api = self.place.enter()?;
+        let stream = self.stream.raw;
+        let raw = |memory: &Memory| {
+            assert!(bytes <= memory.bytes, "{bytes} bytes of a memory of {}", memory.bytes);
+            memory.handle.raw
+        };
+        let host = |memory: &HostMemory| {
+            assert!(bytes <= memory.bytes, "{bytes} bytes of {}", memory.bytes);
+            memory.start.as_ptr().cast::<c_void>()
+        };
+        // SAFETY: the memories are as long as that, and the caller promises that they live.
+        unsafe {
+            match copy {
+                Copy::In(from, to) => api.copy_in(raw(to), host(from), bytes, stream),
+                Copy::Out(from, to) => api.copy_out(host(to), raw(from), bytes, stream),
+                Copy::Across(from, to) => {
+                    self.reach(from.context);
+                    self.reach(to.context);
+                    api.copy_across(raw(to), raw(from), bytes, stream)
+                }
+            }
+        }
+    }
+
+    fn mark(&mut self) -> Result<Mark, DeviceError> {
+        let api = self.place.enter()?;
+        let mut event = 0;
+        // SAFETY: the event is filled in.
+        unsafe { api.event(&raw mut event, 0)? };
+        let mark = Mark(self.place.handle(event, Api::event_destroy));
+        // SAFETY: event and stream live.
+        unsafe { api.event_record(event, self.stream.raw)? };
+        Ok(mark)
+    }
+
+    fn wait(&mut self) -> Result<(), DeviceError> {
+        let api = self.place.enter()?;
+        // SAFETY: the stream lives.
+        unsafe { api.stream_wait(self.stream.raw) }
+    }
+
+    fn between(&self, from: &Mark, to: &Mark) -> Result<Seconds, DeviceError> {
+        let mut millis = 0f32;
+        // SAFETY: the events live; the time is filled in.
+        unsafe { self.place.enter()?.event_elapsed(&raw mut millis, from.0.raw, to.0.raw)? };
+        Ok(Seconds(f64::from(millis) / 1e3))
+    }
+}

@@ -1,0 +1,242 @@
+//! The back end over the stand-in driver of `tests/standin`, which runs the carried loops instruction by instruction.
+
+use super::api::{Api, Dialect};
+use super::compile::CARRIED;
+use super::{ATTRIBUTES, OpenedDevice, because, describe, peaks};
+use crate::driver::{Arg, Copy, Device, Grid, Kind, Memory, Queue};
+use crate::kernels::{self, KernelSource};
+use nodegauge_kernels::{Array, Element, SCALAR};
+use nodegauge_machine::devices::nvml::{GpuState, NvmlError, NvmlReading};
+use nodegauge_measure::Hertz;
+use std::path::Path;
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// The stand-in driver, compiled once.
+fn api() -> &'static Api {
+    static LOADED: OnceLock<usize> = OnceLock::new();
+    let api = LOADED.get_or_init(|| {
+        let folder = tempfile::tempdir().unwrap().keep();
+        let library = folder.join("libcuda.so.1");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/standin/driver.c");
+        let compiled = Command::new("cc")
+            .args(["-O2", "-shared", "-fPIC", "-o"])
+            .args([&library, &source])
+            .arg("-lm")
+            .status();
+        assert!(compiled.unwrap().success());
+        let api = Api::load(Dialect::Cuda, &[library.to_str().unwrap()]).unwrap();
+        std::fs::remove_dir_all(folder).unwrap();
+        std::ptr::from_ref(api) as usize
+    });
+    // SAFETY: it was leaked, and nothing changes it.
+    unsafe { &*(*api as *const Api) }
+}
+
+fn opened() -> OpenedDevice {
+    let (info, number) = describe(api(), &ATTRIBUTES, 0).unwrap();
+    OpenedDevice::open(api(), number, info, Some("sm_90".into()), None).unwrap()
+}
+
+/// Numbers on the host as the device has them.
+fn bytes_of(element: Element, numbers: &[f64]) -> Vec<u8> {
+    match element {
+        Element::F64 => numbers.iter().flat_map(|x| x.to_le_bytes()).collect(),
+        Element::F32 => numbers.iter().flat_map(|x| (*x as f32).to_le_bytes()).collect(),
+    }
+}
+
+fn numbers_of(element: Element, bytes: &[u8]) -> Vec<f64> {
+    match element {
+        Element::F64 => {
+            bytes.chunks_exact(8).map(|x| f64::from_le_bytes(x.try_into().unwrap())).collect()
+        }
+        Element::F32 => bytes
+            .chunks_exact(4)
+            .map(|x| f64::from(f32::from_le_bytes(x.try_into().unwrap())))
+            .collect(),
+    }
+}
+
+/// A device with a queue, and host memory to move numbers by.
+struct Bench {
+    device: OpenedDevice,
+    queue: Box<dyn Queue>,
+    element: Element,
+}
+
+impl Bench {
+    fn put(&mut self, memory: &Memory, numbers: &[f64]) {
+        let bytes = bytes_of(self.element, numbers);
+        let host = self.device.host(bytes.len(), true).unwrap();
+        // SAFETY: so long; both live until the queue is done.
+        unsafe {
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), host.start.as_ptr(), bytes.len());
+            self.queue.copy(Copy::In(&host, memory), bytes.len()).unwrap();
+        }
+        self.queue.wait().unwrap();
+    }
+
+    fn take(&mut self, memory: &Memory) -> Vec<f64> {
+        let host = self.device.host(memory.bytes, false).unwrap();
+        // SAFETY: so long; both live until the queue is done, and nobody else has them.
+        let bytes = unsafe {
+            self.queue.copy(Copy::Out(memory, &host), memory.bytes).unwrap();
+            self.queue.wait().unwrap();
+            std::slice::from_raw_parts(host.start.as_ptr(), memory.bytes)
+        };
+        numbers_of(self.element, bytes)
+    }
+
+    fn launch(&mut self, source: &KernelSource, name: &str, args: &[Arg<'_>], grid: Grid) {
+        let program = self.device.build(source).unwrap();
+        let kernel = self.device.kernel(&program, name).unwrap();
+        // SAFETY: callers give what the kernel takes.
+        unsafe { self.queue.launch(&kernel, args, grid).unwrap() };
+        self.queue.wait().unwrap();
+    }
+
+    fn scalar(&self, value: f64) -> Arg<'static> {
+        match self.element {
+            Element::F64 => Arg::F64(value),
+            Element::F32 => Arg::F32(value as f32),
+        }
+    }
+}
+
+fn bench(element: Element) -> Bench {
+    let device = opened();
+    let queue = device.queue().unwrap();
+    Bench { device, queue, element }
+}
+
+/// Small whole numbers, different ones: every result is exact, and neighbours differ.
+fn entries(n: usize, from: usize) -> Vec<f64> {
+    (0..n).map(|i| ((i * 7 + from) % 61) as f64).collect()
+}
+
+#[test]
+fn every_carried_loop_computes_its_formula_in_every_element() {
+    for (source, _) in CARRIED {
+        let mut bench = bench(source.element);
+        let width = source.width as usize;
+        // Two tiles a group of the strided build, one of the others.
+        let (groups, items) = (3, 64);
+        let tiles = groups * if source.strided { 2 } else { 1 };
+        let n = tiles * items * source.items as usize * width;
+        let bytes = n * source.element.bytes() as usize;
+        let arrays: Vec<Memory> = (0..3).map(|_| bench.device.allocate(bytes).unwrap()).collect();
+        let before = [entries(n, 1), entries(n, 2), entries(n, 3)];
+        for kernel in kernels::kernels() {
+            for (memory, numbers) in arrays.iter().zip(&before) {
+                bench.put(memory, numbers);
+            }
+            let [a, b, c] = [&arrays[0], &arrays[1], &arrays[2]].map(Arg::Memory);
+            let args = [a, b, c, bench.scalar(SCALAR), Arg::U64((n / width) as u64)];
+            let name = format!("nodegauge_{}", kernel.name);
+            bench.launch(source, &name, &args, Grid { groups, items });
+            let expected = |i: usize| {
+                let elements = [before[0][i], before[1][i], before[2][i], 0.0];
+                kernel.kernel.reference(source.element, elements, SCALAR)
+            };
+            let what = format!("{} {source:?}", kernel.name);
+            match kernel.writes {
+                Some(array) => {
+                    for (at, memory) in [Array::A, Array::B, Array::C].into_iter().zip(&arrays) {
+                        let got = bench.take(memory);
+                        let own = &before[at as usize];
+                        let must: Vec<f64> =
+                            if at == array { (0..n).map(expected).collect() } else { own.clone() };
+                        assert!(got == must, "{what}: array {at:?}");
+                    }
+                }
+                None => {
+                    let got: f64 = bench.take(&arrays[2])[..groups * width].iter().sum();
+                    assert_eq!(got, (0..n).map(expected).sum::<f64>(), "{what}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_carried_check_counts_wrong_elements_and_finds_the_worst() {
+    for (source, _) in CARRIED {
+        let mut bench = bench(source.element);
+        let (n, groups) = (4096 * source.width as usize, 2);
+        let bytes = source.element.bytes() as usize;
+        let array = bench.device.allocate(n * bytes).unwrap();
+        let (counts, worst) =
+            (bench.device.allocate(groups * 8), bench.device.allocate(groups * bytes));
+        let (counts, worst) = (counts.unwrap(), worst.unwrap());
+        let grid = || Grid { groups, items: 128 };
+        let vectors = Arg::U64((n / source.width as usize) as u64);
+        let fill = [Arg::Memory(&array), bench.scalar(5.0), vectors];
+        let tiles = n / (source.width * source.items) as usize / 128;
+        bench.launch(source, kernels::FILL, &fill, Grid { groups: tiles, items: 128 });
+        let mut filled = bench.take(&array);
+        assert!(filled.iter().all(|x| *x == 5.0), "{source:?}");
+        (filled[0], filled[17], filled[n - 1]) = (5.5, f64::NAN, 1.0);
+        for (numbers, wrong, most) in [(vec![5.0; n], 0, 0.0), (filled, 3, f64::INFINITY)] {
+            bench.put(&array, &numbers);
+            let args = [
+                Arg::Memory(&array),
+                bench.scalar(5.0),
+                bench.scalar(0.25),
+                Arg::Memory(&counts),
+                Arg::Memory(&worst),
+                Arg::U64(n as u64),
+            ];
+            bench.launch(source, kernels::CHECK, &args, grid());
+            let element = std::mem::replace(&mut bench.element, Element::F64);
+            let counted: u64 = bench.take(&counts).iter().map(|x| x.to_bits()).sum();
+            bench.element = element;
+            assert_eq!(counted, wrong, "{source:?}");
+            let found = bench.take(&worst).into_iter().fold(0.0, f64::max);
+            assert_eq!(found, most, "{source:?}");
+        }
+    }
+}
+
+#[test]
+fn failures_of_calls_have_their_kind_and_name() {
+    let device = opened();
+    let error = device.allocate(2 << 30).unwrap_err();
+    assert_eq!(error.kind, Kind::OutOfMemory);
+    assert_eq!((error.call.as_str(), error.code), ("cuMemAlloc_v2", 2));
+    let source = KernelSource { element: Element::F64, width: 1, items: 1, strided: false };
+    let program = device.build(&source).unwrap();
+    let error = device.kernel(&program, "no_such_loop").unwrap_err();
+    assert_eq!((error.kind, error.detail.as_str()), (Kind::Build, "no_such_loop"));
+    let both = device.free_memory().unwrap().unwrap();
+    let memory = device.allocate(1 << 20).unwrap();
+    assert_eq!(device.free_memory().unwrap().unwrap().0, both.0 - (1 << 20));
+    drop(memory);
+    assert_eq!(device.free_memory().unwrap().unwrap(), both);
+}
+
+#[test]
+fn why_there_is_no_device_is_said_by_what_nvml_sees() {
+    let error = || Dialect::Cuda.error(Kind::NoDevice, "cuInit", 100);
+    let seen = |gpus, silent| Ok(NvmlReading { driver: None, gpus, silent });
+    let two = || vec![GpuState::default(), GpuState::default()];
+    let hidden = because(error(), seen(two(), vec![]), Some(""));
+    assert_eq!(hidden.detail, "CUDA_VISIBLE_DEVICES= hides all 2 of this node");
+    assert_eq!(because(error(), seen(two(), vec![]), None).detail, "");
+    let barred = because(error(), seen(vec![], vec![(0, NvmlError::NoPermission)]), Some("0"));
+    assert_eq!(
+        (barred.kind, barred.detail.as_str()),
+        (Kind::NotAllowed, "GPU 0: its device file cannot be opened")
+    );
+    let mixed = because(error(), Err(NvmlError::VersionMismatch), None);
+    assert!(mixed.detail.contains("different versions"), "{}", mixed.detail);
+}
+
+#[test]
+fn peaks_are_those_of_data_sheets() {
+    // H100 SXM: 132 multiprocessors at 1.98 GHz; NVIDIA says 34 and 67 TFLOP/s.
+    let [double, single] = peaks([9, 0], 132, Some(Hertz(1.98e9)));
+    assert_eq!((double.unwrap().value / 1e12).round(), 33.0);
+    assert_eq!((single.unwrap().value / 1e12).round(), 67.0);
+    assert_eq!(peaks([3, 5], 13, Some(Hertz(7e8))), [None, None]);
+}

@@ -1,0 +1,265 @@
+//! The drivers that there are, what each of them lists, and which devices were asked for. A driver is first
+//! loaded in a child process, which may crash.
+
+use crate::GAUGE;
+use crate::cuda::Cuda;
+use crate::driver::{Device, DeviceError, Driver, Kind};
+use crate::hip::Hip;
+use crate::info::DeviceInfo;
+use crate::opencl::OpenCl;
+use nodegauge_measure::{Failure, Notice, NoticeId, UnknownName};
+use nodegauge_os::{ChildEnd, describe, last_lines};
+use nodegauge_toolchain::{CommandLine, Job, run};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::rc::Rc;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Loads a driver's library into this process.
+type Load = fn() -> Result<Box<dyn Driver>, DeviceError>;
+
+/// A back end each: the name in the names of devices, and how its driver is loaded. Of a device that several of
+/// them reach, `all` means the first: the vendors' own come before OpenCL.
+pub const DRIVERS: &[(&str, Load)] = &[
+    ("cuda", || Ok(Box::new(Cuda::load()?))),
+    ("hip", || Ok(Box::new(Hip::load()?))),
+    ("opencl", || Ok(Box::new(OpenCl::load()?))),
+];
+
+/// The hidden command by which the program asks one driver in a process of its own.
+pub const LIST_DEVICES: &str = "list-devices";
+/// Longest time for an answer: drivers of many devices wake each of them up.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// What a driver has, or why it has nothing.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Listing {
+    /// The driver's name.
+    pub driver: String,
+    /// Its devices.
+    pub devices: Result<Vec<DeviceInfo>, DeviceError>,
+}
+
+/// What the child process prints of the driver of this name: its [`Listing`] as JSON.
+pub fn answer(name: &str) -> String {
+    let devices = load(name).and_then(|driver| driver.devices());
+    serde_json::to_string(&Listing { driver: name.to_owned(), devices }).unwrap_or_default()
+}
+
+fn load(name: &str) -> Result<Box<dyn Driver>, DeviceError> {
+    let known = DRIVERS.iter().find(|(known, _)| *known == name);
+    known.map_or_else(|| Err(DeviceError::new(Kind::NoDriver, name, name, 0)), |(_, load)| load())
+}
+
+/// What all drivers have, each asked in a child process.
+///
+/// # Errors
+/// When this program cannot start itself, or the user ends the run.
+pub fn list(interrupted: &dyn Fn() -> bool) -> Result<Vec<Listing>, Failure> {
+    let program = std::env::current_exe().map_err(|cause| {
+        Failure::missing(format!("cannot find this program's own file: {cause}"))
+    })?;
+    let program = program.display().to_string();
+    let ask = |(name, _): &(&str, Load)| {
+        let words = [LIST_DEVICES.to_owned(), (*name).to_owned()];
+        let job = Job::new(CommandLine::new(program.clone(), words), LIMIT);
+        let output = run(&job, interrupted)?;
+        let died = |how: String| {
+            let said = last_lines(&output.stderr);
+            let said = said.lines().last().map(|line| format!(": {line}")).unwrap_or_default();
+            DeviceError::new(Kind::Other, name, "tried in a process of its own", 0)
+                .saying(format!("it ended with {how}{said}"))
+        };
+        let devices = match output.end {
+            ChildEnd::Exited(status) => {
+                // A driver may print on standard output itself; the answer is the last line.
+                let line = output.stdout.lines().next_back().unwrap_or_default();
+                let answer = serde_json::from_str::<Listing>(line).ok();
+                let answer = answer.filter(|_| status.success());
+                answer.map_or_else(|| Err(died(describe(status))), |listing| listing.devices)
+            }
+            ChildEnd::Killed(_) => Err(died(format!("no answer in {} s", LIMIT.as_secs()))),
+        };
+        Ok(Listing { driver: (*name).to_owned(), devices })
+    };
+    DRIVERS.iter().map(ask).collect()
+}
+
+/// Which devices are asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum DeviceChoice {
+    /// Every one.
+    #[default]
+    All,
+    /// One of a driver, by its place in the driver's list.
+    One(String, usize),
+}
+
+impl fmt::Display for DeviceChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => f.write_str("all"),
+            Self::One(driver, index) => write!(f, "{driver}:{index}"),
+        }
+    }
+}
+
+impl FromStr for DeviceChoice {
+    type Err = String;
+
+    /// `all`, or a driver with a number: `opencl:0`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "all" {
+            return Ok(Self::All);
+        }
+        let (driver, index) = text.split_once(':').unwrap_or((text, "0"));
+        let known: Vec<&'static str> = DRIVERS.iter().map(|(name, _)| *name).collect();
+        if !known.contains(&driver) {
+            let given = driver.to_owned();
+            let known = known.into_iter().chain(["all"]).collect();
+            return Err(UnknownName { what: "driver of devices", given, known }.to_string());
+        }
+        match index.parse() {
+            Ok(index) => Ok(Self::One(driver.to_owned(), index)),
+            Err(_) => Err(format!("expected {driver}: and a number, e.g. {driver}:0")),
+        }
+    }
+}
+
+/// The devices that were asked for, in the order of the drivers, each once.
+///
+/// # Errors
+/// When there is none, or not the one that was named.
+pub fn chosen(
+    choices: &[DeviceChoice],
+    listings: &[Listing],
+    notices: &mut Vec<Notice>,
+) -> Result<Vec<DeviceInfo>, Failure> {
+    let all = || listings.iter().filter_map(|listing| listing.devices.as_ref().ok()).flatten();
+    let mut found: Vec<DeviceInfo> = Vec::new();
+    for choice in choices {
+        match choice {
+            DeviceChoice::All => {
+                for device in all() {
+                    let same = |known: &&DeviceInfo| {
+                        known.driver != device.driver
+                            && known.pci.is_some()
+                            && known.pci == device.pci
+                    };
+                    match found.iter().find(same) {
+                        Some(known) => notices.push(Notice::new(
+                            NoticeId::LeftOut,
+                            GAUGE,
+                            format!("{} is {}, and measured as that", device.id(), known.id()),
+                        )),
+                        None => found.push(device.clone()),
+                    }
+                }
+            }
+            DeviceChoice::One(driver, index) => {
+                let listing = listings.iter().find(|listing| listing.driver == *driver);
+                let devices = match listing.map(|listing| &listing.devices) {
+                    Some(Ok(devices)) => devices,
+                    Some(Err(error)) => return Err(error.clone().into()),
+                    None => return Err(DeviceError::new(Kind::NoDriver, driver, "", 0).into()),
+                };
+                let device = devices.get(*index).ok_or_else(|| {
+                    let known: Vec<String> = all().map(DeviceInfo::id).collect();
+                    Failure::usage(format!(
+                        "there is no device {choice}: expected {}",
+                        known.join(", ")
+                    ))
+                })?;
+                found.push(device.clone());
+            }
+        }
+    }
+    let mut once: Vec<DeviceInfo> = Vec::new();
+    for device in found {
+        if once.iter().all(|known| known.id() != device.id()) {
+            once.push(device);
+        }
+    }
+    if once.is_empty() {
+        return Err(Failure::missing(format!(
+            "no device can be used: {}\nhint: install the driver of the device's vendor, or pocl-opencl-icd for this node's processor",
+            lacking(listings).join("; ")
+        )));
+    }
+    Ok(once)
+}
+
+/// Why drivers have nothing, a line each.
+pub fn lacking(listings: &[Listing]) -> Vec<String> {
+    let errors = listings.iter().filter_map(|listing| listing.devices.as_ref().err());
+    errors.map(|error| Failure::from(error.clone()).in_a_line()).collect()
+}
+
+/// Opens devices, which this process does not survive where a driver is broken.
+///
+/// # Errors
+/// The first that does not open.
+pub fn open(devices: &[DeviceInfo]) -> Result<Vec<Rc<dyn Device>>, DeviceError> {
+    let mut loaded: Vec<Box<dyn Driver>> = Vec::new();
+    let mut opened = Vec::new();
+    for device in devices {
+        if loaded.iter().all(|driver| driver.name() != device.driver) {
+            loaded.push(load(&device.driver)?);
+        }
+        let driver = loaded.iter().find(|driver| driver.name() == device.driver);
+        let driver =
+            driver.ok_or_else(|| DeviceError::new(Kind::NoDriver, &device.driver, "", 0))?;
+        opened.push(Rc::from(driver.open(device.index)?));
+    }
+    Ok(opened)
+}
+
+impl From<DeviceError> for Failure {
+    fn from(error: DeviceError) -> Self {
+        match error.kind {
+            // What was measured is no result.
+            Kind::Ecc => Self::unmet(error),
+            _ => Self::missing(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn device(driver: &str, index: usize, pci: &str) -> DeviceInfo {
+        let (driver, pci) = (driver.to_owned(), Some(pci.to_owned()));
+        DeviceInfo { driver, index, pci, ..DeviceInfo::default() }
+    }
+
+    #[test]
+    fn a_device_that_two_drivers_reach_is_measured_once() {
+        let of = |driver: &str, devices| Listing { driver: driver.to_owned(), devices };
+        let listings = [
+            of("cuda", Ok(vec![device("cuda", 0, "0000:17:00.0")])),
+            of("hip", Err(DeviceError::new(Kind::NoDriver, "hip", "libamdhip64.so.6", 0))),
+            of(
+                "opencl",
+                Ok(vec![device("opencl", 0, "0000:17:00.0"), device("opencl", 1, "0000:65:00.0")]),
+            ),
+        ];
+        let mut notices = Vec::new();
+        let mut ids = |choices: &[DeviceChoice]| -> Result<Vec<String>, Failure> {
+            let found = chosen(choices, &listings, &mut notices)?;
+            Ok(found.iter().map(DeviceInfo::id).collect())
+        };
+        assert_eq!(ids(&[DeviceChoice::All]).unwrap(), ["cuda:0", "opencl:1"]);
+        let one = |driver: &str, index| DeviceChoice::One(driver.to_owned(), index);
+        assert_eq!(ids(&[one("opencl", 0), one("opencl", 0)]).unwrap(), ["opencl:0"]);
+        let error = ids(&[one("opencl", 7)]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "there is no device opencl:7: expected cuda:0, opencl:0, opencl:1"
+        );
+        let error = ids(&[one("hip", 0)]).unwrap_err();
+        assert!(error.to_string().contains("libamdhip64.so.6"), "{error}");
+        assert_eq!(notices.len(), 1);
+    }
+}

@@ -1,0 +1,74 @@
+//! The back end on HIP: AMD's GPUs by ROCm, with the loops that CUDA runs.
+
+use crate::cuda::api::{Api, Dialect};
+use crate::cuda::device::OpenedDevice;
+use crate::cuda::{self, Attributes};
+use crate::driver::{Device, DeviceError, Driver};
+use crate::info::DeviceInfo;
+use std::ffi::c_int;
+
+/// ROCm's runtime, newest first.
+const LIBRARIES: &[&str] =
+    &["libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"];
+
+/// `hipDeviceAttribute_t` of hip_runtime_api.h, the same since ROCm 5.
+const ATTRIBUTES: Attributes = Attributes {
+    largest_block: 56,
+    clock: 5,
+    units: 63,
+    integrated: 16,
+    ecc: 0,
+    memory_clock: 60,
+    bus: 59,
+    last_cache: 19,
+};
+
+/// The runtime, loaded.
+pub struct Hip {
+    api: &'static Api,
+}
+
+impl Hip {
+    /// Loads the library, with everything that it does then: a child process has tried it before.
+    ///
+    /// # Errors
+    /// When it is not there, or shows no device.
+    pub fn load() -> Result<Self, DeviceError> {
+        Ok(Self { api: Api::load(Dialect::Hip, LIBRARIES)? })
+    }
+
+    fn describe(&self, index: usize) -> Result<(DeviceInfo, c_int), DeviceError> {
+        let (info, number) = cuda::describe(self.api, &ATTRIBUTES, index)?;
+        Ok((DeviceInfo { driver_version: words(cuda::version(self.api)?), ..info }, number))
+    }
+}
+
+/// `60443484` is 6.4.43484.
+fn words(version: c_int) -> String {
+    format!("HIP {}.{}.{}", version / 10_000_000, version / 100_000 % 100, version % 100_000)
+}
+
+impl Driver for Hip {
+    fn name(&self) -> &'static str {
+        Dialect::Hip.name()
+    }
+
+    fn devices(&self) -> Result<Vec<DeviceInfo>, DeviceError> {
+        cuda::try_compiler(Dialect::Hip);
+        let count = cuda::count(self.api)?;
+        (0..count).map(|index| self.describe(index).map(|(info, _)| info)).collect()
+    }
+
+    fn open(&self, index: usize) -> Result<Box<dyn Device>, DeviceError> {
+        let (info, number) = self.describe(index)?;
+        Ok(Box::new(OpenedDevice::open(self.api, number, info, None, None)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn versions_read_as_rocm_writes_them() {
+        assert_eq!(super::words(60_443_484), "HIP 6.4.43484");
+    }
+}

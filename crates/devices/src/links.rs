@@ -1,0 +1,400 @@
+//! `device links`: copies between host and device, both ways, alone and at once, from pageable and pinned memory
+//! of each NUMA node; between devices; and of all devices at once.
+
+mod rig;
+
+use crate::config::LinkConfig;
+use crate::driver::{Device, DeviceError};
+use crate::info::DeviceInfo;
+use crate::reference::{self, UsersProgram};
+use crate::state::Watched;
+use crate::{GAUGE, drivers};
+use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_machine::{CpuId, NodeId};
+use nodegauge_measure::expect::Figures;
+use nodegauge_measure::record::{Measurement, Quoted, Validity};
+use nodegauge_measure::samples::OneRegime;
+use nodegauge_measure::schedule::{Limits, Schedule, policy};
+use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Unit};
+use rig::{Cell, End, Leg, Rig};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// `test` of its figures.
+pub use crate::names::LINKS as TEST;
+pub use crate::names::{ACROSS, TO_DEVICE, TO_HOST};
+/// Both at once.
+pub const BOTH: &str = "both_ways";
+/// What ends the name of the time of a small copy until the host knows that it is done.
+pub const LATENCY: &str = "_latency";
+/// What begins the name of the sum over all devices that copy at once.
+pub const ALL: &str = "all_";
+/// Copies up to so many bytes are quoted by their time.
+const SMALL: u64 = 8;
+/// Sizes unless others are asked for.
+pub const SIZES: [u64; 7] = [SMALL, 4 << 10, 64 << 10, 1 << 20, 16 << 20, 128 << 20, 1 << 30];
+/// The largest that can be asked for.
+pub const LARGEST: u64 = 1 << 40;
+/// Largest share of the free memory of host and device, 0 to 1.
+const SHARE: f64 = 0.5;
+/// Less of the host's memory on its node than this share makes a figure suspect.
+const ON_NODE_ENOUGH: f64 = 0.99;
+
+/// What can be asked of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LinkOptions {
+    /// Sizes of copies, bytes; those of [`SIZES`] that fit where there are none.
+    pub sizes: Vec<u64>,
+    /// Time for everything.
+    pub budget: Duration,
+    /// Exactly this many samples, whatever the time.
+    pub samples: Option<usize>,
+}
+
+/// A planned run.
+pub struct LinkPlan {
+    devices: Vec<DeviceInfo>,
+    options: LinkOptions,
+    nvbandwidth: Option<UsersProgram>,
+    notices: Vec<Notice>,
+}
+
+/// A NUMA node of the host with its CPUs.
+type Node = (NodeId, Vec<CpuId>);
+
+impl LinkPlan {
+    /// Time for everything unless the user says otherwise.
+    pub const BUDGET: Duration = Duration::from_secs(20);
+
+    /// Plans a run on `devices`.
+    pub fn new(devices: Vec<DeviceInfo>, options: LinkOptions, mut notices: Vec<Notice>) -> Self {
+        if devices.len() == 1 {
+            let text = "there is one device: nothing to copy to but the host".to_owned();
+            notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text));
+        }
+        Self { devices, options, nvbandwidth: None, notices }
+    }
+
+    /// The same with nvbandwidth behind it, on copies of the largest size.
+    #[must_use]
+    pub fn beside(self, nvbandwidth: Option<UsersProgram>) -> Self {
+        Self { nvbandwidth, ..self }
+    }
+
+    /// The sizes that fit, ascending.
+    ///
+    /// # Errors
+    /// When one that was asked for does not.
+    fn sizes(
+        &self,
+        site: &Site,
+        devices: &[Rc<dyn Device>],
+        nodes: usize,
+    ) -> Result<Vec<u64>, Failure> {
+        let mut most = u64::MAX;
+        let mut shared = 0;
+        for device in devices {
+            let info = device.info();
+            shared += if info.shares_host_memory { 2 } else { 0 };
+            let free = device.free_memory()?.unwrap_or(info.memory).as_f64() * SHARE;
+            most = most.min(info.largest_allocation.0).min(free as u64 / 2);
+        }
+        if let Some(available) = site.machine.memory.available {
+            let buffers = (3 * nodes * devices.len() + shared) as u64;
+            most = most.min((available as f64 * SHARE) as u64 / buffers);
+        }
+        let mut sizes = self.options.sizes.clone();
+        sizes.sort_unstable();
+        sizes.dedup();
+        match sizes.last() {
+            None => Ok(SIZES.into_iter().filter(|size| *size <= most).collect()),
+            Some(largest) if *largest > most => Err(Failure::missing(format!(
+                "copies of {} do not fit beside each other: {} at most\nhint: give less, e.g. --sizes {}MiB",
+                Bytes(*largest),
+                Bytes(most),
+                most >> 20
+            ))),
+            Some(_) => Ok(sizes),
+        }
+    }
+}
+
+/// The host's nodes that have CPUs that may be used, by number.
+fn nodes(site: &Site) -> Vec<Node> {
+    let topology = &site.topology;
+    let cpus = |at: usize| -> Vec<CpuId> {
+        let here = topology.allowed().filter(|thread| thread.node.unwrap_or(0) == at);
+        here.map(|thread| thread.cpu).collect()
+    };
+    let all = topology.nodes.iter().enumerate().map(|(at, node)| (node.id, cpus(at)));
+    let found: Vec<Node> = all.filter(|(_, cpus)| !cpus.is_empty()).collect();
+    if found.is_empty() { vec![(NodeId(0), cpus(0))] } else { found }
+}
+
+/// The place among `nodes` of the one that a device hangs on; the first where that is not known.
+fn near(site: &Site, info: &DeviceInfo, nodes: &[Node]) -> usize {
+    let of = |pci: &String| site.root.value::<i64>(&format!("sys/bus/pci/devices/{pci}/numa_node"));
+    let node = info.pci.as_ref().and_then(of);
+    nodes.iter().position(|(id, _)| Some(i64::from(id.0)) == node).unwrap_or(0)
+}
+
+impl Planned for LinkPlan {
+    fn foreseen(&self) -> Foreseen {
+        Foreseen { time: Some(self.options.budget), memory: None }
+    }
+
+    fn figures(&self, _: &Site) -> Vec<Figures> {
+        let mut names: Vec<String> = [TO_DEVICE, TO_HOST, BOTH].map(str::to_owned).to_vec();
+        if self.devices.len() > 1 {
+            names.extend(names.clone().into_iter().map(|name| format!("{ALL}{name}")));
+            names.push(ACROSS.to_owned());
+        }
+        let sizes = match self.options.sizes.as_slice() {
+            [] => SIZES.to_vec(),
+            sizes => sizes.to_vec(),
+        };
+        let latencies = [TO_DEVICE, TO_HOST, ACROSS].map(|name| format!("{name}{LATENCY}"));
+        vec![
+            Figures::new((GAUGE, TEST), names, &[Unit::BytesPerSecond]).sized(sizes),
+            Figures::new((GAUGE, TEST), latencies, &[Unit::Seconds]),
+        ]
+    }
+
+    fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
+        let limits = Limits::new(self.options.budget, self.options.samples);
+        let devices = drivers::open(&self.devices)?;
+        let nodes = nodes(site);
+        let sizes = self.sizes(site, &devices, nodes.len())?;
+        let mut found = Outcome { notices: self.notices.clone(), ..Outcome::default() };
+        // Devices one after another, each with the host; then devices with each other, and all at once.
+        let mut stages: Vec<Vec<usize>> = (0..devices.len()).map(|at| vec![at]).collect();
+        if devices.len() > 1 {
+            stages.push((0..devices.len()).collect());
+        }
+        let count = stages.len();
+        for (number, of) in stages.into_iter().enumerate() {
+            if !found.is_complete() {
+                break;
+            }
+            let left = limits.budget.saturating_sub(limits.elapsed());
+            let share = Limits::new(left.div_f64((count - number) as f64), limits.samples);
+            let devices: Vec<Rc<dyn Device>> = of.iter().map(|at| devices[*at].clone()).collect();
+            let stage = Stage { site, devices: &devices, nodes: &nodes, sizes: &sizes };
+            let more = stage.measure(share, observer);
+            match more {
+                Err(failure) if found.measurements.is_empty() => return Err(failure),
+                Err(failure) => found.failure = Some(failure),
+                Ok(more) => found.extend(more),
+            }
+        }
+        found.notices.extend(limits.overrun(GAUGE, Duration::ZERO));
+        let largest = sizes.last().copied().unwrap_or(SMALL);
+        if let (Some(program), true) = (&self.nvbandwidth, found.is_complete()) {
+            observer.phase("nvbandwidth");
+            match program.nvbandwidth(largest, &|| observer.interrupted()) {
+                Ok(figures) => found.measurements.extend(figures),
+                Err(failure) => found.failure = Some(failure),
+            }
+            found.notices.extend(reference::compare(&found.measurements));
+        }
+        Ok(found)
+    }
+}
+
+/// Devices that are measured together: one with the host, or several with each other.
+struct Stage<'a> {
+    site: &'a Site,
+    devices: &'a [Rc<dyn Device>],
+    nodes: &'a [Node],
+    sizes: &'a [u64],
+}
+
+impl Stage<'_> {
+    fn measure(&self, limits: Limits, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
+        let ids: Vec<String> = self.devices.iter().map(|device| device.info().id()).collect();
+        observer.phase(&format!("{}: preparing copies", ids.join(", ")));
+        let mut watched: Vec<Watched> =
+            self.devices.iter().map(|device| Watched::new(device.state())).collect();
+        let mut rig = match self.devices {
+            [device] => self.with_host(device)?,
+            _ => self.together()?,
+        };
+        observer.phase(&format!("{}: copying by turns", ids.join(", ")));
+        let mut schedule = Schedule::new(policy::LINKS, limits, rig.cells.len());
+        let ended = schedule.run(observer, None, |turn| {
+            let sample = rig.turn(turn.cell)?;
+            for (watched, device) in watched.iter_mut().zip(self.devices) {
+                watched.look(device.state());
+            }
+            Ok(vec![sample])
+        });
+        let (stop, mut failure) = match ended {
+            Ok(stop) => (Some(stop), None),
+            Err::<_, DeviceError>(error) if schedule.samples.iter().all(|of| of.len() < 2) => {
+                return Err(error.into());
+            }
+            Err(error) => (None, Some(Failure::from(error))),
+        };
+        if failure.is_none() {
+            failure = rig.check().err().map(Failure::from);
+        }
+        let judged = OneRegime::new(schedule.samples, &[]);
+        let stopped = stop.map(|stop| stop.to_string());
+        let of = |(number, cell): (usize, &Cell)| {
+            self.figure((number, cell), &rig, (&judged, &watched), stopped.as_ref())
+        };
+        let measurements = rig.cells.iter().enumerate().filter_map(of).collect();
+        Ok(Outcome { measurements, stop, failure, ..Outcome::default() })
+    }
+
+    /// The largest copy.
+    fn largest(&self) -> usize {
+        self.sizes.last().copied().unwrap_or(SMALL) as usize
+    }
+
+    /// Copies between the host and one device: all sizes from the node that is near, the smallest and the
+    /// largest from the others.
+    fn with_host(&self, device: &Rc<dyn Device>) -> Result<Rig, DeviceError> {
+        let mut rig = Rig::new(self.devices);
+        let largest = self.largest();
+        let here = [rig.memory(0, largest)?, rig.memory(0, largest)?];
+        let near = near(self.site, device.info(), self.nodes);
+        for (at, node) in self.nodes.iter().enumerate() {
+            let one = self.nodes.len() == 1;
+            let pageable = rig.host(0, node, one, largest, false)?;
+            let pinned =
+                [rig.host(0, node, one, largest, true)?, rig.host(0, node, one, largest, true)?];
+            let ends = [self.sizes.first(), self.sizes.last()];
+            for bytes in self.sizes.iter().filter(|size| at == near || ends.contains(&Some(size))) {
+                for host in [pageable, pinned[0]] {
+                    let to = Leg { device: 0, from: End::Host(host), to: End::Device(here[0]) };
+                    let back = Leg { device: 0, from: End::Device(here[0]), to: End::Host(host) };
+                    rig.cell(TO_DEVICE, *bytes, vec![to]);
+                    rig.cell(TO_HOST, *bytes, vec![back]);
+                    if host == pinned[0] && *bytes > SMALL {
+                        let back =
+                            Leg { device: 0, from: End::Device(here[1]), to: End::Host(pinned[1]) };
+                        rig.cell(BOTH, *bytes, vec![to, back]);
+                    }
+                }
+            }
+        }
+        Ok(rig)
+    }
+
+    /// Copies between devices of one driver, and of all devices with the host at once, each with memory of the
+    /// node that is near.
+    fn together(&self) -> Result<Rig, DeviceError> {
+        let mut rig = Rig::new(self.devices);
+        let largest = self.largest();
+        let mut hosts = Vec::new();
+        for (at, device) in self.devices.iter().enumerate() {
+            let node = &self.nodes[near(self.site, device.info(), self.nodes)];
+            let one = self.nodes.len() == 1;
+            let memories = [rig.memory(at, largest)?, rig.memory(at, largest)?];
+            let pinned =
+                [rig.host(at, node, one, largest, true)?, rig.host(at, node, one, largest, true)?];
+            hosts.push((memories, pinned));
+        }
+        let to = |at: usize| {
+            let (memories, pinned) = &hosts[at];
+            Leg { device: at, from: End::Host(pinned[0]), to: End::Device(memories[0]) }
+        };
+        let back = |at: usize| {
+            let (memories, pinned) = &hosts[at];
+            Leg { device: at, from: End::Device(memories[1]), to: End::Host(pinned[1]) }
+        };
+        let all = 0..self.devices.len();
+        for bytes in [self.sizes[0], largest as u64].into_iter().filter(|size| *size > SMALL) {
+            rig.cell(ALL_NAMES[0], bytes, all.clone().map(to).collect());
+            rig.cell(ALL_NAMES[1], bytes, all.clone().map(back).collect());
+            rig.cell(ALL_NAMES[2], bytes, all.clone().flat_map(|at| [to(at), back(at)]).collect());
+        }
+        for (from, to) in all.clone().flat_map(|from| all.clone().map(move |to| (from, to))) {
+            let driver = |at: usize| &self.devices[at].info().driver;
+            if from != to && driver(from) == driver(to) {
+                let (from_memory, to_memory) = (hosts[from].0[0], hosts[to].0[1]);
+                let leg = Leg {
+                    device: from,
+                    from: End::Device(from_memory),
+                    to: End::Device(to_memory),
+                };
+                for bytes in [SMALL, largest as u64] {
+                    rig.cell(ACROSS, bytes, vec![leg]);
+                }
+            }
+        }
+        Ok(rig)
+    }
+
+    fn figure(
+        &self,
+        (number, cell): (usize, &Cell),
+        rig: &Rig,
+        (judged, watched): (&OneRegime, &[Watched]),
+        stopped: Option<&String>,
+    ) -> Option<Measurement> {
+        let timed = judged.of(number)?;
+        let leg = cell.legs.first()?;
+        let info = self.devices[leg.device].info();
+        let host = cell.legs.iter().find_map(Leg::host).map(|host| &rig.hosts[host]);
+        let peer = match (leg.from, leg.to) {
+            (End::Device(_), End::Device(to)) => Some(self.devices[rig.memories[to].0].info().id()),
+            _ => None,
+        };
+        let all = cell.name.starts_with(ALL);
+        let mut validity = Validity::valid();
+        rig.wrong.iter().for_each(|wrong| validity.invalid(wrong.clone()));
+        for (watched, device) in watched.iter().zip(self.devices) {
+            watched.judge(&device.info().id(), &mut validity);
+        }
+        let on_node = host.and_then(|host| host.on_node);
+        if let (Some(share), Some(node)) =
+            (on_node.filter(|share| *share < ON_NODE_ENOUGH), host.and_then(|host| host.node))
+        {
+            let share = share * 100.0;
+            validity.suspect(format!("only {share:.0} % of the host's memory lies on node {node}"));
+        }
+        let mut on = watched[leg.device].config(info);
+        if all {
+            on.device = Some("all".to_owned());
+            (on.device_name, on.pci, on.uuid, on.slice) = (None, None, None, None);
+        }
+        on.stopped = stopped.cloned();
+        let pinned = |pinned| if pinned { "pinned" } else { "pageable" }.to_owned();
+        let config = LinkConfig {
+            on,
+            engine: Some("native".to_owned()),
+            message_bytes: Some(cell.bytes),
+            peer,
+            host_memory: host.map(|host| pinned(host.pinned)),
+            host_node: host.filter(|_| !all).and_then(|host| host.node).map(u64::from),
+            on_node,
+            devices: all.then_some(self.devices.len() as u64),
+            copies: Some(cell.copies as u64),
+            clock: Some(cell.clock().to_owned()),
+            ..LinkConfig::default()
+        };
+        let moved = cell.bytes as f64 * cell.legs.len() as f64;
+        let m = if cell.is_latency() {
+            let name = format!("{}{LATENCY}", cell.name);
+            Measurement::new(GAUGE, TEST, name, Unit::Seconds).timed(
+                Quoted::Median,
+                timed,
+                0,
+                &|seconds| seconds,
+            )
+        } else {
+            Measurement::new(GAUGE, TEST, cell.name, Unit::BytesPerSecond).timed(
+                Quoted::Median,
+                timed,
+                0,
+                &|seconds| moved / seconds,
+            )
+        };
+        Some(m.config(&config).judged(validity))
+    }
+}
+
+/// Names of the sums over all devices.
+const ALL_NAMES: [&str; 3] = ["all_host_to_device", "all_device_to_host", "all_both_ways"];

@@ -1,0 +1,12 @@
+//! Names of tests and figures, as records have them.
+
+/// `test` of STREAM's kernels.
+pub use nodegauge_machine::published::DEVICE_STREAM as STREAM;
+/// `test` of copies.
+pub const LINKS: &str = "device_links";
+/// Host to device, alone.
+pub const TO_DEVICE: &str = "host_to_device";
+/// Device to host, alone.
+pub const TO_HOST: &str = "device_to_host";
+/// From one device to another.
+pub const ACROSS: &str = "device_to_device";

@@ -1,0 +1,305 @@
+//! What NVIDIA's nvbandwidth prints, as text and as JSON (`-j`), and figures of it. Pure.
+//!
+//! Test cases keep their names, but for those that measure what `device links` does, which take its names.
+
+use crate::GAUGE;
+use crate::config::{DeviceConfig, LinkConfig};
+use crate::names::{ACROSS, LINKS, TO_DEVICE, TO_HOST};
+use nodegauge_measure::Unit;
+use nodegauge_measure::record::{Category, Measurement, Quoted};
+use std::fmt;
+
+/// First words of the text form.
+const TITLE: &str = "nvbandwidth Version:";
+/// What begins a test case.
+const RUNNING: &str = "Running ";
+/// Test cases that measure what `device links` does.
+const SAME: [(&str, &str); 3] = [
+    ("host_to_device_memcpy_ce", TO_DEVICE),
+    ("device_to_host_memcpy_ce", TO_HOST),
+    ("device_to_device_memcpy_write_ce", ACROSS),
+];
+
+/// A test case with its matrix.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TestCase {
+    /// Its name, e.g. `host_to_device_memcpy_ce`.
+    pub name: String,
+    /// What rows, columns and numbers are, in its words.
+    pub description: String,
+    /// Rows; `None` where nothing is measured.
+    pub rows: Vec<Vec<Option<f64>>>,
+}
+
+/// What a run printed.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct NvbandwidthOutput {
+    /// Its version.
+    pub version: Option<String>,
+    /// The driver's version.
+    pub driver: Option<String>,
+    /// Names and PCI addresses of devices, in its order.
+    pub devices: Vec<(String, String)>,
+    /// Test cases that came to their end.
+    pub cases: Vec<TestCase>,
+}
+
+impl NvbandwidthOutput {
+    /// Reads what a run printed; `None` of another program's text.
+    ///
+    /// # Errors
+    /// What is missing.
+    pub fn read(text: &str) -> Option<Result<Self, String>> {
+        let found = match text.trim_start().starts_with('{') {
+            true => Self::of_json(text)?,
+            false if text.lines().any(|line| line.starts_with(TITLE)) => Self::of_text(text),
+            false => return None,
+        };
+        let empty = "it has no matrix: no test case came to its end".to_owned();
+        Some(if found.cases.is_empty() { Err(empty) } else { Ok(found) })
+    }
+
+    /// The test cases that measure what `device links` calls so.
+    pub fn cases_of<'n>(names: impl IntoIterator<Item = &'n str>) -> impl Iterator<Item = String> {
+        let case = |name| SAME.iter().find(|(_, ours)| *ours == name).map(|(theirs, _)| *theirs);
+        let cases: Vec<String> = names.into_iter().filter_map(case).map(str::to_owned).collect();
+        cases.into_iter()
+    }
+
+    fn of_text(text: &str) -> Self {
+        let mut found = Self::default();
+        let mut name: Option<&str> = None;
+        let mut case: Option<TestCase> = None;
+        for line in text.lines() {
+            if let Some(version) = line.strip_prefix(TITLE) {
+                found.version = Some(version.trim().trim_start_matches('v').to_owned());
+            } else if let Some(version) = line.strip_prefix("Driver Version:") {
+                found.driver = Some(version.trim().to_owned());
+            } else if let Some((_, device)) =
+                line.strip_prefix("Device ").and_then(|rest| rest.split_once(": "))
+            {
+                found.devices.extend(device_of(device));
+            } else if let Some(running) = line.strip_prefix(RUNNING) {
+                name = Some(running.trim_end_matches('.'));
+            } else if let Some(name) = name.filter(|_| line.contains('(') && case.is_none()) {
+                let (name, description) = (name.to_owned(), line.trim().to_owned());
+                case = Some(TestCase { name, description, rows: Vec::new() });
+            } else if line.trim().is_empty() {
+                found.cases.extend(case.take().filter(|case| !case.rows.is_empty()));
+            } else if let Some(case) = &mut case {
+                let mut words = line.split_whitespace();
+                // The line of columns has a number each, and no value; rows have points in theirs.
+                let values = words.by_ref().skip(1);
+                let values: Option<Vec<Option<f64>>> = values.map(value_of).collect();
+                let is_row = line.contains('.') || line.contains("N/A");
+                case.rows.extend(values.filter(|values| is_row && !values.is_empty()));
+            }
+        }
+        found.cases.extend(case.filter(|case| !case.rows.is_empty()));
+        found
+    }
+
+    fn of_json(text: &str) -> Option<Self> {
+        let json: serde_json::Value = serde_json::from_str(text).ok()?;
+        let root = json.get("nvbandwidth")?;
+        let word = |at: &serde_json::Value| at.as_str().map(str::to_owned);
+        let list = |at: &serde_json::Value| at.as_array().cloned().unwrap_or_default();
+        let case = |case: &serde_json::Value| {
+            let rows = list(&case["bandwidth_matrix"]);
+            let rows: Option<Vec<Vec<Option<f64>>>> = rows
+                .iter()
+                .map(|row| list(row).iter().map(|value| value_of(value.as_str()?)).collect())
+                .collect();
+            Some(TestCase {
+                name: word(&case["name"])?,
+                description: word(&case["bandwidth_description"])?,
+                rows: rows.filter(|rows| !rows.is_empty())?,
+            })
+        };
+        // `0: NVIDIA H100 80GB HBM3 (00000000:1b:00): (host)`
+        let device = |entry: &serde_json::Value| {
+            let (_, rest) = entry.as_str()?.split_once(": ")?;
+            device_of(rest.rsplit_once(": (").map_or(rest, |(device, _)| device))
+        };
+        Some(Self {
+            version: word(&root["version"]).map(|text| text.trim_start_matches('v').to_owned()),
+            driver: word(&root["Driver Version"]),
+            devices: list(&root["GPU Device list"]).iter().filter_map(device).collect(),
+            cases: list(&root["testcases"]).iter().filter_map(case).collect(),
+        })
+    }
+
+    /// The figures; of a run with copies of `bytes` bytes, where that is known.
+    pub fn measurements(&self, bytes: Option<u64>) -> Vec<Measurement> {
+        let mut all = Vec::new();
+        for case in &self.cases {
+            // A row is the host or a device; with one row for several columns, it is the host.
+            let across = case.description.contains("GPU(row)");
+            for (row, values) in case.rows.iter().enumerate() {
+                for (column, value) in values.iter().enumerate() {
+                    // Nothing is copied from a device to itself between devices.
+                    let Some(value) = value.filter(|value| *value > 0.0) else { continue };
+                    let device = if across { row } else { column };
+                    let peer = across.then(|| format!("cuda:{column}"));
+                    all.push(self.figure(case, device, peer, (value, bytes)));
+                }
+            }
+        }
+        all
+    }
+
+    fn figure(
+        &self,
+        case: &TestCase,
+        device: usize,
+        peer: Option<String>,
+        (value, bytes): (f64, Option<u64>),
+    ) -> Measurement {
+        let known = self.devices.get(device);
+        let config = LinkConfig {
+            on: DeviceConfig {
+                device: Some(format!("cuda:{device}")),
+                device_name: known.map(|(name, _)| name.clone()),
+                pci: known.map(|(_, pci)| pci.clone()),
+                driver_version: self.driver.clone(),
+                ..DeviceConfig::default()
+            },
+            engine: Some("nvbandwidth".to_owned()),
+            engine_version: self.version.clone(),
+            message_bytes: bytes,
+            host_memory: peer.is_none().then(|| "pinned".to_owned()),
+            peer,
+            clock: Some("device".to_owned()),
+            ..LinkConfig::default()
+        };
+        let same = SAME.iter().find(|(theirs, _)| *theirs == case.name);
+        let name = same.map_or(case.name.as_str(), |(_, ours)| ours);
+        let (unit, factor) = match case.description.ends_with("(ns)") {
+            true => (Unit::Seconds, 1e-9),
+            false => (Unit::BytesPerSecond, 1e9),
+        };
+        Measurement::new(GAUGE, LINKS, name, unit)
+            .category(Category::Reference)
+            .value(Quoted::Median, value * factor)
+            .config(&config)
+    }
+}
+
+/// `NVIDIA H100 80GB HBM3 (00000000:1b:00)`: name, and PCI address as the kernel writes it.
+fn device_of(text: &str) -> Option<(String, String)> {
+    let (name, address) = text.trim().strip_suffix(')')?.rsplit_once(" (")?;
+    Some((name.to_owned(), format!("{}.0", address.get(4..)?.to_lowercase())))
+}
+
+/// A number of a matrix, or `N/A`.
+fn value_of(text: &str) -> Option<Option<f64>> {
+    match text {
+        "N/A" => Some(None),
+        text => text.parse().ok().filter(|value: &f64| value.is_finite()).map(Some),
+    }
+}
+
+/// Its text form.
+impl fmt::Display for NvbandwidthOutput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{TITLE} v{}\n", self.version.as_deref().unwrap_or_default())?;
+        writeln!(f, "Driver Version: {}\n", self.driver.as_deref().unwrap_or_default())?;
+        for (index, (name, pci)) in self.devices.iter().enumerate() {
+            let address = pci.trim_end_matches(".0");
+            writeln!(f, "Device {index}: {name} (0000{address})")?;
+        }
+        for TestCase { name, description, rows } in &self.cases {
+            writeln!(f, "\n{RUNNING}{name}.\n{description}")?;
+            let columns = 0..rows.first().map_or(0, Vec::len);
+            let columns = columns.fold(String::new(), |line, column| format!("{line}{column:>10}"));
+            writeln!(f, "  {columns}")?;
+            for (row, values) in rows.iter().enumerate() {
+                write!(f, "{row:>2}")?;
+                for value in values {
+                    match value {
+                        Some(value) => write!(f, "{value:>10.2}")?,
+                        None => write!(f, "{:>10}", "N/A")?,
+                    }
+                }
+                writeln!(f)?;
+            }
+            let sum: f64 = rows.iter().flatten().flatten().sum();
+            writeln!(f, "\nSUM {name} {sum:.2}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// In the form that version 0.8's source prints.
+    const TEXT: &str = include_str!("../tests/outputs/nvbandwidth-0.8.txt");
+
+    fn read(text: &str) -> NvbandwidthOutput {
+        NvbandwidthOutput::read(text).unwrap().unwrap()
+    }
+
+    #[test]
+    fn matrices_become_figures_of_links() {
+        let output = read(TEXT);
+        assert_eq!(output.version.as_deref(), Some("0.8"));
+        let h100 = |pci: &str| ("NVIDIA H100 80GB HBM3".to_owned(), pci.to_owned());
+        assert_eq!(output.devices, [h100("0000:1b:00.0"), h100("0000:43:00.0")]);
+        let all = output.measurements(Some(512 << 20));
+        let one = |name: &str, device: &str| {
+            let found = all.iter().find(|m| {
+                let config: LinkConfig = m.read_config();
+                m.name == name && config.on.device.as_deref() == Some(device)
+            });
+            found.map(|m| (m.value.unwrap(), m.read_config::<LinkConfig>())).unwrap()
+        };
+        let (rate, config) = one("host_to_device", "cuda:1");
+        assert_eq!((rate, config.on.pci.as_deref()), (55.64e9, Some("0000:43:00.0")));
+        assert_eq!((config.peer, config.message_bytes), (None, Some(512 << 20)));
+        let (rate, config) = one("device_to_device", "cuda:1");
+        assert_eq!((rate, config.peer.as_deref()), (392.60e9, Some("cuda:0")));
+        assert!((one("host_device_latency_sm", "cuda:0").0 - 679.47e-9).abs() < 1e-15);
+        assert_eq!(one("device_local_copy", "cuda:0").0, 1451.27e9);
+        // Both of six test cases, for two devices each.
+        assert_eq!(all.len(), 12);
+    }
+
+    #[test]
+    fn what_is_printed_reads_back() {
+        let output = read(TEXT);
+        assert_eq!(read(&output.to_string()), output);
+    }
+
+    #[test]
+    fn json_says_the_same() {
+        let text = read(TEXT);
+        let rows = |case: &TestCase| -> Vec<Vec<String>> {
+            let word = |value: &Option<f64>| value.map_or("N/A".to_owned(), |v| v.to_string());
+            case.rows.iter().map(|row| row.iter().map(word).collect()).collect()
+        };
+        let cases = text.cases.iter().map(|case| {
+            serde_json::json!({"name": case.name, "status": "Passed",
+                "bandwidth_description": case.description, "bandwidth_matrix": rows(case), "sum": 1.0})
+        });
+        let waived = serde_json::json!({"name": "device_to_host_memcpy_sm", "status": "Waived"});
+        let json = serde_json::json!({"nvbandwidth": {
+            "version": "v0.8", "Driver Version": "550.54.15",
+            "GPU Device list": [
+                "0: NVIDIA H100 80GB HBM3 (00000000:1b:00): (n01)",
+                "1: NVIDIA H100 80GB HBM3 (00000000:43:00): (n01)",
+            ],
+            "testcases": cases.chain([waived]).collect::<Vec<_>>(),
+        }});
+        assert_eq!(read(&json.to_string()), text);
+    }
+
+    #[test]
+    fn what_is_cut_is_refused_and_other_texts_are_none() {
+        let cut = TEXT.split("Running").next().unwrap();
+        assert!(NvbandwidthOutput::read(cut).unwrap().is_err());
+        assert!(NvbandwidthOutput::read("{\"fio version\": \"fio-3.33\"}").is_none());
+        assert!(NvbandwidthOutput::read("").is_none());
+    }
+}

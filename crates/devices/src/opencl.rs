@@ -1,0 +1,196 @@
+//! The back end on OpenCL: any vendor's devices, and processors by PoCL.
+
+mod api;
+mod device;
+mod queue;
+
+use crate::driver::{Device, DeviceError, Driver, Kind};
+use crate::info::{Class, DeviceInfo};
+use api::{Api, Object, check};
+use device::OpenClDevice;
+use nodegauge_measure::{Bytes, Hertz};
+use std::ffi::c_void;
+use std::ptr::{null, null_mut};
+
+/// OpenCL's drivers, by the loader of the system.
+pub struct OpenCl {
+    api: &'static Api,
+}
+
+impl OpenCl {
+    /// Loads the library, with everything that its drivers do then: a child process has tried it before.
+    ///
+    /// # Errors
+    /// When it is not there.
+    pub fn load() -> Result<Self, DeviceError> {
+        Ok(Self { api: Api::load()? })
+    }
+
+    /// All devices of all platforms, in their order, each with its platform.
+    fn all(&self) -> Result<Vec<(Object, Object)>, DeviceError> {
+        let api = self.api;
+        let platforms = list("clGetPlatformIDs", |n, at, count| {
+            // SAFETY: there is room for `n` objects, or none is wanted.
+            unsafe { (api.clGetPlatformIDs)(n, at, count) }
+        })?;
+        let mut all = Vec::new();
+        for platform in platforms {
+            let devices = list("clGetDeviceIDs", |n, at, count| {
+                // SAFETY: as above; the platform was just listed.
+                unsafe { (api.clGetDeviceIDs)(platform, TYPE_ALL, n, at, count) }
+            });
+            match devices {
+                Ok(devices) => all.extend(devices.into_iter().map(|device| (platform, device))),
+                Err(error) if error.kind == Kind::NoDevice => {}
+                Err(error) => return Err(error),
+            }
+        }
+        match all.is_empty() {
+            true => Err(DeviceError::new(Kind::NoDevice, api::NAME, "clGetDeviceIDs", -1)),
+            false => Ok(all),
+        }
+    }
+}
+
+impl Driver for OpenCl {
+    fn name(&self) -> &'static str {
+        api::NAME
+    }
+
+    fn devices(&self) -> Result<Vec<DeviceInfo>, DeviceError> {
+        let all = self.all()?.into_iter().enumerate();
+        all.map(|(index, (platform, device))| self.describe(index, platform, device)).collect()
+    }
+
+    fn open(&self, index: usize) -> Result<Box<dyn Device>, DeviceError> {
+        let all = self.all()?;
+        let gone = DeviceError::new(Kind::NoDevice, api::NAME, "clGetDeviceIDs", -1);
+        let (platform, device) = *all.get(index).ok_or(gone)?;
+        let info = self.describe(index, platform, device)?;
+        // One context for all devices of a platform, so that they can copy from each other.
+        let of_platform: Vec<Object> =
+            all.iter().filter(|(of, _)| *of == platform).map(|(_, device)| *device).collect();
+        Ok(Box::new(OpenClDevice::open(self.api, info, device, &of_platform)?))
+    }
+}
+
+/// `CL_DEVICE_TYPE_ALL`
+const TYPE_ALL: u64 = 0xFFFF_FFFF;
+
+// Questions of clGetDeviceInfo (CL/cl.h, cl_ext.h).
+const DEVICE_TYPE: u32 = 0x1000;
+const MAX_COMPUTE_UNITS: u32 = 0x1002;
+const MAX_WORK_GROUP_SIZE: u32 = 0x1004;
+const MAX_CLOCK_FREQUENCY: u32 = 0x100C;
+const MAX_MEM_ALLOC_SIZE: u32 = 0x1010;
+const GLOBAL_MEM_CACHE_SIZE: u32 = 0x101E;
+const GLOBAL_MEM_SIZE: u32 = 0x101F;
+const ERROR_CORRECTION_SUPPORT: u32 = 0x1024;
+const DEVICE_NAME: u32 = 0x102B;
+const DRIVER_VERSION: u32 = 0x102D;
+const DOUBLE_FP_CONFIG: u32 = 0x1032;
+const HOST_UNIFIED_MEMORY: u32 = 0x1035;
+const DEVICE_UUID_KHR: u32 = 0x106A;
+const DEVICE_PCI_BUS_INFO_KHR: u32 = 0x410F;
+/// Of clGetPlatformInfo.
+const PLATFORM_VERSION: u32 = 0x0901;
+
+impl OpenCl {
+    fn describe(
+        &self,
+        index: usize,
+        platform: Object,
+        device: Object,
+    ) -> Result<DeviceInfo, DeviceError> {
+        let api = self.api;
+        let ask = |what: u32, bytes: usize, at: *mut c_void, length: *mut usize| {
+            // SAFETY: there is room for `bytes` bytes; the device was just listed.
+            unsafe { (api.clGetDeviceInfo)(device, what, bytes, at, length) }
+        };
+        let text = |what| info(|bytes, at, length| ask(what, bytes, at, length));
+        let number = |what| -> Option<u64> {
+            let bytes = info(|bytes, at, length| ask(what, bytes, at, length)).ok()?;
+            let mut number = [0; 8];
+            number.get_mut(..bytes.len())?.copy_from_slice(&bytes);
+            Some(u64::from_le_bytes(number))
+        };
+        let version = info(|bytes, at, length| {
+            // SAFETY: as above, of the platform.
+            unsafe { (api.clGetPlatformInfo)(platform, PLATFORM_VERSION, bytes, at, length) }
+        });
+        let class = match number(DEVICE_TYPE) {
+            Some(kind) if kind & 2 != 0 => Class::Cpu,
+            Some(kind) if kind & 4 != 0 => Class::Gpu,
+            _ => Class::Accelerator,
+        };
+        let some = |what| number(what).filter(|value| *value > 0);
+        let pci = text(DEVICE_PCI_BUS_INFO_KHR).ok().and_then(|bytes| pci_address(&bytes));
+        let uuid = text(DEVICE_UUID_KHR).ok().filter(|bytes| bytes.len() == 16);
+        Ok(DeviceInfo {
+            driver: api::NAME.to_owned(),
+            index,
+            name: words(&text(DEVICE_NAME)?),
+            class,
+            // `OpenCL 3.0 PoCL 3.1+debian  Linux, ...`: what stands behind is how it was built.
+            driver_version: format!(
+                "{} (driver {})",
+                words(&version?).split("  ").next().unwrap_or_default().trim(),
+                words(&text(DRIVER_VERSION)?)
+            ),
+            uuid: uuid.map(|bytes| bytes.iter().map(|byte| format!("{byte:02x}")).collect()),
+            pci,
+            memory: Bytes(number(GLOBAL_MEM_SIZE).unwrap_or(0)),
+            largest_allocation: Bytes(number(MAX_MEM_ALLOC_SIZE).unwrap_or(0)),
+            shares_host_memory: number(HOST_UNIFIED_MEMORY) == Some(1),
+            last_cache: some(GLOBAL_MEM_CACHE_SIZE).map(Bytes),
+            units: number(MAX_COMPUTE_UNITS).unwrap_or(0) as u32,
+            clock: some(MAX_CLOCK_FREQUENCY).map(|mhz| Hertz(mhz as f64 * 1e6)),
+            largest_group: number(MAX_WORK_GROUP_SIZE).unwrap_or(1) as usize,
+            double: some(DOUBLE_FP_CONFIG).is_some(),
+            ecc: number(ERROR_CORRECTION_SUPPORT).map(|on| on == 1),
+            ..DeviceInfo::default()
+        })
+    }
+}
+
+/// `domain, bus, device, function`, four numbers of 32 bits.
+fn pci_address(bytes: &[u8]) -> Option<String> {
+    let mut numbers =
+        bytes.chunks_exact(4).map(|four| u32::from_le_bytes(four.try_into().unwrap_or_default()));
+    let (domain, bus, device, function) =
+        (numbers.next()?, numbers.next()?, numbers.next()?, numbers.next()?);
+    Some(format!("{domain:04x}:{bus:02x}:{device:02x}.{function:x}"))
+}
+
+/// A text of the driver, which ends with a zero.
+fn words(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).trim_matches(['\0', ' ', '\n']).to_owned()
+}
+
+/// Objects of a call that first says how many there are.
+fn list(
+    call: &str,
+    ask: impl Fn(u32, *mut Object, *mut u32) -> i32,
+) -> Result<Vec<Object>, DeviceError> {
+    let mut count = 0;
+    check(call, ask(0, null_mut(), &raw mut count))?;
+    let mut all = vec![null_mut(); count as usize];
+    check(call, ask(count, all.as_mut_ptr(), &raw mut count))?;
+    all.truncate(count as usize);
+    Ok(all)
+}
+
+/// The answer of a call that first says how long it is.
+fn info(ask: impl Fn(usize, *mut c_void, *mut usize) -> i32) -> Result<Vec<u8>, DeviceError> {
+    let mut length = 0;
+    check("clGetDeviceInfo", ask(0, null_mut(), &raw mut length))?;
+    let mut bytes = vec![0u8; length];
+    check("clGetDeviceInfo", ask(length, bytes.as_mut_ptr().cast(), null_mut()))?;
+    Ok(bytes)
+}
+
+/// No events to wait for.
+const NO_EVENTS: (u32, *const Object) = (0, null());
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+//! The functions of `libOpenCL.so.1` that are used, all of OpenCL 1.2, found at run time; and what their
+//! numbers mean.
+// Functions have the names of CL/cl.h.
+#![allow(non_snake_case)]
+
+use crate::driver::{DeviceError, Kind};
+use libloading::Library;
+use std::ffi::{c_char, c_void};
+
+/// What the seam calls this driver.
+pub const NAME: &str = "opencl";
+/// The loader of OpenCL's drivers.
+const LIBRARY: &str = "libOpenCL.so.1";
+
+/// A platform, device, context, queue, program, kernel, memory or event.
+pub type Object = *mut c_void;
+type BuildDone = Option<extern "C" fn(Object, *mut c_void)>;
+type Complaint = Option<extern "C" fn(*const c_char, *const c_void, usize, *mut c_void)>;
+
+macro_rules! functions {
+    ($($name:ident($($arg:ty),*) -> $result:ty;)*) => {
+        /// The library's functions.
+        pub struct Api {
+            $(pub $name: unsafe extern "C" fn($($arg),*) -> $result,)*
+        }
+
+        impl Api {
+            /// Loads the library, which runs its own code in this process, and that of every driver that it
+            /// knows. It stays until the program ends, for drivers have threads of their own.
+            ///
+            /// # Errors
+            /// When it is not there, or lacks a function.
+            pub fn load() -> Result<&'static Self, DeviceError> {
+                let missing = |_| DeviceError::new(Kind::NoDriver, NAME, LIBRARY, 0);
+                // SAFETY: it is made to be loaded by any program; what it does then was tried by a child
+                // process before.
+                let library = Box::leak(Box::new(unsafe { Library::new(LIBRARY) }.map_err(missing)?));
+                $(
+                    let lacks = |_| DeviceError::new(Kind::TooOld, NAME, stringify!($name), 0);
+                    // SAFETY: the function has this signature in every version of OpenCL from 1.2 on.
+                    let $name = *unsafe { library.get(concat!(stringify!($name), "\0").as_bytes()) }
+                        .map_err(lacks)?;
+                )*
+                Ok(Box::leak(Box::new(Self { $($name),* })))
+            }
+        }
+    };
+}
+
+functions! {
+    clGetPlatformIDs(u32, *mut Object, *mut u32) -> i32;
+    clGetPlatformInfo(Object, u32, usize, *mut c_void, *mut usize) -> i32;
+    clGetDeviceIDs(Object, u64, u32, *mut Object, *mut u32) -> i32;
+    clGetDeviceInfo(Object, u32, usize, *mut c_void, *mut usize) -> i32;
+    clCreateContext(*const isize, u32, *const Object, Complaint, *mut c_void, *mut i32) -> Object;
+    clReleaseContext(Object) -> i32;
+    clCreateCommandQueue(Object, Object, u64, *mut i32) -> Object;
+    clReleaseCommandQueue(Object) -> i32;
+    clCreateBuffer(Object, u64, usize, *mut c_void, *mut i32) -> Object;
+    clReleaseMemObject(Object) -> i32;
+    clCreateProgramWithSource(Object, u32, *const *const c_char, *const usize, *mut i32) -> Object;
+    clBuildProgram(Object, u32, *const Object, *const c_char, BuildDone, *mut c_void) -> i32;
+    clGetProgramBuildInfo(Object, Object, u32, usize, *mut c_void, *mut usize) -> i32;
+    clReleaseProgram(Object) -> i32;
+    clCreateKernel(Object, *const c_char, *mut i32) -> Object;
+    clSetKernelArg(Object, u32, usize, *const c_void) -> i32;
+    clReleaseKernel(Object) -> i32;
+    clEnqueueNDRangeKernel(Object, Object, u32, *const usize, *const usize, *const usize, u32, *const Object, *mut Object) -> i32;
+    clEnqueueReadBuffer(Object, Object, u32, usize, usize, *mut c_void, u32, *const Object, *mut Object) -> i32;
+    clEnqueueWriteBuffer(Object, Object, u32, usize, usize, *const c_void, u32, *const Object, *mut Object) -> i32;
+    clEnqueueCopyBuffer(Object, Object, Object, usize, usize, usize, u32, *const Object, *mut Object) -> i32;
+    clEnqueueMigrateMemObjects(Object, u32, *const Object, u64, u32, *const Object, *mut Object) -> i32;
+    clEnqueueMapBuffer(Object, Object, u32, u64, usize, usize, u32, *const Object, *mut Object, *mut i32) -> *mut c_void;
+    clEnqueueUnmapMemObject(Object, Object, *mut c_void, u32, *const Object, *mut Object) -> i32;
+    clEnqueueMarkerWithWaitList(Object, u32, *const Object, *mut Object) -> i32;
+    clFlush(Object) -> i32;
+    clFinish(Object) -> i32;
+    clGetEventProfilingInfo(Object, u32, usize, *mut c_void, *mut usize) -> i32;
+    clReleaseEvent(Object) -> i32;
+}
+
+/// What was returned by a call, as a failure by its meaning.
+pub fn check(call: &str, code: i32) -> Result<(), DeviceError> {
+    // Numbers of CL/cl.h and cl_ext.h. A queue or context that is not valid any more was lost: they are made
+    // here and never released before their use.
+    let kind = match code {
+        0 => return Ok(()),
+        // CL_DEVICE_NOT_FOUND, CL_PLATFORM_NOT_FOUND_KHR
+        -1 | -1001 => Kind::NoDevice,
+        // CL_DEVICE_NOT_AVAILABLE
+        -2 => Kind::InUse,
+        // CL_MEM_OBJECT_ALLOCATION_FAILURE, CL_OUT_OF_HOST_MEMORY, CL_INVALID_BUFFER_SIZE
+        -4 | -6 | -61 => Kind::OutOfMemory,
+        // CL_OUT_OF_RESOURCES is what drivers say of memory and of devices alike
+        -5 => Kind::OutOfMemory,
+        // CL_COMPILER_NOT_AVAILABLE, CL_PROFILING_INFO_NOT_AVAILABLE
+        -3 | -7 => Kind::Unsupported,
+        // CL_BUILD_PROGRAM_FAILURE, CL_INVALID_PROGRAM_EXECUTABLE, CL_INVALID_KERNEL_NAME
+        -11 | -45 | -46 => Kind::Build,
+        // CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, CL_INVALID_CONTEXT, CL_INVALID_COMMAND_QUEUE
+        -14 | -34 | -36 => Kind::Lost,
+        _ => Kind::Other,
+    };
+    Err(DeviceError::new(kind, NAME, call, code.into()))
+}
+
+/// The object that a call made, by the number that it left.
+pub fn made(call: &str, object: Object, code: i32) -> Result<Object, DeviceError> {
+    check(call, code)?;
+    match object.is_null() {
+        true => Err(DeviceError::new(Kind::Other, NAME, call, 0)),
+        false => Ok(object),
+    }
+}

@@ -1,0 +1,260 @@
+//! An opened device: its context, memory and programs.
+
+use super::api::{Api, NAME, Object, check, made};
+use super::queue::OpenClQueue;
+use super::{NO_EVENTS, words};
+use crate::driver::{
+    Device, DeviceError, Handle, HostMemory, Kernel, Kind, Memory, Program, Queue,
+};
+use crate::info::DeviceInfo;
+use crate::kernels::KernelSource;
+use nodegauge_measure::Bytes;
+use std::ffi::CString;
+use std::ptr::{NonNull, null, null_mut};
+use std::rc::Rc;
+
+// Flags of CL/cl.h.
+const MEM_READ_WRITE: u64 = 1;
+const MEM_ALLOC_HOST_PTR: u64 = 1 << 4;
+const MAP_READ_WRITE: u64 = 0b11;
+const QUEUE_PROFILING_ENABLE: u64 = 1 << 1;
+const PROGRAM_BUILD_LOG: u32 = 0x1183;
+
+/// A device of OpenCL.
+pub struct OpenClDevice {
+    api: &'static Api,
+    info: DeviceInfo,
+    device: Object,
+    context: Rc<Handle>,
+}
+
+impl OpenClDevice {
+    /// Makes a context of all devices of the platform.
+    pub fn open(
+        api: &'static Api,
+        info: DeviceInfo,
+        device: Object,
+        of_platform: &[Object],
+    ) -> Result<Self, DeviceError> {
+        let (mut code, count) = (0, of_platform.len() as u32);
+        // SAFETY: so many devices, which were just listed; no properties, nobody who listens to complaints.
+        let context = unsafe {
+            (api.clCreateContext)(
+                null(),
+                count,
+                of_platform.as_ptr(),
+                None,
+                null_mut(),
+                &raw mut code,
+            )
+        };
+        let context = made("clCreateContext", context, code)?;
+        let context = Handle::new(context as usize, |raw| {
+            // SAFETY: the context is ours, and what was made in it has references of its own.
+            unsafe { (api.clReleaseContext)(raw as Object) };
+        });
+        Ok(Self { api, info, device, context: Rc::new(context) })
+    }
+
+    fn context(&self) -> Object {
+        self.context.raw as Object
+    }
+
+    fn buffer(&self, flags: u64, bytes: usize) -> Result<Handle, DeviceError> {
+        let (api, mut code) = (self.api, 0);
+        // SAFETY: the context lives; the driver allocates.
+        let memory = unsafe {
+            (api.clCreateBuffer)(self.context(), flags, bytes, null_mut(), &raw mut code)
+        };
+        let memory = made("clCreateBuffer", memory, code)?;
+        Ok(Handle::new(memory as usize, |raw| {
+            // SAFETY: the memory is ours.
+            unsafe { (api.clReleaseMemObject)(raw as Object) };
+        }))
+    }
+
+    fn new_queue(&self) -> Result<OpenClQueue, DeviceError> {
+        let (api, mut code) = (self.api, 0);
+        // SAFETY: context and device live.
+        let queue = unsafe {
+            (api.clCreateCommandQueue)(
+                self.context(),
+                self.device,
+                QUEUE_PROFILING_ENABLE,
+                &raw mut code,
+            )
+        };
+        let queue = made("clCreateCommandQueue", queue, code)?;
+        let queue = Handle::new(queue as usize, |raw| {
+            // SAFETY: the queue is ours.
+            unsafe { (api.clReleaseCommandQueue)(raw as Object) };
+        });
+        Ok(OpenClQueue { api, queue })
+    }
+
+    /// What the compiler said of a program.
+    fn log(&self, program: Object) -> String {
+        let log = super::info(|bytes, at, length| {
+            // SAFETY: there is room for `bytes` bytes; program and device live.
+            unsafe {
+                (self.api.clGetProgramBuildInfo)(
+                    program,
+                    self.device,
+                    PROGRAM_BUILD_LOG,
+                    bytes,
+                    at,
+                    length,
+                )
+            }
+        });
+        words(&log.unwrap_or_default())
+    }
+}
+
+impl Device for OpenClDevice {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    /// OpenCL has no such question; of a device that shares the host's memory, the host knows.
+    fn free_memory(&self) -> Result<Option<Bytes>, DeviceError> {
+        Ok(None)
+    }
+
+    fn allocate(&self, bytes: usize) -> Result<Memory, DeviceError> {
+        if bytes as u64 > self.info.largest_allocation.0 {
+            let error = DeviceError::new(Kind::OutOfMemory, NAME, "clCreateBuffer", 0);
+            let (asked, most) = (Bytes(bytes as u64), self.info.largest_allocation);
+            return Err(error.saying(format!("{asked} at once, of at most {most}")));
+        }
+        let handle = self.buffer(MEM_READ_WRITE, bytes)?;
+        // Buffers belong to a context; this puts the buffer on this device of it.
+        let (mut queue, memory) = (self.new_queue()?, handle.raw as Object);
+        let (events, list) = NO_EVENTS;
+        // SAFETY: one buffer, of no content that must be kept; both live until the queue is done.
+        let code = unsafe {
+            (self.api.clEnqueueMigrateMemObjects)(
+                queue.object(),
+                1,
+                &raw const memory,
+                0,
+                events,
+                list,
+                null_mut(),
+            )
+        };
+        check("clEnqueueMigrateMemObjects", code)?;
+        queue.wait()?;
+        Ok(Memory { handle, context: self.context.raw, bytes })
+    }
+
+    fn host(&self, bytes: usize, pinned: bool) -> Result<HostMemory, DeviceError> {
+        if !pinned {
+            return HostMemory::pageable(bytes);
+        }
+        // What the vendors' guides say: memory that the driver allocated and mapped is pinned.
+        let (api, mut code) = (self.api, 0);
+        let (buffer, mut queue) =
+            (self.buffer(MEM_READ_WRITE | MEM_ALLOC_HOST_PTR, bytes)?, self.new_queue()?);
+        let (events, list) = NO_EVENTS;
+        // SAFETY: the buffer is so long; the call waits until it is mapped.
+        let start = unsafe {
+            (api.clEnqueueMapBuffer)(
+                queue.object(),
+                buffer.raw as Object,
+                1,
+                MAP_READ_WRITE,
+                0,
+                bytes,
+                events,
+                list,
+                null_mut(),
+                &raw mut code,
+            )
+        };
+        let start = made("clEnqueueMapBuffer", start, code)?;
+        let start = NonNull::new(start.cast::<u8>())
+            .ok_or_else(|| DeviceError::new(Kind::Other, NAME, "clEnqueueMapBuffer", 0))?;
+        // SAFETY: mapped, so long, and known to nobody else.
+        unsafe { start.write_bytes(0, bytes) };
+        let unmap = move |raw: usize| {
+            // SAFETY: the buffer is mapped there, and released behind this.
+            unsafe {
+                (api.clEnqueueUnmapMemObject)(
+                    queue.object(),
+                    buffer.raw as Object,
+                    raw as Object,
+                    events,
+                    list,
+                    null_mut(),
+                );
+            }
+            let _ = queue.wait();
+        };
+        let pin = Handle::new(start.as_ptr() as usize, unmap);
+        Ok(HostMemory { start, bytes, pin: Some(pin), pages: None })
+    }
+
+    fn build(&self, source: &KernelSource) -> Result<Program, DeviceError> {
+        let (api, mut code) = (self.api, 0);
+        let text = KernelSource::text();
+        let (lines, length) = (text.as_ptr().cast(), text.len());
+        // SAFETY: one text of that length.
+        let program = unsafe {
+            (api.clCreateProgramWithSource)(
+                self.context(),
+                1,
+                &raw const lines,
+                &raw const length,
+                &raw mut code,
+            )
+        };
+        let program = made("clCreateProgramWithSource", program, code)?;
+        let handle = Handle::new(program as usize, |raw| {
+            // SAFETY: the program is ours, and its kernels have references of their own.
+            unsafe { (api.clReleaseProgram)(raw as Object) };
+        });
+        let options: Vec<String> = source
+            .defines()
+            .into_iter()
+            .map(|(name, value)| format!("-D{name}={value}"))
+            .chain(["-cl-mad-enable".to_owned()])
+            .collect();
+        let options = CString::new(options.join(" ")).unwrap_or_default();
+        // SAFETY: one device, which lives; the text of the options ends with a zero; nobody waits.
+        let code = unsafe {
+            (api.clBuildProgram)(
+                program,
+                1,
+                &raw const self.device,
+                options.as_ptr(),
+                None,
+                null_mut(),
+            )
+        };
+        check("clBuildProgram", code).map_err(|error| {
+            let log = self.log(program);
+            let line =
+                log.lines().find(|line| line.contains("error")).or_else(|| log.lines().next());
+            error.saying(line.unwrap_or_default())
+        })?;
+        Ok(Program(handle))
+    }
+
+    fn kernel(&self, program: &Program, name: &str) -> Result<Kernel, DeviceError> {
+        let (api, mut code) = (self.api, 0);
+        let name = CString::new(name).unwrap_or_default();
+        // SAFETY: the program lives; the name ends with a zero.
+        let kernel =
+            unsafe { (api.clCreateKernel)(program.0.raw as Object, name.as_ptr(), &raw mut code) };
+        let kernel = made("clCreateKernel", kernel, code)?;
+        Ok(Kernel(Handle::new(kernel as usize, |raw| {
+            // SAFETY: the kernel is ours.
+            unsafe { (api.clReleaseKernel)(raw as Object) };
+        })))
+    }
+
+    fn queue(&self) -> Result<Box<dyn Queue>, DeviceError> {
+        Ok(Box::new(self.new_queue()?))
+    }
+}

@@ -1,0 +1,143 @@
+//! A queue in order, with the device's own times.
+
+use super::NO_EVENTS;
+use super::api::{Api, Object, check};
+use crate::driver::{Arg, Copy, DeviceError, Grid, Handle, Kernel, Mark, Memory, Queue};
+use nodegauge_measure::Seconds;
+use std::ffi::c_void;
+use std::ptr::{null, null_mut};
+
+/// `CL_PROFILING_COMMAND_END`
+const COMMAND_END: u32 = 0x1283;
+
+/// A queue of OpenCL.
+pub struct OpenClQueue {
+    pub api: &'static Api,
+    pub queue: Handle,
+}
+
+impl OpenClQueue {
+    pub fn object(&self) -> Object {
+        self.queue.raw as Object
+    }
+
+    /// When a mark was reached, nanoseconds of the device's clock.
+    fn time(&self, mark: &Mark) -> Result<u64, DeviceError> {
+        let mut nanos = 0u64;
+        // SAFETY: the event lives, and there is room for a number of 64 bits.
+        let code = unsafe {
+            (self.api.clGetEventProfilingInfo)(
+                mark.0.raw as Object,
+                COMMAND_END,
+                size_of::<u64>(),
+                (&raw mut nanos).cast(),
+                null_mut(),
+            )
+        };
+        check("clGetEventProfilingInfo", code).map(|()| nanos)
+    }
+}
+
+impl Queue for OpenClQueue {
+    unsafe fn launch(
+        &mut self,
+        kernel: &Kernel,
+        args: &[Arg<'_>],
+        grid: Grid,
+    ) -> Result<(), DeviceError> {
+        let (api, kernel) = (self.api, kernel.0.raw as Object);
+        for (number, arg) in args.iter().enumerate() {
+            let (bytes, at): (usize, *const c_void) = match arg {
+                Arg::Memory(memory) => (size_of::<usize>(), (&raw const memory.handle.raw).cast()),
+                Arg::U64(value) => (8, std::ptr::from_ref(value).cast()),
+                Arg::F64(value) => (8, std::ptr::from_ref(value).cast()),
+                Arg::F32(value) => (4, std::ptr::from_ref(value).cast()),
+            };
+            // SAFETY: the argument is copied from there, and is so long.
+            let code = unsafe { (api.clSetKernelArg)(kernel, number as u32, bytes, at) };
+            check("clSetKernelArg", code)?;
+        }
+        let (all, group, (events, list)) = (grid.groups * grid.items, grid.items, NO_EVENTS);
+        // SAFETY: one dimension; the caller's promise on arguments.
+        let code = unsafe {
+            (api.clEnqueueNDRangeKernel)(
+                self.object(),
+                kernel,
+                1,
+                null(),
+                &raw const all,
+                &raw const group,
+                events,
+                list,
+                null_mut(),
+            )
+        };
+        check("clEnqueueNDRangeKernel", code)
+    }
+
+    unsafe fn copy(&mut self, copy: Copy<'_>, bytes: usize) -> Result<(), DeviceError> {
+        let (api, queue, (events, list)) = (self.api, self.object(), NO_EVENTS);
+        let raw = |memory: &Memory| {
+            assert!(bytes <= memory.bytes, "{bytes} bytes of a memory of {}", memory.bytes);
+            memory.handle.raw as Object
+        };
+        // SAFETY: the memories are as long as that, and the caller promises that they live.
+        let (call, code) = unsafe {
+            match copy {
+                Copy::In(from, to) => {
+                    assert!(bytes <= from.bytes, "{bytes} bytes of {}", from.bytes);
+                    let at = from.start.as_ptr().cast();
+                    let write = api.clEnqueueWriteBuffer;
+                    (
+                        "clEnqueueWriteBuffer",
+                        write(queue, raw(to), 0, 0, bytes, at, events, list, null_mut()),
+                    )
+                }
+                Copy::Out(from, to) => {
+                    assert!(bytes <= to.bytes, "{bytes} bytes of {}", to.bytes);
+                    let at = to.start.as_ptr().cast();
+                    let read = api.clEnqueueReadBuffer;
+                    (
+                        "clEnqueueReadBuffer",
+                        read(queue, raw(from), 0, 0, bytes, at, events, list, null_mut()),
+                    )
+                }
+                Copy::Across(from, to) => {
+                    let copy = api.clEnqueueCopyBuffer;
+                    (
+                        "clEnqueueCopyBuffer",
+                        copy(queue, raw(from), raw(to), 0, 0, bytes, events, list, null_mut()),
+                    )
+                }
+            }
+        };
+        check(call, code)
+    }
+
+    fn mark(&mut self) -> Result<Mark, DeviceError> {
+        let (api, mut event, (events, list)) = (self.api, null_mut(), NO_EVENTS);
+        // SAFETY: there is room for an event.
+        let code = unsafe {
+            (api.clEnqueueMarkerWithWaitList)(self.object(), events, list, &raw mut event)
+        };
+        check("clEnqueueMarkerWithWaitList", code)?;
+        Ok(Mark(Handle::new(event as usize, |raw| {
+            // SAFETY: the event is ours.
+            unsafe { (api.clReleaseEvent)(raw as Object) };
+        })))
+    }
+
+    fn submit(&mut self) -> Result<(), DeviceError> {
+        // SAFETY: the queue lives.
+        check("clFlush", unsafe { (self.api.clFlush)(self.object()) })
+    }
+
+    fn wait(&mut self) -> Result<(), DeviceError> {
+        // SAFETY: the queue lives.
+        check("clFinish", unsafe { (self.api.clFinish)(self.object()) })
+    }
+
+    fn between(&self, from: &Mark, to: &Mark) -> Result<Seconds, DeviceError> {
+        Ok(Seconds(self.time(to)?.saturating_sub(self.time(from)?) as f64 / 1e9))
+    }
+}

@@ -1,0 +1,51 @@
+use super::*;
+use crate::driver::{Arg, Grid};
+use crate::kernels::{self, KernelSource};
+use nodegauge_kernels::Element;
+
+/// The first device, or nothing where this system has no driver (`NODEGAUGE_REQUIRE` is the end-to-end
+/// tests' matter).
+fn first() -> Option<Box<dyn Device>> {
+    OpenCl::load().and_then(|driver| driver.open(0)).ok()
+}
+
+#[test]
+fn what_is_filled_is_what_the_check_finds() {
+    let Some(device) = first() else { return };
+    let source = KernelSource { element: Element::F64, width: 2, items: 4, strided: true };
+    let program = device.build(&source).unwrap();
+    let (fill, check) = (
+        device.kernel(&program, kernels::FILL).unwrap(),
+        device.kernel(&program, kernels::CHECK).unwrap(),
+    );
+    let (n, groups) = (kernels::TILE, 4);
+    let array = device.allocate(n as usize * 8).unwrap();
+    let (wrong, worst) =
+        (device.allocate(groups * 8).unwrap(), device.allocate(groups * 8).unwrap());
+    let host = device.host(groups * 8, false).unwrap();
+    let mut queue = device.queue().unwrap();
+    let grid = || Grid { groups, items: 64 };
+    for (expected, count) in [(3.5, 0), (3.0, n)] {
+        // SAFETY: arguments as the source has them; everything lives until the queue is done.
+        unsafe {
+            queue
+                .launch(&fill, &[Arg::Memory(&array), Arg::F64(3.5), Arg::U64(n / 2)], grid())
+                .unwrap();
+            let args = [
+                Arg::Memory(&array),
+                Arg::F64(expected),
+                Arg::F64(1e-9),
+                Arg::Memory(&wrong),
+                Arg::Memory(&worst),
+                Arg::U64(n),
+            ];
+            queue.launch(&check, &args, grid()).unwrap();
+            queue.copy(crate::driver::Copy::Out(&wrong, &host), groups * 8).unwrap();
+        }
+        queue.wait().unwrap();
+        // SAFETY: the copy is over, and host memory is page-aligned.
+        let counts =
+            unsafe { std::slice::from_raw_parts(host.start.cast::<u64>().as_ptr(), groups) };
+        assert_eq!(counts.iter().sum::<u64>(), count);
+    }
+}

@@ -1,0 +1,258 @@
+//! `device peaks`: fused multiply-adds in registers in both precisions, and DGEMM by the vendor's library where
+//! there is one, by turns.
+
+mod chains;
+mod product;
+
+use crate::config::DevicePeakConfig;
+use crate::driver::{Device, DeviceError};
+use crate::info::{Class, DeviceInfo};
+use crate::state::Watched;
+use crate::{GAUGE, drivers};
+use chains::{Chains, Loop};
+use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_kernels::Element;
+use nodegauge_measure::expect::Figures;
+use nodegauge_measure::record::{Measurement, Quoted, Validity};
+use nodegauge_measure::samples::{OneRegime, Sample};
+use nodegauge_measure::schedule::halving::Halving;
+use nodegauge_measure::schedule::{Limits, Schedule, policy};
+use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome, Unit, clock};
+use product::Product;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// `test` of its figures.
+pub const TEST: &str = "device_peaks";
+/// The peak of multiply-adds.
+pub const FMA: &str = "fma";
+/// Products of matrices.
+pub const DGEMM: &str = "dgemm";
+
+/// Share of the time for choosing loops: some drivers take a second to build one, and what is chosen scatters
+/// little.
+const CHOOSE: f64 = 0.5;
+
+/// A planned run.
+pub struct PeakPlan {
+    devices: Vec<DeviceInfo>,
+    elements: Vec<Element>,
+    budget: Duration,
+    samples: Option<usize>,
+    notices: Vec<Notice>,
+}
+
+impl PeakPlan {
+    /// Time for everything unless the user says otherwise.
+    pub const BUDGET: Duration = Duration::from_secs(8);
+
+    /// Plans a run on `devices` in the precisions of `elements`, both where there are none; for so long, or of
+    /// exactly so many samples.
+    pub fn new(
+        devices: Vec<DeviceInfo>,
+        elements: Vec<Element>,
+        (budget, samples): (Duration, Option<usize>),
+        notices: Vec<Notice>,
+    ) -> Self {
+        let elements = match elements.is_empty() {
+            true => vec![Element::F64, Element::F32],
+            false => elements,
+        };
+        Self { devices, elements, budget, samples, notices }
+    }
+}
+
+/// What computes.
+enum Work {
+    Chains(Chains),
+    Product(Product),
+}
+
+struct Cell {
+    device: Rc<dyn Device>,
+    work: Work,
+    watched: Watched,
+}
+
+impl Cell {
+    fn new(device: &Rc<dyn Device>, work: Work) -> Self {
+        let watched = Watched::new(device.state());
+        Self { device: device.clone(), work, watched }
+    }
+
+    /// Seconds of a run of it by the device's clock.
+    fn time(&mut self) -> Result<f64, DeviceError> {
+        match &mut self.work {
+            Work::Chains(chains) => chains.time(),
+            Work::Product(product) => product.time(),
+        }
+    }
+
+    fn flops(&self) -> f64 {
+        match &self.work {
+            Work::Chains(chains) => chains.flops(),
+            Work::Product(product) => product.flops(),
+        }
+    }
+}
+
+impl Planned for PeakPlan {
+    fn foreseen(&self) -> Foreseen {
+        Foreseen { time: Some(self.budget), memory: None }
+    }
+
+    fn figures(&self, _: &Site) -> Vec<Figures> {
+        vec![Figures::new((GAUGE, TEST), [FMA, DGEMM], &[Unit::FlopsPerSecond]).limited(true)]
+    }
+
+    fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
+        let limits = Limits::new(self.budget, self.samples);
+        let mut notices = self.notices;
+        let devices = drivers::open(&self.devices)?;
+        let mut cells: Vec<Cell> = Vec::new();
+        let all =
+            devices.iter().flat_map(|device| self.elements.iter().map(move |of| (device, *of)));
+        let all: Vec<(&Rc<dyn Device>, Element)> = all.collect();
+        let choose = limits.budget.mul_f64(CHOOSE / all.len().max(1) as f64);
+        for (device, element) in &all {
+            let id = device.info().id();
+            if *element == Element::F64 && !device.info().double {
+                let text = format!("{id} has no double precision");
+                notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text));
+                continue;
+            }
+            observer.phase(&format!("{id}: trying loops in {element}"));
+            let deadline = clock::now() + choose;
+            let stop = || observer.interrupted() || clock::now() >= deadline;
+            cells.push(Cell::new(device, Work::Chains(best(device, *element, &stop)?)));
+            if *element == Element::F64 {
+                let product = Product::of(device)?;
+                cells.extend(product.map(|product| Cell::new(device, Work::Product(product))));
+            }
+        }
+        observer.phase("computing by turns");
+        let mut schedule = Schedule::new(policy::DEVICES, limits, cells.len());
+        let ended = schedule.run(observer, None, |turn| {
+            let cell = &mut cells[turn.cell];
+            let seconds = cell.time()?;
+            cell.watched.look(cell.device.state());
+            Ok(vec![Sample::of_times(vec![seconds])])
+        });
+        let (stop, failure) = match ended {
+            Ok(stop) => (Some(stop), None),
+            Err::<_, DeviceError>(error) if schedule.samples.iter().all(|of| of.len() < 2) => {
+                return Err(error.into());
+            }
+            Err(error) => (None, Some(Failure::from(error))),
+        };
+        let judged = OneRegime::new(schedule.samples, &[]);
+        let stopped = stop.map(|stop| stop.to_string());
+        let mut measurements = Vec::new();
+        for (number, cell) in cells.iter_mut().enumerate() {
+            let checked = failure.is_none().then(|| cell.check()).transpose()?.flatten();
+            measurements.extend(cell.figure(number, site, (&judged, checked), stopped.as_ref()));
+        }
+        notices.extend(limits.overrun(GAUGE, Duration::ZERO));
+        Ok(Outcome { measurements, notices, stop, failure, ..Outcome::default() })
+    }
+}
+
+/// The fastest loop of multiply-adds, by successive halving.
+fn best(
+    device: &Rc<dyn Device>,
+    element: Element,
+    stop: &dyn Fn() -> bool,
+) -> Result<Chains, DeviceError> {
+    let mut works: Vec<Chains> = Vec::new();
+    let mut refused = None;
+    for shape in Loop::all(device.info()) {
+        if !works.is_empty() && stop() {
+            break;
+        }
+        match Chains::new(device, element, shape) {
+            Ok(chains) => works.push(chains),
+            Err(error) => refused = refused.or(Some(error)),
+        }
+    }
+    if let Some(error) = refused.filter(|_| works.is_empty()) {
+        return Err(error);
+    }
+    let mut halving = Halving::new(works);
+    while halving.len() > 1 && !stop() {
+        for turn in 0..halving.len() {
+            let rate = halving.get(turn).flops() / halving.get_mut(turn).time()?;
+            halving.record(turn, rate, f64::NAN);
+        }
+        halving.cut();
+    }
+    halving.rank();
+    Ok(halving.into_leader())
+}
+
+impl Cell {
+    /// The greatest relative deviation from what must come out; `None` of what is not checked.
+    fn check(&mut self) -> Result<Option<f64>, DeviceError> {
+        match &mut self.work {
+            Work::Chains(chains) => chains.check().map(Some),
+            Work::Product(product) => product.check().map(Some),
+        }
+    }
+
+    fn figure(
+        &self,
+        number: usize,
+        site: &Site,
+        (judged, worst): (&OneRegime, Option<f64>),
+        stopped: Option<&String>,
+    ) -> Option<Measurement> {
+        let timed = judged.of(number)?;
+        let info = self.device.info();
+        let mut validity = Validity::valid();
+        self.watched.judge(&info.id(), &mut validity);
+        let mut on = self.watched.config(info);
+        on.stopped = stopped.cloned();
+        let config = DevicePeakConfig { on, worst_error: worst, ..DevicePeakConfig::default() };
+        let (name, config, allowed, limit) = match &self.work {
+            Work::Chains(chains) => {
+                let limit = match (info.class, chains.element) {
+                    (Class::Cpu, Element::F64) => site.machine.peak_flops.as_ref(),
+                    (Class::Cpu, Element::F32) => None,
+                    (_, Element::F64) => info.peak[0].as_ref(),
+                    (_, Element::F32) => info.peak[1].as_ref(),
+                };
+                (FMA, chains.describe(config), 0.0, limit)
+            }
+            Work::Product(product) => (DGEMM, product.describe(config), product.allowed(), None),
+        };
+        match worst {
+            Some(worst) if !(worst <= allowed) => validity.invalid(format!(
+                "{}: {name} is off by {worst:.1e}, where {allowed:.1e} is explained: the device computes wrongly",
+                info.id()
+            )),
+            None => validity.suspect("the device failed before its results were checked"),
+            Some(_) => {}
+        }
+        let flops = self.flops();
+        let mut m = Measurement::new(GAUGE, TEST, name, Unit::FlopsPerSecond)
+            .timed(Quoted::Best, timed, 0, &|seconds| flops / seconds)
+            .config(&config);
+        if let Some(limit) = limit {
+            m = m.within(limit);
+        }
+        Some(m.judged(validity))
+    }
+}
+
+/// A figure's loop or library, in words.
+pub(crate) fn loop_of(config: &DevicePeakConfig) -> String {
+    match (&config.library, config.n, config.chains) {
+        (Some(library), Some(n), _) => format!("{library}, order {n}"),
+        (_, _, Some(chains)) => format!(
+            "{} groups of {}, {chains} chains of {}",
+            config.groups.unwrap_or(0),
+            config.group_items.unwrap_or(0),
+            config.vector_elements.unwrap_or(0),
+        ),
+        _ => "-".to_owned(),
+    }
+}

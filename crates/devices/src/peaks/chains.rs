@@ -1,0 +1,153 @@
+//! Chains of multiply-adds in registers.
+
+use crate::config::DevicePeakConfig;
+use crate::driver::{Arg, Copy, Device, DeviceError, Grid, HostMemory, Kernel, Memory, Queue};
+use crate::info::{Class, DeviceInfo};
+use crate::kernels::{CHAINS, FMAS_A_ROUND, KernelSource};
+use nodegauge_kernels::Element;
+use std::rc::Rc;
+
+/// How long a launch lasts, seconds: a launch of some microseconds is no part of it.
+const LAUNCH_SECONDS: f64 = 10e-3;
+/// Rounds of the first launch.
+const FEW_ROUNDS: u64 = 64;
+/// The factor and the term: every second multiply-add gives back the number before.
+const FACTOR: f64 = -1.0;
+const TERM: f64 = 1.5;
+/// The first numbers repeat after so many work-items (probes/device.c).
+const DISTINCT_ITEMS: usize = 64;
+
+/// How a loop is built and launched.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Loop {
+    width: u32,
+    chains: u32,
+    group: usize,
+    groups_a_unit: usize,
+}
+
+impl Loop {
+    /// Those that are tried, best guess first: chains and groups enough to hide the latency of GPUs; of processors
+    /// a vector of the widest that there are for each chain.
+    pub(super) fn all(device: &DeviceInfo) -> impl Iterator<Item = Self> {
+        const ON_GPU: [(u32, u32, usize, usize); 6] = [
+            (1, 8, 256, 8),
+            (1, 4, 256, 8),
+            (2, 8, 256, 8),
+            (1, 16, 256, 4),
+            (1, 4, 1024, 2),
+            (4, 8, 64, 8),
+        ];
+        const ON_CPU: [(u32, u32, usize, usize); 4] =
+            [(8, 8, 1, 4), (16, 8, 1, 4), (4, 8, 1, 4), (8, 16, 1, 4)];
+        let all = if device.class == Class::Cpu { &ON_CPU[..] } else { &ON_GPU[..] };
+        let of =
+            |(width, chains, group, groups_a_unit)| Self { width, chains, group, groups_a_unit };
+        let largest = device.largest_group;
+        all.iter().copied().map(of).filter(move |shape| shape.group <= largest)
+    }
+}
+
+/// A loop on a device.
+pub(super) struct Chains {
+    pub(super) element: Element,
+    shape: Loop,
+    rounds: u64,
+    grid: Grid,
+    kernel: Kernel,
+    out: Memory,
+    queue: Box<dyn Queue>,
+    /// Dropped last.
+    device: Rc<dyn Device>,
+}
+
+impl Chains {
+    /// Builds a loop, and finds how many rounds last long enough.
+    pub(super) fn new(
+        device: &Rc<dyn Device>,
+        element: Element,
+        shape: Loop,
+    ) -> Result<Self, DeviceError> {
+        let Loop { width, chains, group, groups_a_unit } = shape;
+        let source = KernelSource { element, width, items: chains, strided: false };
+        let program = device.build(&source)?;
+        let groups = groups_a_unit * device.info().units.max(1) as usize;
+        let bytes = groups * group * width as usize * element.bytes() as usize;
+        let mut found = Self {
+            kernel: device.kernel(&program, CHAINS)?,
+            out: device.allocate(bytes)?,
+            queue: device.queue()?,
+            grid: Grid { groups, items: group },
+            rounds: FEW_ROUNDS,
+            device: device.clone(),
+            element,
+            shape,
+        };
+        found.time()?;
+        // Twice: clocks rise when there is something to do.
+        for _ in 0..2 {
+            let a_round = found.time()? / found.rounds as f64;
+            found.rounds =
+                ((LAUNCH_SECONDS / a_round.max(1e-12)) as u64).clamp(FEW_ROUNDS, 1 << 30);
+        }
+        Ok(found)
+    }
+
+    /// Numbers that the loop leaves.
+    fn numbers(&self) -> usize {
+        self.grid.groups * self.grid.items * self.shape.width as usize
+    }
+
+    /// Operations of a launch, two a multiply-add.
+    pub(super) fn flops(&self) -> f64 {
+        let adds = self.numbers() as u64 * u64::from(self.shape.chains) * FMAS_A_ROUND;
+        2.0 * adds as f64 * self.rounds as f64
+    }
+
+    /// Seconds of a launch.
+    pub(super) fn time(&mut self) -> Result<f64, DeviceError> {
+        let scalar = |value| match self.element {
+            Element::F64 => Arg::F64(value),
+            Element::F32 => Arg::F32(value as f32),
+        };
+        let args = [Arg::Memory(&self.out), scalar(FACTOR), scalar(TERM), Arg::U64(self.rounds)];
+        let from = self.queue.mark()?;
+        // SAFETY: arguments as the source has them; the memory has a vector for each work-item, and lives until
+        // the queue is done.
+        unsafe { self.queue.launch(&self.kernel, &args, self.grid.clone()) }?;
+        let to = self.queue.mark()?;
+        self.queue.submit()?;
+        self.queue.wait()?;
+        Ok(self.queue.between(&from, &to)?.0)
+    }
+
+    /// The greatest relative deviation from the sums that must come out.
+    pub(super) fn check(&mut self) -> Result<f64, DeviceError> {
+        let here: HostMemory = self.device.host(self.out.bytes, false)?;
+        // SAFETY: both are as long, and live until the queue is done.
+        unsafe { self.queue.copy(Copy::Out(&self.out, &here), self.out.bytes) }?;
+        self.queue.wait()?;
+        let numbers = crate::bench::numbers(&here, self.element, self.numbers());
+        let width = self.shape.width as usize;
+        let chains = self.shape.chains as usize;
+        let off = |(at, got): (usize, &f64)| {
+            let item = (at / width) % self.grid.items % DISTINCT_ITEMS;
+            let must = (chains * item + chains * (chains - 1) / 2) as f64;
+            ((got - must) / must.max(1.0)).abs()
+        };
+        let off = numbers.iter().enumerate().map(off);
+        // What is no number is infinitely far off.
+        Ok(off.map(|off| if off.is_nan() { f64::INFINITY } else { off }).fold(0.0, f64::max))
+    }
+
+    pub(super) fn describe(&self, config: DevicePeakConfig) -> DevicePeakConfig {
+        DevicePeakConfig {
+            element: Some(self.element.name().to_owned()),
+            chains: Some(self.shape.chains.into()),
+            vector_elements: Some(self.shape.width.into()),
+            group_items: Some(self.grid.items as u64),
+            groups: Some(self.grid.groups as u64),
+            ..config
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! DGEMM by the library of the device's vendor.
+
+use crate::config::DevicePeakConfig;
+use crate::driver::{Blas, Copy, Device, DeviceError, HostMemory, Memory, Queue};
+use nodegauge_kernels::Element;
+use std::rc::Rc;
+
+/// Largest order: large enough that the fastest devices reach what they can, and three matrices of 512 MiB.
+const LARGEST: usize = 8192;
+/// Orders are multiples of this.
+const STEP: usize = 256;
+/// Largest share of the free memory for three matrices.
+const SHARE: f64 = 0.5;
+/// Elements of the product that are computed on the host as well.
+const CHECKED: usize = 64;
+
+/// Square matrices on a device, with what multiplies them.
+pub(super) struct Product {
+    n: usize,
+    blas: Box<dyn Blas>,
+    matrices: [Memory; 3],
+    here: HostMemory,
+    queue: Box<dyn Queue>,
+    /// Dropped last.
+    _device: Rc<dyn Device>,
+}
+
+/// Element `i` of matrix 0 or 1, between -1/2 and 1/2: its bits are as good as random, so that no
+/// multiplier is spared.
+fn element(matrix: usize, i: usize) -> f64 {
+    let mixed = ((2 * i + matrix) as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let mixed = (mixed ^ (mixed >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    (mixed >> 11) as f64 / (1u64 << 53) as f64 - 0.5
+}
+
+impl Product {
+    /// Matrices as large as there is room; `None` where no library multiplies.
+    pub(super) fn of(device: &Rc<dyn Device>) -> Result<Option<Self>, DeviceError> {
+        let Some(blas) = device.blas()? else { return Ok(None) };
+        let free = device.free_memory()?.unwrap_or(device.info().memory).as_f64() * SHARE;
+        let fits = (free / 24.0).sqrt() as usize;
+        let n = (fits.min(LARGEST) / STEP).max(1) * STEP;
+        let bytes = n * n * 8;
+        let matrix = || device.allocate(bytes);
+        let mut product = Self {
+            matrices: [matrix()?, matrix()?, matrix()?],
+            here: device.host(bytes, false)?,
+            queue: device.queue()?,
+            _device: device.clone(),
+            blas,
+            n,
+        };
+        for number in [0, 1] {
+            let numbers = product.numbers();
+            numbers.iter_mut().enumerate().for_each(|(i, x)| *x = element(number, i));
+            // SAFETY: both are as long, and live until the queue is done.
+            unsafe {
+                product.queue.copy(Copy::In(&product.here, &product.matrices[number]), bytes)
+            }?;
+            product.queue.wait()?;
+        }
+        Ok(Some(product))
+    }
+
+    /// The matrix on the host.
+    fn numbers(&mut self) -> &mut [f64] {
+        // SAFETY: so long and page-aligned, and no copy is under way.
+        unsafe {
+            std::slice::from_raw_parts_mut(self.here.start.cast::<f64>().as_ptr(), self.n * self.n)
+        }
+    }
+
+    pub(super) fn flops(&self) -> f64 {
+        2.0 * (self.n as f64).powi(3)
+    }
+
+    /// Seconds of a product.
+    pub(super) fn time(&mut self) -> Result<f64, DeviceError> {
+        let [a, b, c] = &self.matrices;
+        let from = self.queue.mark()?;
+        // SAFETY: each matrix has so many numbers, and lives until the queue is done.
+        unsafe { self.blas.dgemm(&mut *self.queue, self.n, [a, b, c]) }?;
+        let to = self.queue.mark()?;
+        self.queue.submit()?;
+        self.queue.wait()?;
+        Ok(self.queue.between(&from, &to)?.0)
+    }
+
+    /// The greatest deviation of some elements from what the host computes, over the root of their length.
+    pub(super) fn check(&mut self) -> Result<f64, DeviceError> {
+        let (n, bytes) = (self.n, self.n * self.n * 8);
+        // SAFETY: both are as long, and live until the queue is done.
+        unsafe { self.queue.copy(Copy::Out(&self.matrices[2], &self.here), bytes) }?;
+        self.queue.wait()?;
+        let product = self.numbers();
+        let mut worst = 0.0f64;
+        for sample in 0..CHECKED {
+            let (row, column) = ((sample * 977) % n, (sample * 613 + 7) % n);
+            let terms = (0..n).map(|k| element(0, row + k * n) * element(1, k + column * n));
+            let off = (product[row + column * n] - terms.sum::<f64>()).abs() / (n as f64).sqrt();
+            worst = worst.max(if off.is_nan() { f64::INFINITY } else { off });
+        }
+        Ok(worst)
+    }
+
+    /// What rounding explains of that: terms below 1/4, added in any order (Higham 2002, section 3.1).
+    pub(super) fn allowed(&self) -> f64 {
+        (self.n as f64).sqrt() * f64::EPSILON / 4.0
+    }
+
+    pub(super) fn describe(&self, config: DevicePeakConfig) -> DevicePeakConfig {
+        DevicePeakConfig {
+            element: Some(Element::F64.name().to_owned()),
+            n: Some(self.n as u64),
+            library: Some(self.blas.name()),
+            ..config
+        }
+    }
+}

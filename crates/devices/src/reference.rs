@@ -1,0 +1,142 @@
+//! The user's own BabelStream and nvbandwidth beside the native figures: on the same device, with arrays and copies
+//! as long.
+
+use crate::GAUGE;
+use crate::babelstream::BabelStreamOutput;
+use crate::config::DeviceConfig;
+use crate::info::{Class, DeviceInfo};
+use crate::names::{ACROSS, TO_DEVICE, TO_HOST};
+use crate::nvbandwidth::NvbandwidthOutput;
+use nodegauge_kernels::Element;
+use nodegauge_measure::record::{Category, Measurement};
+use nodegauge_measure::{Failure, Notice, NoticeId};
+use nodegauge_os::{describe, last_lines};
+use nodegauge_toolchain::{CommandLine, Job, ToolchainError};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Longest time for a run.
+const LIMIT: Duration = Duration::from_secs(3600);
+/// BabelStream's passes on devices, as it has them by itself, and on processors.
+const REPEATS: [u64; 2] = [100, 20];
+/// The smallest copy that nvbandwidth's unit allows, bytes.
+const MIB: u64 = 1 << 20;
+
+/// A program of the user's.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UsersProgram {
+    path: PathBuf,
+}
+
+impl UsersProgram {
+    /// The program at `path`.
+    ///
+    /// # Errors
+    /// When there is no such file.
+    pub fn find(path: &Path, what: &str) -> Result<Self, Failure> {
+        let file = path.canonicalize().ok().filter(|path| path.is_file());
+        let path = file.ok_or_else(|| {
+            let path = path.display();
+            Failure::missing(format!(
+                "there is no program {path}\nhint: give the path of {what} that you have built"
+            ))
+        })?;
+        Ok(Self { path })
+    }
+
+    /// What it prints; `None` when the user ended it.
+    fn run(
+        &self,
+        arguments: &[String],
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<Option<String>, Failure> {
+        let command = CommandLine::new(self.path.display().to_string(), arguments.iter().cloned());
+        let in_words = command.to_string();
+        let job = Job::new(command, LIMIT);
+        let output = nodegauge_toolchain::run(&job, interrupted)?;
+        match job.status(&output) {
+            Err(ToolchainError::Interrupted) => Ok(None),
+            Ok(status) if status.success() => Ok(Some(output.stdout)),
+            Ok(status) => {
+                let said = last_lines(&output.stderr);
+                let line = said.lines().last().map(|line| format!(":\n{line}")).unwrap_or_default();
+                Err(Failure::missing(format!(
+                    "{in_words} ended with {}{line}\nhint: run it by hand",
+                    describe(status)
+                )))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn unreadable(&self, why: &str) -> Failure {
+        Failure::missing(format!("{}: {why}\nhint: run it by hand", self.path.display()))
+    }
+
+    /// BabelStream's figures on a device, with arrays of `elements` elements; none when the user ended it.
+    ///
+    /// # Errors
+    /// When it does not run, or its results are wrong.
+    pub fn babelstream(
+        &self,
+        device: &DeviceInfo,
+        (element, elements): (Element, u64),
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<Vec<Measurement>, Failure> {
+        let repeats = REPEATS[usize::from(device.class == Class::Cpu)];
+        let mut arguments: Vec<String> = Vec::new();
+        for (name, value) in
+            [("--device", device.index as u64), ("--arraysize", elements), ("--numtimes", repeats)]
+        {
+            arguments.extend([name.to_owned(), value.to_string()]);
+        }
+        arguments.extend((element == Element::F32).then(|| "--float".to_owned()));
+        let Some(text) = self.run(&arguments, interrupted)? else { return Ok(Vec::new()) };
+        let read = BabelStreamOutput::read(&text)
+            .unwrap_or_else(|| Err("it does not print what BabelStream prints".to_owned()));
+        let output = read.map_err(|why| self.unreadable(&why))?;
+        // Each of its models numbers devices by itself.
+        let other = output.device.as_ref().is_some_and(|name| !name.contains(&device.name));
+        let on = if other { None } else { Some(device.config()) };
+        Ok(output.measurements(on.as_ref()))
+    }
+
+    /// nvbandwidth's figures of links, with copies of `bytes` bytes; none when the user ended it.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn nvbandwidth(
+        &self,
+        bytes: u64,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<Vec<Measurement>, Failure> {
+        let mebibytes = (bytes / MIB).max(1);
+        let mut arguments = vec!["-b".to_owned(), mebibytes.to_string(), "-t".to_owned()];
+        arguments.extend(NvbandwidthOutput::cases_of([TO_DEVICE, TO_HOST, ACROSS]));
+        let Some(text) = self.run(&arguments, interrupted)? else { return Ok(Vec::new()) };
+        let read = NvbandwidthOutput::read(&text)
+            .unwrap_or_else(|| Err("it does not print what nvbandwidth prints".to_owned()));
+        let output = read.map_err(|why| self.unreadable(&why))?;
+        Ok(output.measurements(Some(mebibytes * MIB)))
+    }
+}
+
+/// What tells figures of one name apart that a program has as well.
+const ALIKE: [&str; 5] = ["device", "element", "message_bytes", "peer", "host_memory"];
+
+/// How native figures stand to those of a program, a ratio each.
+pub fn compare(measurements: &[Measurement]) -> Option<Notice> {
+    let of = |m: &Measurement| ALIKE.map(|key| m.config.get(key).cloned());
+    let mut ratios = Vec::new();
+    for theirs in measurements.iter().filter(|m| m.category == Category::Reference) {
+        let same = |m: &&Measurement| {
+            m.category != Category::Reference && m.name == theirs.name && of(m) == of(theirs)
+        };
+        let native = measurements.iter().find(same).and_then(|m| m.value);
+        let Some((native, value)) = native.zip(theirs.value) else { continue };
+        let device = theirs.read_config::<DeviceConfig>().device.unwrap_or_default();
+        ratios.push(format!("{device} {} {:.3}", theirs.name, native / value));
+    }
+    let text = format!("native over the program's: {}", ratios.join(", "));
+    (!ratios.is_empty()).then(|| Notice::new(NoticeId::Reference, GAUGE, text))
+}

@@ -1,0 +1,133 @@
+//! What a device's own counts and clocks say of figures that were measured between two looks at them.
+
+use crate::config::DeviceConfig;
+use crate::info::{Class, DeviceInfo, DeviceState};
+use nodegauge_measure::record::{Status, Validity};
+
+/// A clock that falls by more than this share is worth a word.
+const FALLS: f64 = 0.03;
+
+/// How a device did: behind the first turn, and behind the last one.
+#[derive(Debug, Clone, Default)]
+pub struct Watched {
+    before: Option<DeviceState>,
+    warm: Option<DeviceState>,
+    after: Option<DeviceState>,
+}
+
+impl Watched {
+    /// As it is before anything is measured.
+    pub fn new(before: Option<DeviceState>) -> Self {
+        Self { before, ..Self::default() }
+    }
+
+    /// As it is now, behind a turn.
+    pub fn look(&mut self, now: Option<DeviceState>) {
+        if self.warm.is_none() {
+            self.warm.clone_from(&now);
+        }
+        self.after = now;
+    }
+
+    /// The device in a figure's configuration.
+    pub fn config(&self, info: &DeviceInfo) -> DeviceConfig {
+        let clocks = [&self.warm, &self.after].into_iter().flatten();
+        let clocks: Vec<f64> = clocks.filter_map(|state| Some(state.clock?.0)).collect();
+        let slowed = self.after.as_ref().map(|state| state.slowed_by.clone());
+        DeviceConfig {
+            clock_hz: Some(clocks).filter(|clocks| clocks.len() == 2),
+            slowed_by: slowed.filter(|causes| !causes.is_empty()),
+            ..info.config()
+        }
+    }
+
+    /// What speaks against figures: errors of the memory, a clock that fell, others on the device.
+    pub fn judge(&self, id: &str, validity: &mut Validity) {
+        let (Some(before), Some(after)) = (&self.before, &self.after) else { return };
+        let more = |of: fn(&DeviceState) -> Option<u64>| {
+            Some(of(after)?.saturating_sub(of(before)?)).filter(|more| *more > 0)
+        };
+        if let Some(errors) = more(|state| state.uncorrected) {
+            validity.invalid(format!(
+                "{id}: {errors} errors of its memory could not be corrected while it measured"
+            ));
+        }
+        if let Some(errors) = more(|state| state.corrected) {
+            validity.suspect(format!(
+                "{id}: {errors} errors of its memory were corrected while it measured"
+            ));
+        }
+        let clocks = self.warm.as_ref().and_then(|warm| warm.clock).zip(after.clock);
+        if let Some((from, to)) = clocks.filter(|(from, to)| to.0 < from.0 * (1.0 - FALLS)) {
+            let cause = match after.slowed_by.is_empty() {
+                true => "; the driver gives no cause".to_owned(),
+                false => format!(": {}", after.slowed_by.join(", ")),
+            };
+            validity.add(Status::Valid, format!("{id}: its clock fell from {from} to {to}{cause}"));
+        }
+        if let Some(others) = before.others.max(after.others).filter(|others| *others > 0) {
+            validity.suspect(format!("{id}: {others} other processes are on it"));
+        }
+    }
+}
+
+impl DeviceInfo {
+    /// The device in a figure's configuration.
+    pub fn config(&self) -> DeviceConfig {
+        DeviceConfig {
+            device: Some(self.id()),
+            device_name: Some(self.name.clone()),
+            class: Some(self.class.name().to_owned()),
+            slice: self.slice.clone(),
+            driver_version: Some(self.driver_version.clone()),
+            pci: self.pci.clone(),
+            uuid: self.uuid.clone(),
+            ..DeviceConfig::default()
+        }
+    }
+}
+
+impl Class {
+    /// The name, as records have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Gpu => "gpu",
+            Self::Accelerator => "accelerator",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_measure::Hertz;
+
+    #[test]
+    fn errors_and_falling_clocks_are_judged_by_what_came_between() {
+        let state = |corrected, uncorrected, mhz: f64| DeviceState {
+            clock: Some(Hertz(mhz * 1e6)),
+            corrected: Some(corrected),
+            uncorrected: Some(uncorrected),
+            ..DeviceState::default()
+        };
+        let judged = |after: DeviceState| {
+            let mut watched = Watched::new(Some(state(7, 1, 300.0)));
+            watched.look(Some(state(7, 1, 1980.0)));
+            watched.look(Some(after));
+            let mut validity = Validity::valid();
+            watched.judge("cuda:0", &mut validity);
+            validity
+        };
+        assert_eq!(judged(state(7, 1, 1980.0)), Validity::valid());
+        assert_eq!(judged(state(9, 1, 1980.0)).status, Status::Suspect);
+        assert_eq!(judged(state(9, 2, 1980.0)).status, Status::Invalid);
+        let slow = DeviceState { slowed_by: vec!["power limit".into()], ..state(7, 1, 1200.0) };
+        let slow = judged(slow);
+        assert_eq!(slow.status, Status::Valid);
+        assert_eq!(
+            slow.reasons,
+            ["cuda:0: its clock fell from 1.980 GHz to 1.200 GHz: power limit"]
+        );
+    }
+}

@@ -1,0 +1,363 @@
+//! `device stream`: STREAM on devices. Passes of all devices and element types by turns; every element checked
+//! on the device; times by the device's clock, with the host's beside.
+
+use crate::bench::{Bench, Shape};
+use crate::config::DeviceStreamConfig;
+use crate::driver::{Device, DeviceError};
+use crate::drivers;
+use crate::info::{Class, DeviceInfo};
+use crate::reference::{self, UsersProgram};
+use crate::state::Watched;
+use crate::{GAUGE, tuner};
+use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_kernels::size::{self, SizeSpec, Surroundings};
+use nodegauge_kernels::{Element, Kernel};
+use nodegauge_machine::devices::catalog;
+use nodegauge_measure::expect::Figures;
+use nodegauge_measure::interference::{Cause, stolen_ticks};
+use nodegauge_measure::record::{Measurement, Quoted, Validity};
+use nodegauge_measure::repeat::Stop;
+use nodegauge_measure::samples::{OneRegime, Sample};
+use nodegauge_measure::schedule::{Limits, Schedule, policy};
+use nodegauge_measure::{
+    Bytes, BytesPerSec, Failure, Notice, NoticeId, Observer, Outcome, Unit, clock, stats,
+};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// `test` of its figures.
+pub use crate::names::STREAM as TEST;
+/// Arrays of devices with memory of their own, where that has room: a kernel over so much takes 0.3 ms even at
+/// 10 TB/s, so that the microseconds of its launch are no part of the figure.
+const OWN_MEMORY: Bytes = Bytes::gib(1);
+/// Native passes behind a program's run.
+const BEHIND: usize = 3;
+
+/// What can be asked of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StreamOptions {
+    /// Length of each array.
+    pub size: SizeSpec,
+    /// Largest share of the free memory that arrays may take.
+    pub memory_fraction: f64,
+    /// Types of the elements; none for double precision where the device has it.
+    pub elements: Vec<Element>,
+    /// Kernels, in the order of a pass.
+    pub kernels: Vec<Kernel>,
+    /// Time for everything.
+    pub budget: Duration,
+    /// Exactly this many passes behind the warm-up, whatever the time.
+    pub samples: Option<usize>,
+}
+
+impl Default for StreamOptions {
+    fn default() -> Self {
+        let mut kernels = nodegauge_kernels::STREAM.to_vec();
+        kernels.extend([Kernel::Dot, Kernel::Nstream]);
+        Self {
+            size: SizeSpec::Auto,
+            memory_fraction: 0.8,
+            elements: Vec::new(),
+            kernels,
+            budget: Duration::from_secs(15),
+            samples: None,
+        }
+    }
+}
+
+/// A planned run.
+pub struct StreamPlan {
+    devices: Vec<DeviceInfo>,
+    /// The device, and the type of its elements.
+    cells: Vec<(usize, Element)>,
+    options: StreamOptions,
+    babelstream: Option<UsersProgram>,
+    notices: Vec<Notice>,
+}
+
+impl StreamPlan {
+    /// The same with BabelStream on the same devices, native passes before and behind it.
+    #[must_use]
+    pub fn beside(self, babelstream: Option<UsersProgram>) -> Self {
+        Self { babelstream, ..self }
+    }
+
+    /// Plans a run on `devices`.
+    ///
+    /// # Errors
+    /// A type of elements that a device cannot compute with.
+    pub fn new(
+        devices: Vec<DeviceInfo>,
+        options: StreamOptions,
+        mut notices: Vec<Notice>,
+    ) -> Result<Self, Failure> {
+        let mut cells = Vec::new();
+        for (at, device) in devices.iter().enumerate() {
+            let id = device.id();
+            match options.elements.as_slice() {
+                [] if !device.double => {
+                    let text = format!("{id} has no double precision: f32 alone");
+                    notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text));
+                    cells.push((at, Element::F32));
+                }
+                [] => cells.push((at, Element::F64)),
+                asked if asked.contains(&Element::F64) && !device.double => {
+                    return Err(Failure::missing(format!(
+                        "{id} has no double precision\nhint: ask for --element f32"
+                    )));
+                }
+                asked => cells.extend(asked.iter().map(|element| (at, *element))),
+            }
+            if device.class == Class::Cpu {
+                notices.push(Notice::new(NoticeId::Method, GAUGE, format!(
+                    "{id} is this node's processor: stores, pages and threads are its driver's (regular stores, which read each line before; threads that are not pinned); the node's own figure is that of nodegauge stream"
+                )));
+            }
+        }
+        Ok(Self { devices, cells, options, babelstream: None, notices })
+    }
+
+    /// Elements of each array of a cell, and its size over the last cache.
+    fn size(
+        &self,
+        site: &Site,
+        device: &dyn Device,
+        element: Element,
+        notices: &mut Vec<Notice>,
+    ) -> Result<(u64, Option<f64>), Failure> {
+        let info = device.info();
+        let available = match device.free_memory()? {
+            Some(free) => free,
+            None if info.shares_host_memory => site
+                .machine
+                .memory
+                .available
+                .map_or(info.memory, |bytes| info.memory.min(Bytes(bytes))),
+            None => info.memory,
+        };
+        let with_it = self.cells.iter().filter(|(at, _)| self.devices[*at].id() == info.id());
+        let around = Surroundings {
+            gauge: GAUGE,
+            llc: info.last_cache,
+            guest: info.class == Class::Cpu && site.machine.virtualisation.is_some(),
+            available: Bytes(available.0 / with_it.count().max(1) as u64),
+            fraction: self.options.memory_fraction,
+        };
+        let mut chosen = size::choose(self.options.size, element, &around)?;
+        let most = info.largest_allocation.0 / element.bytes();
+        if self.options.size == SizeSpec::Auto {
+            let room = around.available.0 as f64 * around.fraction;
+            if info.class != Class::Cpu && room >= 3.0 * OWN_MEMORY.as_f64() {
+                chosen.elements = chosen.elements.max(OWN_MEMORY.0 / element.bytes());
+            }
+            chosen.elements = chosen.elements.min(most);
+        } else if chosen.elements > most {
+            return Err(Failure::missing(format!(
+                "{} gives {} at once at most\nhint: give less, e.g. --size {}MiB",
+                info.id(),
+                info.largest_allocation,
+                info.largest_allocation.0 >> 20
+            )));
+        }
+        for notice in chosen.notices.drain(..) {
+            let text = format!("{}: {}", info.id(), notice.text);
+            notices.push(Notice { text, ..notice });
+        }
+        let times =
+            info.last_cache.map(|llc| (chosen.elements * element.bytes()) as f64 / llc.as_f64());
+        Ok((chosen.elements, times))
+    }
+}
+
+/// A device with its arrays, its loops, and how it does.
+struct Cell {
+    device: Rc<dyn Device>,
+    bench: Bench,
+    loops: Vec<(Kernel, Shape)>,
+    tried: usize,
+    times_llc: Option<f64>,
+    watched: Watched,
+}
+
+impl Planned for StreamPlan {
+    fn foreseen(&self) -> Foreseen {
+        Foreseen { time: Some(self.options.budget), memory: None }
+    }
+
+    fn figures(&self, _: &Site) -> Vec<Figures> {
+        let names = self.options.kernels.iter().map(|kernel| kernel.name());
+        vec![Figures::new((GAUGE, TEST), names, &[Unit::BytesPerSecond]).limited(true)]
+    }
+
+    fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
+        let limits = Limits::new(self.options.budget, self.options.samples);
+        let mut notices = self.notices.clone();
+        let opened = drivers::open(&self.devices)?;
+        let mut cells: Vec<Cell> = Vec::new();
+        let choose = limits.budget.mul_f64(policy::DEVICES.choose / self.cells.len().max(1) as f64);
+        for (at, element) in &self.cells {
+            let device = &opened[*at];
+            let (elements, times_llc) = self.size(site, &**device, *element, &mut notices)?;
+            let array = Bytes(elements * element.bytes());
+            observer.phase(&format!("{}: 3 arrays of {array}, trying loops", device.info().id()));
+            let watched = Watched::new(device.state());
+            let mut bench = Bench::new(device.clone(), *element, elements)?;
+            // Setting up may take long where a driver compiles: it must not cost the choice.
+            let deadline = clock::now() + choose;
+            let stop = || observer.interrupted();
+            let chosen =
+                tuner::choose(&mut bench, &self.options.kernels, device.info(), deadline, &stop)?;
+            let device = device.clone();
+            let (loops, tried) = (chosen.loops, chosen.tried);
+            cells.push(Cell { device, bench, loops, tried, times_llc, watched });
+        }
+        let setting_up = limits.elapsed();
+        observer.phase("measuring by turns");
+        let mut schedule = Schedule::new(policy::DEVICES, limits, cells.len());
+        let last: Vec<(String, f64)> = cells.iter().map(Cell::last).collect();
+        let latest = |samples: &[Vec<Sample>]| {
+            let words = last.iter().zip(samples).filter_map(|((what, bytes), samples)| {
+                let seconds = samples.last()?.seconds.get(self.options.kernels.len() - 1)?;
+                Some(format!("{what} {}", BytesPerSec(bytes / seconds)))
+            });
+            words.collect::<Vec<_>>().join(", ")
+        };
+        let ended = schedule.run(observer, Some(&latest), |turn| cells[turn.cell].turn());
+        let (stop, mut failure) = match ended {
+            Ok(stop) => (Some(stop), None),
+            Err(error) if schedule.samples.iter().all(|of| of.len() < 2) => {
+                return Err(error.into());
+            }
+            Err(error) => (None, Some(Failure::from(error))),
+        };
+        let mut reference = Vec::new();
+        let going_on = stop.is_some_and(|stop| stop != Stop::Interrupted);
+        if let (Some(program), true) = (&self.babelstream, going_on) {
+            observer.phase("BabelStream");
+            let figures = cells.iter().map(|cell| {
+                let arrays = (cell.bench.element, cell.bench.elements);
+                program.babelstream(cell.device.info(), arrays, &|| observer.interrupted())
+            });
+            match figures.collect::<Result<Vec<_>, _>>() {
+                Ok(figures) => reference = figures.concat(),
+                Err(error) => failure = Some(error),
+            }
+            let all: Vec<usize> = (0..cells.len()).collect();
+            let behind = schedule.again(&all, BEHIND, |turn| cells[turn.cell].turn());
+            failure = failure.or(behind.err().map(Failure::from));
+        }
+        if failure.is_none() {
+            let checked = cells.iter_mut().try_for_each(|cell| cell.bench.check());
+            failure = checked.err().map(Failure::from);
+        }
+        let stopped = stop.map(|stop| stop.to_string());
+        let judged = OneRegime::new(schedule.samples, &[]);
+        let guest = site.machine.virtualisation.is_some();
+        let mut measurements = Vec::new();
+        for (number, cell) in cells.iter().enumerate() {
+            measurements.extend(cell.figures(number, &judged, (site, guest), stopped.as_ref()));
+        }
+        measurements.extend(reference);
+        notices.extend(reference::compare(&measurements));
+        if self.babelstream.is_none() {
+            notices.extend(limits.overrun(GAUGE, setting_up));
+        }
+        Ok(Outcome { measurements, notices, stop, failure, ..Outcome::default() })
+    }
+}
+
+impl Cell {
+    /// The last kernel of a pass, and its bytes.
+    fn last(&self) -> (String, f64) {
+        let name = self.loops.last().map_or("", |(kernel, _)| kernel.name());
+        let bytes = self.loops.last().map_or(0, |(kernel, _)| self.counted(*kernel));
+        (format!("{} {name}", self.device.info().id()), bytes as f64)
+    }
+
+    /// Bytes that STREAM's rule counts of a kernel.
+    fn counted(&self, kernel: Kernel) -> u64 {
+        kernel.counted(self.bench.element) * self.bench.elements
+    }
+
+    /// A pass: the device's times of all kernels, then the host's.
+    fn turn(&mut self) -> Result<Vec<Sample>, DeviceError> {
+        // What others have of the host's processors is nothing to a device of its own.
+        let on_host = self.device.info().class == Class::Cpu;
+        let stolen = || on_host.then(stolen_ticks).flatten();
+        let before = stolen();
+        let times = self.bench.pass(&self.loops)?;
+        let ticks = stolen().zip(before).map_or(0, |(after, before)| after.saturating_sub(before));
+        self.watched.look(self.device.state());
+        let (device, host): (Vec<f64>, Vec<f64>) = times.into_iter().unzip();
+        let mut sample = Sample::of_times([device, host].concat());
+        sample.causes.extend((ticks > 0).then_some(Cause::Stolen { ticks }));
+        Ok(vec![sample])
+    }
+
+    fn figures(
+        &self,
+        cell: usize,
+        judged: &OneRegime,
+        (site, guest): (&Site, bool),
+        stopped: Option<&String>,
+    ) -> Vec<Measurement> {
+        let (bench, info) = (&self.bench, self.device.info());
+        let checked = &bench.checked;
+        // What a data sheet says is of the whole device.
+        let sheet =
+            || Some(catalog::named(&info.name)?.bandwidth()).filter(|_| info.slice.is_none());
+        let theoretical = match info.class {
+            Class::Cpu => site.machine.memory.theoretical.clone(),
+            _ => info.theoretical.clone().or_else(sheet),
+        };
+        let figure = |(part, (kernel, shape)): (usize, &(Kernel, Shape))| {
+            let timed = judged.of(cell)?;
+            let mut validity = Validity::valid();
+            for reason in &checked.reasons {
+                validity.invalid(reason.clone());
+            }
+            if checked.checks == 0 {
+                validity.suspect("the device failed before its arrays were checked");
+            }
+            if self.times_llc.is_some_and(|times| times < size::RULE_FACTOR * 0.999) {
+                validity.suspect(format!(
+                    "arrays are {:.1} times the device's last cache: STREAM asks for 4",
+                    self.times_llc.unwrap_or(0.0)
+                ));
+            }
+            self.watched.judge(&info.id(), &mut validity);
+            judged.doubts(cell, part, guest).into_iter().for_each(|doubt| validity.suspect(doubt));
+            let host = judged.seconds(cell, self.loops.len() + part);
+            let grid = shape.grid(*kernel, bench.elements, info.units);
+            let mut on = self.watched.config(info);
+            on.stopped = stopped.cloned();
+            let config = DeviceStreamConfig {
+                on,
+                engine: Some("native".to_owned()),
+                element: Some(bench.element.name().to_owned()),
+                array_bytes: Some(bench.array_bytes()),
+                array_times_llc: self.times_llc,
+                group_items: Some(shape.group as u64),
+                vectors: Some(shape.vectors.into()),
+                vector_elements: Some(shape.width.into()),
+                strided_groups: shape.strided.map(|_| grid.groups as u64),
+                loops_tried: Some(self.tried as u64),
+                device_seconds: Some(stats::median(&judged.seconds(cell, part))),
+                host_seconds: Some(stats::median(&host)),
+                checks: Some(checked.checks),
+                wrong_elements: Some(checked.wrong),
+                worst_error: Some(checked.worst).filter(|worst| worst.is_finite()),
+                ..DeviceStreamConfig::default()
+            };
+            let bytes = self.counted(*kernel) as f64;
+            let mut m = Measurement::new(GAUGE, TEST, kernel.name(), Unit::BytesPerSecond)
+                .timed(Quoted::Best, timed, part, &|seconds| bytes / seconds)
+                .config(&config);
+            if let Some(theoretical) = &theoretical {
+                m = m.within(theoretical);
+            }
+            Some(m.judged(validity))
+        };
+        self.loops.iter().enumerate().filter_map(figure).collect()
+    }
+}

@@ -1,0 +1,143 @@
+//! What a person sees of devices: kernels by device, copies by size and end, peaks, and what they come to.
+
+mod links;
+mod stream;
+
+use crate::config::{DeviceConfig, DevicePeakConfig};
+use crate::{GAUGE, links as of_links, peaks, stream as of_stream};
+use nodegauge_gauge::view::{Cell, Section, Table, summary};
+use nodegauge_gauge::{Detail, published};
+use nodegauge_measure::keys::Config;
+use nodegauge_measure::quantity::significant;
+use nodegauge_measure::record::{Category, Limit, Measurement, Record};
+use nodegauge_measure::{BytesPerSec, FlopsPerSec, Unit};
+
+/// A figure with its configuration.
+type Figure<'a, C> = (&'a Measurement, C);
+
+/// The sections of a record; none where it has no figures of devices.
+pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
+    let (streams, peaks) = (figures(record, of_stream::TEST), figures(record, peaks::TEST));
+    let links = figures(record, of_links::TEST);
+    let mut sections = Vec::new();
+    if !streams.is_empty() {
+        sections.push(stream::section(&streams, detail));
+    }
+    if !links.is_empty() {
+        sections.push(links::section(&links, detail));
+    }
+    if !peaks.is_empty() {
+        sections.push(of_peaks(&peaks));
+    }
+    published::add(&mut sections, record, GAUGE, detail);
+    sections.extend(ridges(&streams, &peaks).map(summary));
+    sections
+}
+
+fn figures<'a, C: Config>(record: &'a Record, test: &str) -> Vec<Figure<'a, C>> {
+    let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && m.test == test);
+    own.map(|m| (m, m.read_config())).collect()
+}
+
+/// `opencl:0  pthread-skylake-avx512 (cpu)`, as a heading of a device's rows.
+fn heading(on: &DeviceConfig) -> String {
+    let or = |text: &Option<String>| text.clone().unwrap_or_else(|| "?".to_owned());
+    let slice = on.slice.as_ref().map(|slice| format!(", {slice}")).unwrap_or_default();
+    format!("{}  {} ({}{slice})", or(&on.device), or(&on.device_name), or(&on.class))
+}
+
+/// A rate in a column of GB/s; a dash without one.
+fn rate(rate: Option<f64>) -> Cell {
+    rate.map_or_else(
+        || "-".into(),
+        |rate| Cell::figure(rate, Unit::BytesPerSecond, significant(rate / 1e9)),
+    )
+}
+
+/// The value in a column of G a second, or why there is none.
+fn value(m: &Measurement) -> Cell {
+    m.value.map_or_else(
+        || m.validity.status.name().into(),
+        |value| Cell::figure(value, m.unit, significant(value / 1e9)),
+    )
+}
+
+/// The share of a limit that was reached.
+fn of_limit(limit: Option<&Limit>) -> Cell {
+    limit.map_or_else(|| "?".into(), |limit| format!("{:.1} %", limit.fraction * 100.0).into())
+}
+
+/// Notes on the drivers of these devices, each once.
+fn drivers<'a>(section: &mut Section, all: impl Iterator<Item = &'a DeviceConfig>) {
+    let mut seen: Vec<&String> = Vec::new();
+    for version in all.filter_map(|on| on.driver_version.as_ref()) {
+        if !seen.contains(&version) {
+            seen.push(version);
+            section.note(if seen.len() == 1 { "driver" } else { "" }, version.as_str());
+        }
+    }
+}
+
+/// The table of peaks.
+fn of_peaks(all: &[Figure<'_, DevicePeakConfig>]) -> Section {
+    let mut section = Section::new(peaks::TEST);
+    let titles = ["GFLOP/s", "", ">best", ">median", ">5 %", ">95 %", ">of limit", "loop"];
+    let mut table = Table::new(&titles);
+    let mut device = None;
+    for (m, config) in all {
+        if device != config.on.device {
+            table.heading(heading(&config.on));
+            device.clone_from(&config.on.device);
+        }
+        let summary = m.summary.as_ref().filter(|_| m.value.is_some());
+        let of = |x: Option<f64>| match x {
+            Some(x) => Cell::figure(x, m.unit, significant(x / 1e9)),
+            None => "-".into(),
+        };
+        table.row([
+            m.name.as_str().into(),
+            config.element.clone().unwrap_or_default().into(),
+            value(m),
+            of(summary.map(|summary| summary.median)),
+            of(summary.map(|summary| summary.p05)),
+            of(summary.map(|summary| summary.p95)),
+            of_limit(m.limit.as_ref().filter(|_| m.value.is_some())),
+            peaks::loop_of(config).into(),
+        ]);
+    }
+    section.push(table).gap();
+    section.note(
+        "how",
+        "fused multiply-adds in registers, two operations each; products by the vendor's library",
+    );
+    drivers(&mut section, all.iter().map(|(_, config)| &config.on));
+    section.doubts(&all.iter().map(|(m, _)| *m).collect::<Vec<_>>());
+    section
+}
+
+/// What devices can feed: from how many operations for each byte on their peak binds, and not their memory.
+fn ridges(
+    streams: &[Figure<'_, crate::config::DeviceStreamConfig>],
+    peaks: &[Figure<'_, DevicePeakConfig>],
+) -> Option<String> {
+    let of_triads = streams
+        .iter()
+        .filter(|(m, _)| m.name == "triad" && m.category == Category::Variant && m.value.is_some());
+    let line = |(m, config): &Figure<'_, crate::config::DeviceStreamConfig>| {
+        let same = |(_, of): &&Figure<'_, DevicePeakConfig>| {
+            of.on.device == config.on.device && of.element == config.element
+        };
+        let peak = peaks.iter().filter(same).filter_map(|(m, _)| m.value).reduce(f64::max)?;
+        let triad = m.value?;
+        Some(format!(
+            "{} computes {} and moves {} in {}: below {} FLOP/B its memory binds, above its peak",
+            config.on.device.as_deref()?,
+            FlopsPerSec(peak),
+            BytesPerSec(triad),
+            config.element.as_deref()?,
+            significant(peak / triad)
+        ))
+    };
+    let lines: Vec<String> = of_triads.filter_map(line).collect();
+    (!lines.is_empty()).then(|| lines.join("\n"))
+}

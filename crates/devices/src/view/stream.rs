@@ -1,0 +1,91 @@
+//! The view of STREAM on devices.
+
+use super::{Figure, drivers, heading, of_limit, rate, value};
+use crate::config::DeviceStreamConfig;
+use crate::kernels::babelstream_name;
+use crate::stream::TEST;
+use nodegauge_gauge::Detail;
+use nodegauge_gauge::view::{Note, Picture, Section, Table};
+use nodegauge_measure::record::Measurement;
+use nodegauge_measure::{Bytes, BytesPerSec};
+
+/// The table by device and type of elements, and the evidence.
+pub(super) fn section(all: &[Figure<'_, DeviceStreamConfig>], detail: Detail) -> Section {
+    let mut section = Section::new(TEST);
+    let titles = ["GB/s", "", ">best", ">median", ">5 %", ">95 %", ">by host", ">of limit", "loop"];
+    let mut table = Table::new(&titles);
+    let mut before = None;
+    for (m, config) in all {
+        let of = (&config.on.device, &config.element, &config.engine);
+        if before != Some(of) {
+            let array = config.array_bytes.map_or_else(|| "?".to_owned(), |b| Bytes(b).to_string());
+            let engine = config.engine.as_ref().filter(|engine| *engine != "native");
+            let engine = engine.map(|engine| format!(", {engine}")).unwrap_or_default();
+            table.heading(format!("{}, arrays of {array}{engine}", heading(&config.on)));
+            before = Some(of);
+        }
+        let summary = m.summary.as_ref().filter(|_| m.value.is_some());
+        let by_host = summary.and_then(|summary| {
+            Some(summary.median * config.device_seconds? / config.host_seconds?)
+        });
+        table.row([
+            m.name.as_str().into(),
+            config.element.clone().unwrap_or_default().into(),
+            value(m),
+            rate(summary.map(|summary| summary.median)),
+            rate(summary.map(|summary| summary.p05)),
+            rate(summary.map(|summary| summary.p95)),
+            rate(by_host),
+            of_limit(m.limit.as_ref().filter(|_| m.value.is_some())),
+            loop_of(config).into(),
+        ]);
+    }
+    let measurements: Vec<&Measurement> = all.iter().map(|(m, _)| *m).collect();
+    section.push(table).picture(Picture::samples("every sample in time", &measurements)).gap();
+    let Some((first, config)) = all.first() else { return section };
+    let mul = all.iter().find_map(|(m, _)| Some((m, babelstream_name(m.name.parse().ok()?)?)));
+    let mul = mul.map(|(m, name)| format!("; {} is BabelStream's {name}", m.name));
+    section.note(
+        "how",
+        format!(
+            "times by the device's clock, bytes as STREAM counts them{}",
+            mul.unwrap_or_default()
+        ),
+    );
+    if detail == Detail::Full {
+        drivers(&mut section, all.iter().map(|(_, config)| &config.on));
+        let checks = config.checks.unwrap_or(0);
+        let worst = all.iter().filter_map(|(_, config)| config.worst_error).fold(0.0, f64::max);
+        section.note(
+            "checked",
+            format!("every element on the device, {checks} times; worst deviation {worst:.0e}"),
+        );
+        let count = first.summary.as_ref().map_or(0, |summary| summary.n);
+        let stopped = config.on.stopped.as_deref().unwrap_or("?");
+        section.note("samples", format!("{count} count; {stopped}"));
+        section.note(
+            "limit",
+            first.limit.as_ref().map_or_else(
+                || {
+                    "unknown: neither the driver nor the catalog tells the memory's bandwidth"
+                        .to_owned()
+                },
+                |limit| format!("{} theoretical ({})", BytesPerSec(limit.value), limit.basis),
+            ),
+        );
+    }
+    section.doubts(&measurements);
+    section.push(Note::new("name", "based on a variant of the STREAM benchmark code"));
+    section
+}
+
+/// `groups of 256, 1 x 2`, and whether they go on.
+fn loop_of(config: &DeviceStreamConfig) -> String {
+    let (Some(group), Some(vectors), Some(width)) =
+        (config.group_items, config.vectors, config.vector_elements)
+    else {
+        return "-".to_owned();
+    };
+    let strided = config.strided_groups.map(|groups| format!(", {groups} groups go on"));
+    format!("{group} items, {vectors} x {width}{}", strided.unwrap_or_default())
+}

@@ -1,0 +1,300 @@
+//! How long the arrays are: STREAM's rule, held against the memory that can really be had.
+//!
+//! STREAM asks for arrays of at least four times the last-level caches that take part, all of them
+//! summed up, and for at least a million elements. Smaller ones measure caches. What a guest is told of its
+//! caches need not be so.
+
+use crate::Element;
+use nodegauge_measure::grammar::Cursor;
+use nodegauge_measure::quantity::read_bytes;
+use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, SyntaxError};
+use std::fmt;
+use std::str::FromStr;
+
+/// STREAM's factor over the sum of last-level caches.
+pub const RULE_FACTOR: f64 = 4.0;
+/// STREAM's least number of elements.
+pub const RULE_ELEMENTS: u64 = 1_000_000;
+/// Length of an array when no cache size is known: more than four times any cache of today's
+/// desktops; servers say how large theirs are.
+const UNKNOWN_CACHE_ARRAY: Bytes = Bytes::mib(512);
+
+/// Bytes of all three arrays in a guest at least: more than four times what a host of today keeps near
+/// one guest in a last-level cache (some hundred MiB on one die), whatever the guest is told.
+const GUEST_LEAST: Bytes = Bytes::gib(1);
+
+/// `--size`.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum SizeSpec {
+    /// STREAM's rule.
+    #[default]
+    Auto,
+    /// This many times the sum of the last-level caches in use.
+    TimesLlc(f64),
+    /// Bytes an array.
+    Bytes(Bytes),
+    /// Elements an array.
+    Elements(u64),
+}
+
+impl fmt::Display for SizeSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::TimesLlc(factor) => write!(f, "{factor}xLLC"),
+            // Exact, and without a blank: it is read again as it is written.
+            Self::Bytes(Bytes(bytes)) => {
+                let unit = [(30, "GiB"), (20, "MiB"), (10, "KiB")]
+                    .into_iter()
+                    .find(|(bits, _)| *bytes > 0 && bytes.is_multiple_of(1 << bits));
+                let (bits, unit) = unit.unwrap_or((0, "B"));
+                write!(f, "{}{unit}", bytes >> bits)
+            }
+            Self::Elements(n) => write!(f, "{n}"),
+        }
+    }
+}
+
+/// Largest number of elements or bytes that is read: a pebibyte, far above any node's memory.
+const MOST: u64 = 1 << 50;
+/// Largest factor that is read.
+const MOST_TIMES: f64 = 1e6;
+
+impl FromStr for SizeSpec {
+    type Err = SyntaxError;
+
+    /// `auto`, `4xLLC`, a size with a unit (bytes an array), or a bare number (elements an array).
+    fn from_str(text: &str) -> Result<Self, SyntaxError> {
+        let mut cursor = Cursor::new("size", "--size 4xLLC, --size 2GiB or --size 80000000", text);
+        if text == "auto" {
+            return Ok(Self::Auto);
+        }
+        let number = cursor.take_while(|c| c.is_ascii_digit() || c == '.');
+        if number.is_empty() {
+            return Err(cursor.error("expected auto, a number, or a size with a unit"));
+        }
+        let zero = cursor.error_at(0, "a size must be greater than zero");
+        let huge = cursor.error_at(0, "no machine has memory for this");
+        if cursor.rest() == "xLLC" {
+            let factor: f64 =
+                number.parse().map_err(|_| cursor.error_at(0, "expected a factor before xLLC"))?;
+            return match factor {
+                x if x <= 0.0 => Err(zero),
+                x if x > MOST_TIMES => Err(huge),
+                x => Ok(Self::TimesLlc(x)),
+            };
+        }
+        if cursor.at_end() {
+            let mut cursor = Cursor::new("size", "--size 80000000", text);
+            let elements = cursor.number("expected a number of elements")?;
+            cursor.finish("a number of elements has no fraction; expected a unit such as GiB")?;
+            return match elements {
+                0 => Err(zero),
+                n if n > MOST => Err(huge),
+                n => Ok(Self::Elements(n)),
+            };
+        }
+        let mut cursor = Cursor::new("size", "--size 4xLLC, --size 2GiB or --size 80000000", text);
+        let bytes = read_bytes(&mut cursor)?;
+        cursor.finish("expected nothing after the unit")?;
+        match bytes.0 {
+            0..8 => Err(cursor.error_at(0, "an array holds at least one element of 8 bytes")),
+            n if n > MOST => Err(huge),
+            _ => Ok(Self::Bytes(bytes)),
+        }
+    }
+}
+
+/// What is known of the machine when the length is chosen.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Surroundings {
+    /// The gauge that asks.
+    pub gauge: &'static str,
+    /// Sum of the last-level caches that the threads reach, and of those beside memory.
+    pub llc: Option<Bytes>,
+    /// Whether a hypervisor tells how large they are.
+    pub guest: bool,
+    /// Memory that can be had now, under all limits.
+    pub available: Bytes,
+    /// Largest share of it that the arrays may take, 0 to 1.
+    pub fraction: f64,
+}
+
+/// A length, with how it relates to the rule.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Size {
+    /// Elements an array.
+    pub elements: u64,
+    /// One array over the sum of last-level caches; `None` when that is not known.
+    pub times_llc: Option<f64>,
+    /// Whether STREAM's rule holds; `None` when caches are not known.
+    pub follows_rule: Option<bool>,
+    /// What was clamped or assumed.
+    pub notices: Vec<Notice>,
+}
+
+fn unknown_cache() -> Failure {
+    Failure::missing(
+        "the size of the last-level cache is not known here\nhint: give the size itself, e.g. --size 1GiB",
+    )
+}
+
+fn share(fraction: f64) -> String {
+    let percent = fraction * 100.0;
+    let digits = if percent < 1.0 { 3 } else { 0 };
+    format!(", of which {percent:.digits$} % may be used")
+}
+
+/// Chooses the length of each array.
+///
+/// # Errors
+/// An explicit size that does not fit, or a rule-sized array of which not even the least number of
+/// elements fits.
+pub fn choose(spec: SizeSpec, element: Element, around: &Surroundings) -> Result<Size, Failure> {
+    let allowed = around.available.as_f64() * around.fraction;
+    let most = (allowed / (3 * element.bytes()) as f64) as u64;
+    let mut notices = Vec::new();
+    let of_bytes = |bytes: f64| (bytes / element.bytes() as f64).ceil() as u64;
+    let llc = around.llc.map(|bytes| bytes.as_f64());
+    let mut elements = match spec {
+        SizeSpec::Elements(n) => n,
+        SizeSpec::Bytes(bytes) => bytes.0 / element.bytes(),
+        SizeSpec::TimesLlc(factor) => of_bytes(factor * llc.ok_or_else(unknown_cache)?),
+        SizeSpec::Auto => match llc {
+            Some(llc) => of_bytes(RULE_FACTOR * llc).max(RULE_ELEMENTS),
+            None => {
+                let text = format!(
+                    "the size of the last-level cache is not known: arrays of {UNKNOWN_CACHE_ARRAY}"
+                );
+                notices.push(Notice::new(NoticeId::Assumed, around.gauge, text));
+                of_bytes(UNKNOWN_CACHE_ARRAY.as_f64())
+            }
+        },
+    }
+    .max(1);
+    if spec == SizeSpec::Auto && around.guest {
+        let least = GUEST_LEAST.0 / (3 * element.bytes());
+        // As far as memory allows; the rule above alone is worth a word when it is cut.
+        elements = elements.max(least.min(most));
+    }
+    let clamps = matches!(spec, SizeSpec::Auto) && most >= RULE_ELEMENTS;
+    if elements > most {
+        let array = Bytes(elements.saturating_mul(element.bytes()));
+        if !clamps {
+            let less = match (most * element.bytes()) >> 20 {
+                0 => "free some memory".to_owned(),
+                fits => format!("use --size {fits}MiB or less"),
+            };
+            let more = if around.fraction < 0.95 { ", or a larger --memory-fraction" } else { "" };
+            return Err(Failure::missing(format!(
+                "3 arrays of {array} need {}, but only {} of memory can be had{}\nhint: {less}{more}",
+                Bytes(array.0.saturating_mul(3)),
+                around.available,
+                share(around.fraction)
+            )));
+        }
+        elements = most;
+        let text = format!(
+            "arrays are cut from {array} to {} each: {} of memory can be had{}",
+            Bytes(elements * element.bytes()),
+            around.available,
+            share(around.fraction)
+        );
+        notices.push(Notice::new(NoticeId::Clamped, around.gauge, text));
+    }
+    Ok(Size::of(elements, element, llc, notices))
+}
+
+impl Size {
+    /// Arrays of `elements` elements held against the sum of last-level caches, bytes.
+    pub fn of(elements: u64, element: Element, llc: Option<f64>, notices: Vec<Notice>) -> Self {
+        let bytes = (elements * element.bytes()) as f64;
+        let times_llc = llc.map(|llc| bytes / llc);
+        Self {
+            elements,
+            times_llc,
+            // A length in whole elements may miss the factor by a rounding.
+            follows_rule: times_llc
+                .map(|times| times >= RULE_FACTOR * 0.999 && elements >= RULE_ELEMENTS),
+            notices,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn around(llc_mib: u64, available_mib: u64) -> Surroundings {
+        Surroundings {
+            gauge: "memory",
+            llc: Some(Bytes::mib(llc_mib)),
+            guest: false,
+            available: Bytes::mib(available_mib),
+            fraction: 0.8,
+        }
+    }
+
+    #[test]
+    fn the_rule_is_four_caches_and_a_million_elements() {
+        let size = choose(SizeSpec::Auto, Element::F64, &around(32, 20_000)).unwrap();
+        assert_eq!((size.elements, size.follows_rule), (1 << 24, Some(true)));
+        let small = choose(SizeSpec::Auto, Element::F64, &around(1, 20_000)).unwrap();
+        assert_eq!(small.elements, RULE_ELEMENTS);
+    }
+
+    #[test]
+    fn a_guest_is_not_believed_and_its_arrays_are_a_gibibyte_if_they_fit() {
+        let guest = |llc, available| Surroundings { guest: true, ..around(llc, available) };
+        let bytes = |around: Surroundings| {
+            let size = choose(SizeSpec::Auto, Element::F64, &around).unwrap();
+            (3 * size.elements * 8) >> 20
+        };
+        assert_eq!((bytes(guest(2, 20_000)), bytes(around(2, 20_000))), (1023, 24));
+        assert_eq!(bytes(guest(105, 20_000)), 3 * 420);
+        assert_eq!(bytes(guest(2, 1000)), 799);
+        let given = choose(SizeSpec::Bytes(Bytes::mib(8)), Element::F64, &guest(2, 20_000));
+        assert_eq!(given.unwrap().elements, 1 << 20);
+    }
+
+    #[test]
+    fn little_memory_cuts_the_rule_and_refuses_a_size() {
+        let cut = choose(SizeSpec::Auto, Element::F64, &around(32, 300)).unwrap();
+        assert_eq!(cut.follows_rule, Some(false));
+        assert!(cut.notices[0].text.contains("cut from 128 MiB to 80 MiB"), "{:?}", cut.notices);
+        let error = choose(SizeSpec::Bytes(Bytes::gib(1)), Element::F64, &around(32, 1024));
+        assert_eq!(
+            error.unwrap_err().to_string(),
+            "3 arrays of 1 GiB need 3 GiB, but only 1 GiB of memory can be had, of which 80 % may \
+             be used\nhint: use --size 273MiB or less, or a larger --memory-fraction"
+        );
+        assert!(choose(SizeSpec::Auto, Element::F64, &around(32, 10)).is_err());
+    }
+
+    #[test]
+    fn a_wrong_size_is_pointed_at() {
+        for (text, at) in
+            [("", 0), ("auto4", 0), ("4xL", 1), ("1.5", 1), ("0", 0), ("2GiB,", 4), ("12Qb", 2)]
+        {
+            assert_eq!(text.parse::<SizeSpec>().unwrap_err().at, at, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_printed_parses_back(spec in prop_oneof![
+            Just(SizeSpec::Auto),
+            (1u32..1000).prop_map(|n| SizeSpec::TimesLlc(f64::from(n) / 8.0)),
+            (8u64..=MOST).prop_map(|n| SizeSpec::Bytes(Bytes(n))),
+            (1u64..=MOST).prop_map(SizeSpec::Elements),
+        ]) {
+            prop_assert_eq!(spec.to_string().parse::<SizeSpec>(), Ok(spec));
+        }
+
+        #[test]
+        fn nothing_typed_makes_the_parser_fail_badly(text in ".{0,12}") {
+            let _ = text.parse::<SizeSpec>();
+        }
+    }
+}

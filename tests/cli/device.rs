@@ -1,0 +1,197 @@
+//! `nodegauge device` and `stream --device`, on PoCL: OpenCL on the host's processor.
+
+use crate::harness::{Harness, Outcome, Part, measurements, skip};
+use serde_json::Value;
+use std::process::Command;
+
+/// Whether OpenCL reaches a device here.
+fn has_opencl(harness: &Harness) -> bool {
+    let there = harness.run(&["list-devices", "opencl"]).stdout.contains("\"Ok\"");
+    if !there {
+        skip(Part::Opencl, "OpenCL has no device: install pocl-opencl-icd");
+    }
+    there
+}
+
+/// Arrays of some MiB, which no cache rule allows and every machine has.
+const SMALL: [&str; 4] = ["--size", "300000", "--samples", "2"];
+
+fn device(harness: &Harness, args: &[&str]) -> Value {
+    let args = [&["device"], args, &["--device", "opencl:0", "--json", "-"]].concat();
+    harness.run(&args).exits(0).json()
+}
+
+#[test]
+fn kernels_run_in_both_precisions_and_every_element_is_checked() {
+    let harness = Harness::new();
+    if !has_opencl(&harness) {
+        return;
+    }
+    let record = device(&harness, &[&["stream", "--element", "f64,f32"], &SMALL[..]].concat());
+    let all = measurements(&record);
+    let kernels = ["copy", "scale", "add", "triad", "dot", "nstream"];
+    let names: Vec<&str> = all.iter().map(|m| m["name"].as_str().unwrap()).collect();
+    assert_eq!(names, [kernels, kernels].concat());
+    for m in all {
+        let config = &m["config"];
+        assert!(m["value"].as_f64().unwrap() > 0.0, "{m:#}");
+        assert_eq!((&m["gauge"], &m["test"]), (&"device".into(), &"device_stream".into()));
+        assert_eq!((&config["device"], &config["wrong_elements"]), (&"opencl:0".into(), &0.into()));
+        assert!(config["checks"].as_u64().unwrap() > 0 && config["worst_error"].is_number());
+        let time = |key: &str| config[key].as_f64().unwrap();
+        assert!(time("device_seconds") <= time("host_seconds"), "{m:#}");
+    }
+    let page = harness.run(&["history", "show", "latest"]).exits(0);
+    page.says("BabelStream's Mul").says("opencl:0").says("every element on the device");
+    // The same by the other command, with kernels of its own choice.
+    let args = [&["stream", "--device", "opencl:0", "--kernels", "triad"], &SMALL[..]].concat();
+    let record = harness.run(&[&args[..], &["--json", "-"]].concat()).exits(0).json();
+    assert_eq!(measurements(&record).len(), 1);
+    harness.run(&["compare", "latest~1", "latest"]).exits(0).says("triad");
+}
+
+#[test]
+fn copies_go_both_ways_from_both_kinds_of_memory_and_arrive() {
+    let harness = Harness::new();
+    if !has_opencl(&harness) {
+        return;
+    }
+    let record = device(&harness, &["links", "--sizes", "8,64KiB,1MiB", "--samples", "2"]);
+    let all = measurements(&record);
+    for (name, memory, count) in [
+        ("host_to_device", "pageable", 2),
+        ("device_to_host", "pinned", 2),
+        ("both_ways", "pinned", 2),
+        ("host_to_device_latency", "pinned", 1),
+    ] {
+        let is = |m: &&Value| m["name"] == name && m["config"]["host_memory"] == memory;
+        let of: Vec<&Value> = all.iter().filter(is).collect();
+        // One set for each NUMA node, of which all but the near one have the ends only.
+        assert!(of.len() >= count, "{name} {memory}: {}", of.len());
+        assert!(of.iter().all(|m| m["value"].as_f64().unwrap() > 0.0), "{of:#?}");
+        assert!(of.iter().all(|m| m["config"]["on_node"].as_f64().unwrap() > 0.98), "{of:#?}");
+    }
+    let page = harness.run(&["history", "show", "latest"]).exits(0);
+    page.says("1 MiB").says("both ways").says("nothing to copy to but the host");
+}
+
+#[test]
+fn chains_of_multiply_adds_leave_what_they_must() {
+    let harness = Harness::new();
+    if !has_opencl(&harness) {
+        return;
+    }
+    let record = device(&harness, &["peaks", "--samples", "2"]);
+    let all = measurements(&record);
+    let elements: Vec<&str> =
+        all.iter().map(|m| m["config"]["element"].as_str().unwrap()).collect();
+    assert_eq!(elements, ["f64", "f32"]);
+    assert!(
+        all.iter().all(|m| m["name"] == "fma" && m["config"]["worst_error"] == 0.0),
+        "{all:#?}"
+    );
+    harness.run(&["history", "show", "latest"]).exits(0).says("GFLOP/s").says("chains of");
+}
+
+/// Runs `device stream` on a library with a fault; `None` where there is no OpenCL or no compiler.
+fn with(fault: &str, args: &[&str]) -> Option<(Harness, Outcome)> {
+    let harness = Harness::new();
+    if !has_opencl(&harness) || !harness.has(Part::Compilers, "gcc") {
+        return None;
+    }
+    let source = harness.write("faults.c", include_str!("opencl_faults.c"));
+    let library = harness.write("lib/libOpenCL.so.1", "");
+    let compile = ["-shared", "-fPIC", "-O1", "-o", &library, &source, "-ldl"];
+    assert!(Command::new("gcc").args(compile).status().unwrap().success());
+    let known = Command::new("sh").args(["-c", "/sbin/ldconfig -p"]).output().unwrap().stdout;
+    let known = String::from_utf8(known).unwrap();
+    let line = known.lines().find(|line| line.trim().starts_with("libOpenCL.so.1 "));
+    let system = line.and_then(|line| Some(line.split_once("=> ")?.1.to_owned())).unwrap();
+    let folder = harness.arg("lib");
+    let variables = [("LD_LIBRARY_PATH", &*folder), ("SYSTEM_OPENCL", &*system), ("FAULT", fault)];
+    let outcome = harness.run_with(&variables, &[&["device"], args].concat());
+    Some((harness, outcome))
+}
+
+#[test]
+fn bad_luck_is_a_line_with_what_to_do() {
+    let stream = [&["stream", "--device", "opencl:0"], &SMALL[..]].concat();
+    for (fault, code, told) in [
+        ("crash", 3, "it ended with signal"),
+        ("none", 3, "opencl: there is no device"),
+        ("build", 3, "opencl: a kernel does not build (clBuildProgram: -11): error: "),
+        ("memory", 3, "hint: give smaller arrays (--size)"),
+        ("busy", 3, "the device is in use by another process"),
+        ("lost=2", 3, "the device was lost while it measured"),
+        ("wrong=12", 1, ""),
+    ] {
+        let Some((harness, outcome)) = with(fault, &stream) else { return };
+        let outcome = outcome.exits(code).complains(told);
+        assert!(outcome.stderr.lines().count() <= 2, "{fault}: {}", outcome.stderr);
+        if fault.starts_with("wrong") {
+            let record = harness.latest();
+            let wrong =
+                |m: &Value| m["validity"]["reasons"].to_string().contains("differ from the replay");
+            assert!(measurements(&record).iter().all(wrong), "{record:#}");
+        }
+    }
+}
+
+#[test]
+fn what_was_measured_before_a_device_is_lost_is_kept() {
+    let stream = ["stream", "--device", "opencl:0", "--size", "300000", "--samples", "2000"];
+    let Some((harness, outcome)) = with("lost=2000", &stream) else { return };
+    outcome.exits(3).complains("the device was lost while it measured");
+    let record = harness.latest();
+    assert_eq!(record["complete"], false);
+    let doubted = |m: &Value| m["validity"]["reasons"].to_string().contains("were checked");
+    assert!(
+        measurements(&record).iter().all(|m| m["value"].is_number() && doubted(m)),
+        "{record:#}"
+    );
+}
+
+#[test]
+fn a_device_without_double_precision_measures_in_single() {
+    let Some((harness, outcome)) = with("single", &[&["stream"], &SMALL[..]].concat()) else {
+        return;
+    };
+    outcome.exits(0).says("opencl:0 has no double precision: f32 alone");
+    assert!(measurements(&harness.latest()).iter().all(|m| m["config"]["element"] == "f32"));
+    let asked = [&["stream", "--element", "f64"], &SMALL[..]].concat();
+    let Some((_, outcome)) = with("single", &asked) else { return };
+    outcome.exits(3).complains("hint: ask for --element f32");
+}
+
+#[test]
+fn what_is_not_there_is_told_with_what_there_is() {
+    let harness = Harness::new();
+    if !has_opencl(&harness) {
+        return;
+    }
+    let unknown = harness.run(&["device", "peaks", "--device", "opencl:7"]);
+    unknown.exits(2).complains("there is no device opencl:7: expected opencl:0");
+    let large = harness.run(&["device", "stream", "--size", "900TiB", "--device", "opencl:0"]);
+    large.exits(3).complains("of memory can be had").complains("hint: use --size");
+    let large = harness.run(&["device", "links", "--sizes", "1TiB", "--device", "opencl:0"]);
+    large.exits(3).complains("do not fit beside each other");
+}
+
+#[test]
+fn what_was_measured_until_ctrl_c_is_checked_and_saved() {
+    let harness = Harness::new();
+    if !has_opencl(&harness) {
+        return;
+    }
+    let endless =
+        ["device", "stream", "--device", "opencl:0", "--size", "300000", "--samples", "1000000"];
+    let running = harness.start(&endless).shows_times(10, "measuring by turns");
+    running.signal("INT");
+    running.end().exits(130).says("\nsaved ");
+    let record = harness.latest();
+    assert_eq!(record["complete"], false);
+    assert!(
+        measurements(&record).iter().all(|m| m["config"]["checks"].as_u64() > Some(0)),
+        "{record:#}"
+    );
+}

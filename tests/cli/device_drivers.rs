@@ -1,0 +1,263 @@
+//! `device` on CUDA and HIP, whose drivers stand-ins replace (`tests/standin`): memory and streams are the
+//! processor's, the carried loops are run instruction by instruction, and variables let drivers fail.
+
+use crate::harness::{Harness, Outcome, measurements};
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+use std::sync::OnceLock;
+use tempfile::TempDir;
+
+/// Sources of the stand-ins and of what they run.
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+/// A stand-in each: its library, its source, and whether it is AMD's.
+const LIBRARIES: [(&str, &str, bool); 6] = [
+    ("libcuda.so.1", "driver.c", false),
+    ("libamdhip64.so.6", "driver.c", true),
+    ("libnvidia-ml.so.1", "nvml.c", false),
+    ("libhiprtc.so.6", "compiler.c", true),
+    ("libcublas.so.12", "blas.c", false),
+    ("librocblas.so.4", "blas.c", true),
+];
+
+/// The folder with all stand-ins, compiled once.
+fn libraries() -> &'static str {
+    static COMPILED: OnceLock<TempDir> = OnceLock::new();
+    let folder = COMPILED.get_or_init(|| {
+        let folder = TempDir::new().unwrap();
+        for (library, source, amd) in LIBRARIES {
+            let mut command = Command::new("cc");
+            command
+                .args(["-O2", "-Wall", "-shared", "-fPIC", "-o"])
+                .arg(folder.path().join(library));
+            command.arg(format!("{ROOT}/tests/standin/{source}")).args(amd.then_some("-DHIP"));
+            let output = command.arg("-lm").output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success() && said.is_empty(), "{library}: {said}");
+        }
+        folder
+    });
+    folder.path().to_str().unwrap()
+}
+
+/// Arrays of four times the stand-in's cache, and few samples.
+const STREAM: [&str; 6] = ["device", "stream", "--samples", "2", "--size", "65536"];
+
+fn run(harness: &Harness, variables: &[(&str, &str)], args: &[&str]) -> Outcome {
+    let ptx = format!("{ROOT}/probes/ptx");
+    assert!(Path::new(&ptx).is_dir());
+    // Variables of the caller's own machine say nothing here.
+    let own =
+        [("LD_LIBRARY_PATH", libraries()), ("STANDIN_PTX", &ptx), ("STANDIN_MEMORY", "0x1000000")];
+    let unset = [("CUDA_VISIBLE_DEVICES", ""), ("ROCR_VISIBLE_DEVICES", "")];
+    harness.run_with(&[&unset[..], &own[..], variables].concat(), args)
+}
+
+/// The figures of a run that ends well.
+fn figures(harness: &Harness, variables: &[(&str, &str)], args: &[&str]) -> Vec<Value> {
+    let record = run(harness, variables, &[args, &["--json", "-"]].concat()).exits(0).json();
+    measurements(&record).clone()
+}
+
+#[test]
+fn carried_and_compiled_loops_are_measured_and_checked_on_both_drivers() {
+    let harness = Harness::new();
+    for (driver, version) in
+        [("cuda:0", "CUDA 12.4 (driver 550.54.15)"), ("hip:0", "HIP 6.4.43484")]
+    {
+        let args = [&STREAM[..], &["--device", driver, "--element", "f64,f32"]].concat();
+        let all = figures(&harness, &[("STANDIN_MEMORY", "0x4000000")], &args);
+        assert_eq!(all.len(), 12);
+        for m in &all {
+            let config = &m["config"];
+            assert_eq!(m["validity"]["status"], "valid", "{m:#}");
+            assert_eq!((&config["device"], &config["wrong_elements"]), (&driver.into(), &0.into()));
+            assert_eq!((&config["pci"], &config["class"]), (&"0000:3b:00.0".into(), &"gpu".into()));
+            assert_eq!(config["driver_version"], version);
+            // 5120 bits at 10 MHz, twice a clock.
+            assert_eq!(m["limit"]["value"], 12.8e9, "{m:#}");
+        }
+        // Those of its builds that are carried, without NVIDIA's or with the stand-in for AMD's compiler.
+        assert!(all.iter().any(|m| m["config"]["loops_tried"].as_u64().unwrap() > 1));
+    }
+    run(&harness, &[], &["history", "show", "latest"]).exits(0).says("Stand-in GPU").says("hip:0");
+}
+
+#[test]
+fn vendors_libraries_multiply_and_what_is_wrong_is_no_figure() {
+    let harness = Harness::new();
+    let peaks = ["device", "peaks", "--samples", "1", "--budget", "2", "--device"];
+    for (driver, library) in [("cuda:0", "cuBLAS 12.3.4"), ("hip:0", "rocBLAS 4.2.0")] {
+        let all = figures(&harness, &[], &[&peaks[..], &[driver]].concat());
+        let dgemm = all.iter().find(|m| m["name"] == "dgemm").unwrap();
+        assert_eq!(
+            (&dgemm["config"]["library"], &dgemm["config"]["n"]),
+            (&library.into(), &512.into())
+        );
+        assert!(dgemm["value"].as_f64().unwrap() > 0.0, "{dgemm:#}");
+        assert_eq!(all.iter().filter(|m| m["name"] == "fma").count(), 2);
+    }
+    let wrong = run(&harness, &[("STANDIN_DGEMM", "wrong")], &[&peaks[..], &["cuda:0"]].concat());
+    wrong.exits(1);
+}
+
+#[test]
+fn copies_between_host_and_devices_and_between_devices_arrive() {
+    let harness = Harness::new();
+    let args =
+        ["device", "links", "--sizes", "8,64KiB", "--samples", "1", "--device", "cuda:0,cuda:1"];
+    let all = figures(&harness, &[("STANDIN_DEVICES", "2")], &args);
+    for name in
+        ["host_to_device", "device_to_host", "both_ways", "device_to_device", "all_both_ways"]
+    {
+        assert!(
+            all.iter().any(|m| m["name"] == name && m["value"].as_f64().unwrap() > 0.0),
+            "{name}"
+        );
+    }
+    assert!(all.iter().any(|m| m["config"]["peer"] == "cuda:1"));
+}
+
+#[test]
+fn what_keeps_a_driver_from_measuring_is_a_line_with_a_remedy() {
+    let harness = Harness::new();
+    for (variables, says) in [
+        (&[("STANDIN_INIT", "100")][..], &["there is no device", "cuInit: 100", "hint: "][..]),
+        (
+            &[("STANDIN_VERSION", "7050")],
+            &["the driver is too old", "CUDA 7.5, and 8.0 is needed", "update"],
+        ),
+        (&[("STANDIN_INIT", "802")], &["fabric manager"]),
+        (
+            &[("STANDIN_CONTEXT", "46")],
+            &["in use by another process", "CUDA_ERROR_DEVICE_UNAVAILABLE"],
+        ),
+        (&[("STANDIN_ALLOCATE", "2")], &["not enough memory", "512 KiB at once", "hint: "]),
+        (&[("STANDIN_MODULE", "218")], &["a kernel does not build", "it is told to fail"]),
+        (
+            &[("STANDIN_LAUNCH", "719@1")],
+            &["the device was lost", "CUDA_ERROR_LAUNCH_FAILED", "dmesg"],
+        ),
+        (
+            &[("STANDIN_INIT", "100"), ("STANDIN_SILENT", "4")],
+            &["the device may not be used", "its device file cannot be opened", "cgroup"],
+        ),
+        (
+            &[("CUDA_VISIBLE_DEVICES", "-1"), ("STANDIN_DEVICES", "2")],
+            &["CUDA_VISIBLE_DEVICES=-1 hides all 2 of this node"],
+        ),
+    ] {
+        let args = [&STREAM[..], &["--device", "cuda:0"]].concat();
+        let outcome = run(&harness, variables, &args).exits(3);
+        says.iter().fold(outcome, |outcome, words| outcome.complains(words));
+    }
+    let gone = run(&harness, &[], &[&STREAM[..], &["--device", "cuda:7"]].concat());
+    gone.exits(2).complains("there is no device cuda:7: expected cuda:0, hip:0");
+    let broken = [("STANDIN_COMPILE", "fails")];
+    let args = [&STREAM[..], &["--device", "hip:0"]].concat();
+    run(&harness, &broken, &args).exits(3).complains("this build is not carried");
+}
+
+#[test]
+fn a_device_that_is_lost_in_the_middle_leaves_what_was_measured() {
+    let harness = Harness::new();
+    let args =
+        [&STREAM[..2], &["--samples", "40", "--size", "65536", "--device", "cuda:0"]].concat();
+    let lost = run(&harness, &[("STANDIN_LAUNCH", "719@300")], &args);
+    lost.exits(3).complains("the device was lost");
+    let record = harness.run(&["history", "show", "latest", "--json", "-"]).exits(0).json();
+    assert_eq!(record["complete"], false);
+    let ecc = run(&harness, &[("STANDIN_LAUNCH", "214@300")], &args);
+    ecc.exits(1).complains("could not be corrected");
+}
+
+#[test]
+fn errors_of_memory_wrong_elements_and_falling_clocks_are_judged() {
+    let harness = Harness::new();
+    let args = [&STREAM[..], &["--device", "cuda:0", "--kernels", "copy", "--json", "-"]].concat();
+    let judged = |variables: &[(&str, &str)], exit: i32| {
+        let record = run(&harness, variables, &args).exits(exit).json();
+        let copy = measurements(&record)[0].clone();
+        let reasons = copy["validity"]["reasons"].to_string();
+        (copy["validity"]["status"].as_str().unwrap().to_owned(), reasons, copy)
+    };
+    let (status, reasons, copy) = judged(&[("STANDIN_ECC", "0,2")], 1);
+    assert!(
+        status == "invalid" && reasons.contains("2 errors of its memory could not"),
+        "{reasons}"
+    );
+    assert!(copy["value"].is_null());
+    let (status, reasons, _) = judged(&[("STANDIN_ECC", "3,0")], 0);
+    assert!(
+        status == "suspect" && reasons.contains("3 errors of its memory were corrected"),
+        "{reasons}"
+    );
+    let (status, reasons, copy) = judged(&[("STANDIN_CLOCK", "1200,0x44")], 0);
+    assert!(reasons.contains("power limit, temperature"), "{status} {reasons}");
+    let config = &copy["config"];
+    assert!(config["clock_hz"].is_array() && config["slowed_by"].is_array(), "{copy:#}");
+    let (status, reasons, _) = judged(&[("STANDIN_PROCESSES", "3")], 0);
+    assert!(status == "suspect" && reasons.contains("2 other processes"), "{reasons}");
+    let (status, reasons, _) = judged(&[("STANDIN_WRONG", "4")], 1);
+    assert!(status == "invalid" && reasons.contains("differ from the replay"), "{reasons}");
+}
+
+#[test]
+fn a_slice_is_described_as_one() {
+    let harness = Harness::new();
+    let args = [&STREAM[..], &["--device", "cuda:0", "--kernels", "copy"]].concat();
+    let copy = figures(&harness, &[("STANDIN_MIG", "1")], &args).remove(0);
+    let slice = copy["config"]["slice"].as_str().unwrap();
+    assert!(slice.starts_with("MIG slice of GPU-00112233"), "{slice}");
+    // What share of the bus it has, nobody says.
+    assert!(copy["limit"].is_null(), "{copy:#}");
+}
+
+#[test]
+fn outputs_of_babelstream_and_nvbandwidth_are_imported() {
+    let harness = Harness::new();
+    let outputs = format!("{ROOT}/crates/devices/tests/outputs");
+    for (file, says) in [
+        ("babelstream-text-2t.txt", "triad"),
+        ("babelstream-csv-2t.txt", "scale"),
+        ("nvbandwidth-0.8.txt", "cuda:1"),
+    ] {
+        harness.run(&["history", "import", &format!("{outputs}/{file}")]).exits(0);
+        harness.run(&["history", "show", "latest", "-v"]).exits(0).says(says);
+    }
+    let cut = harness.write("cut.txt", "BabelStream\nVersion: 5.0\n");
+    harness.run(&["history", "import", &cut]).exits(2).complains("it has no table");
+}
+
+#[test]
+fn programs_run_beside_and_their_figures_are_references() {
+    let harness = Harness::new();
+    let outputs = format!("{ROOT}/crates/devices/tests/outputs");
+    let program = |name: &str, output: &str| {
+        let path = harness
+            .write(name, format!("#!/bin/sh\necho \"$*\" > {name}.args\ncat {outputs}/{output}\n"));
+        Command::new("chmod").args(["+x", &path]).status().unwrap();
+        path
+    };
+    let babelstream = program("stream", "babelstream-text-2t.txt");
+    let args = [&STREAM[..], &["--device", "cuda:0", "--babelstream", &babelstream]].concat();
+    let all = figures(&harness, &[], &args);
+    let references = all.iter().filter(|m| m["category"] == "reference");
+    assert_eq!(references.clone().count(), 5);
+    assert!(references.clone().all(|m| m["config"]["engine"] == "babelstream"));
+    let asked = std::fs::read_to_string(harness.path("stream.args")).unwrap();
+    assert_eq!(asked, "--device 0 --arraysize 65536 --numtimes 100\n");
+    run(&harness, &[], &["history", "show", "latest"]).exits(0).says("cuda:0 triad 0.0");
+    let nvbandwidth = program("nvb", "nvbandwidth-0.8.txt");
+    let args = ["device", "links", "--sizes", "1MiB", "--samples", "1", "--device", "cuda:0"];
+    let all = figures(&harness, &[], &[&args[..], &["--nvbandwidth", &nvbandwidth]].concat());
+    let of = |m: &&Value| m["name"] == "host_to_device" && m["config"]["device"] == "cuda:0";
+    assert!(all.iter().filter(of).any(|m| m["value"] == 55.63e9));
+    let asked = std::fs::read_to_string(harness.path("nvb.args")).unwrap();
+    assert!(
+        asked.starts_with("-b 1 -t host_to_device_memcpy_ce device_to_host_memcpy_ce "),
+        "{asked}"
+    );
+    let args = [&STREAM[..], &["--device", "cuda:0", "--babelstream", "no/such"]].concat();
+    run(&harness, &[], &args).exits(3).complains("there is no program no/such");
+}
