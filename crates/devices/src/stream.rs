@@ -252,10 +252,14 @@ impl Planned for StreamPlan {
         }
         let stopped = stop.map(|stop| stop.to_string());
         let judged = OneRegime::new(schedule.samples, &[]);
-        let guest = site.machine.virtualisation.is_some();
         let mut measurements = Vec::new();
         for (number, cell) in cells.iter().enumerate() {
-            measurements.extend(cell.figures(number, &judged, (site, guest), stopped.as_ref()));
+            measurements.extend(cell.figures(
+                number,
+                (site, &judged),
+                stopped.as_ref(),
+                failure.is_some(),
+            ));
         }
         measurements.extend(reference);
         notices.extend(reference::compare(&measurements));
@@ -297,10 +301,11 @@ impl Cell {
     fn figures(
         &self,
         cell: usize,
-        judged: &OneRegime,
-        (site, guest): (&Site, bool),
+        (site, judged): (&Site, &OneRegime),
         stopped: Option<&String>,
+        failed: bool,
     ) -> Vec<Measurement> {
+        let guest = site.machine.virtualisation.is_some();
         let (bench, info) = (&self.bench, self.device.info());
         let checked = &bench.checked;
         // What a data sheet says is of the whole device.
@@ -316,12 +321,12 @@ impl Cell {
             for reason in &checked.reasons {
                 validity.invalid(reason.clone());
             }
-            if checked.checks == 0 {
-                validity.suspect("the device failed before its arrays were checked");
+            if failed {
+                validity.suspect("the device failed before its arrays were checked at the end");
             }
             if self.times_llc.is_some_and(|times| times < size::RULE_FACTOR * 0.999) {
                 validity.suspect(format!(
-                    "arrays are {:.1} times the device's last cache: STREAM asks for 4",
+                    "arrays are {:.2} times the device's last cache: STREAM asks for 4",
                     self.times_llc.unwrap_or(0.0)
                 ));
             }

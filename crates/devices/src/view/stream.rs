@@ -79,13 +79,13 @@ pub(super) fn section(all: &[Figure<'_, DeviceStreamConfig>], detail: Detail) ->
     section
 }
 
-/// `groups of 256, 1 x 2`, and whether they go on.
+/// `256 1x2`: items of a group, vectors by elements; behind `s` how many groups go on from tile to tile.
 fn loop_of(config: &DeviceStreamConfig) -> String {
     let (Some(group), Some(vectors), Some(width)) =
         (config.group_items, config.vectors, config.vector_elements)
     else {
         return "-".to_owned();
     };
-    let strided = config.strided_groups.map(|groups| format!(", {groups} groups go on"));
-    format!("{group} items, {vectors} x {width}{}", strided.unwrap_or_default())
+    let strided = config.strided_groups.map(|groups| format!(" s{groups}"));
+    format!("{group} {vectors}x{width}{}", strided.unwrap_or_default())
 }
