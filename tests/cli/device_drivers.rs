@@ -218,9 +218,9 @@ fn outputs_of_babelstream_and_nvbandwidth_are_imported() {
     let harness = Harness::new();
     let outputs = format!("{ROOT}/crates/devices/tests/outputs");
     for (file, says) in [
-        ("babelstream-text-2t.txt", "49.29"),
-        ("babelstream-csv-2t.txt", "50.85"),
-        ("nvbandwidth-0.8.txt", "55.64"),
+        ("babelstream-text-2t.txt", "49.29 GB/s"),
+        ("babelstream-csv-2t.txt", "50.85 GB/s"),
+        ("nvbandwidth-0.8.txt", "55.64 GB/s"),
     ] {
         let imported = harness.run(&["history", "import", &format!("{outputs}/{file}")]).exits(0);
         let id = imported.stdout.split_whitespace().next().unwrap();
