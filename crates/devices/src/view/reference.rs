@@ -9,7 +9,9 @@ use nodegauge_measure::{Bytes, Seconds, Unit};
 
 /// A table for each program; `None` where no other program measured.
 pub(super) fn section(record: &Record) -> Option<Section> {
-    let is_theirs = |m: &&Measurement| m.gauge == GAUGE && m.category == Category::Reference;
+    let is_theirs = |m: &&Measurement| {
+        m.gauge == GAUGE && m.category == Category::Reference && !m.is_published()
+    };
     let all: Vec<&Measurement> = record.measurements.iter().filter(is_theirs).collect();
     let mut section = Section::new("device_programs");
     let mut table = Table::new(&["another program's", "device", "to", ">size", ">value"]);
