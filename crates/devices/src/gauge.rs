@@ -7,6 +7,7 @@ use crate::stream::{StreamOptions, StreamPlan};
 use crate::{GAUGE, drivers, info::Class, links, stream, view};
 use nodegauge_gauge::view::Section;
 use nodegauge_gauge::{Depth, Detail, Gauge, Glance, Headline, InTurn, Planned, Site};
+use nodegauge_machine::published::PublishedConfig;
 use nodegauge_measure::keys::ConfigKind;
 use nodegauge_measure::record::Record;
 use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome};
@@ -37,6 +38,7 @@ impl Gauge for Devices {
     fn kinds(&self) -> Vec<ConfigKind> {
         vec![
             ConfigKind::of::<DeviceStreamConfig>(GAUGE, &[stream::TEST]).headed(&["triad"]),
+            ConfigKind::of::<PublishedConfig>(GAUGE, &["stream"]),
             ConfigKind::of::<LinkConfig>(GAUGE, &[links::TEST])
                 .headed(&[links::TO_DEVICE, links::TO_HOST]),
             ConfigKind::of::<DevicePeakConfig>(GAUGE, &[peaks::TEST])

@@ -12,6 +12,7 @@ use crate::{GAUGE, tuner};
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_kernels::size::{self, SizeSpec, Surroundings};
 use nodegauge_kernels::{Element, Kernel};
+use nodegauge_machine::devices::catalog;
 use nodegauge_measure::expect::Figures;
 use nodegauge_measure::interference::{Cause, stolen_ticks};
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
@@ -251,10 +252,14 @@ impl Planned for StreamPlan {
         }
         let stopped = stop.map(|stop| stop.to_string());
         let judged = OneRegime::new(schedule.samples, &[]);
-        let guest = site.machine.virtualisation.is_some();
         let mut measurements = Vec::new();
         for (number, cell) in cells.iter().enumerate() {
-            measurements.extend(cell.figures(number, &judged, (site, guest), stopped.as_ref()));
+            measurements.extend(cell.figures(
+                number,
+                (site, &judged),
+                stopped.as_ref(),
+                failure.is_some(),
+            ));
         }
         measurements.extend(reference);
         notices.extend(reference::compare(&measurements));
@@ -296,15 +301,19 @@ impl Cell {
     fn figures(
         &self,
         cell: usize,
-        judged: &OneRegime,
-        (site, guest): (&Site, bool),
+        (site, judged): (&Site, &OneRegime),
         stopped: Option<&String>,
+        failed: bool,
     ) -> Vec<Measurement> {
+        let guest = site.machine.virtualisation.is_some();
         let (bench, info) = (&self.bench, self.device.info());
         let checked = &bench.checked;
+        // What a data sheet says is of the whole device.
+        let sheet =
+            || Some(catalog::named(&info.name)?.bandwidth()).filter(|_| info.slice.is_none());
         let theoretical = match info.class {
-            Class::Cpu => site.machine.memory.theoretical.as_ref(),
-            _ => info.theoretical.as_ref(),
+            Class::Cpu => site.machine.memory.theoretical.clone(),
+            _ => info.theoretical.clone().or_else(sheet),
         };
         let figure = |(part, (kernel, shape)): (usize, &(Kernel, Shape))| {
             let timed = judged.of(cell)?;
@@ -312,12 +321,12 @@ impl Cell {
             for reason in &checked.reasons {
                 validity.invalid(reason.clone());
             }
-            if checked.checks == 0 {
-                validity.suspect("the device failed before its arrays were checked");
+            if failed {
+                validity.suspect("the device failed before its arrays were checked at the end");
             }
             if self.times_llc.is_some_and(|times| times < size::RULE_FACTOR * 0.999) {
                 validity.suspect(format!(
-                    "arrays are {:.1} times the device's last cache: STREAM asks for 4",
+                    "arrays are {:.2} times the device's last cache: STREAM asks for 4",
                     self.times_llc.unwrap_or(0.0)
                 ));
             }
@@ -349,7 +358,7 @@ impl Cell {
             let mut m = Measurement::new(GAUGE, TEST, kernel.name(), Unit::BytesPerSecond)
                 .timed(Quoted::Best, timed, part, &|seconds| bytes / seconds)
                 .config(&config);
-            if let Some(theoretical) = theoretical {
+            if let Some(theoretical) = &theoretical {
                 m = m.within(theoretical);
             }
             Some(m.judged(validity))

@@ -1,12 +1,13 @@
 //! What a person sees of devices: kernels by device, copies by size and end, peaks, and what they come to.
 
 mod links;
+mod reference;
 mod stream;
 
 use crate::config::{DeviceConfig, DevicePeakConfig};
 use crate::{GAUGE, links as of_links, peaks, stream as of_stream};
-use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::{Cell, Section, Table, summary};
+use nodegauge_gauge::{Detail, published};
 use nodegauge_measure::keys::Config;
 use nodegauge_measure::quantity::significant;
 use nodegauge_measure::record::{Category, Limit, Measurement, Record};
@@ -22,6 +23,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     let mut sections = Vec::new();
     if !streams.is_empty() {
         sections.push(stream::section(&streams, detail));
+        published::add(&mut sections, record, GAUGE, detail);
     }
     if !links.is_empty() {
         sections.push(links::section(&links, detail));
@@ -29,12 +31,17 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     if !peaks.is_empty() {
         sections.push(of_peaks(&peaks));
     }
+    sections.extend(reference::section(record));
     sections.extend(ridges(&streams, &peaks).map(summary));
     sections
 }
 
+/// The native figures of a test.
 fn figures<'a, C: Config>(record: &'a Record, test: &str) -> Vec<Figure<'a, C>> {
-    let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && m.test == test);
+    let own = record
+        .measurements
+        .iter()
+        .filter(|m| m.gauge == GAUGE && m.test == test && m.category != Category::Reference);
     own.map(|m| (m, m.read_config())).collect()
 }
 

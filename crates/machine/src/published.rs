@@ -337,6 +337,9 @@ impl PublishedNode {
             .value(Quoted::Single, value)
             .config(&config);
         match self.theoretical.filter(|_| self.test == "stream") {
+            Some(limit) if devices::catalog::named(&self.processor).is_some() => {
+                m.limit(limit, "data sheet")
+            }
             Some(limit) => m.limit(limit, "published: channels x transfers/s x 8 B"),
             None => m,
         }

@@ -18,10 +18,9 @@ pub(super) fn section(all: &[Figure<'_, DeviceStreamConfig>], detail: Detail) ->
     for (m, config) in all {
         let of = (&config.on.device, &config.element, &config.engine);
         if before != Some(of) {
-            let array = config.array_bytes.map_or_else(|| "?".to_owned(), |b| Bytes(b).to_string());
             let engine = config.engine.as_ref().filter(|engine| *engine != "native");
             let engine = engine.map(|engine| format!(", {engine}")).unwrap_or_default();
-            table.heading(format!("{}, arrays of {array}{engine}", heading(&config.on)));
+            table.heading(format!("{}{engine}", heading(&config.on)));
             before = Some(of);
         }
         let summary = m.summary.as_ref().filter(|_| m.value.is_some());
@@ -48,7 +47,8 @@ pub(super) fn section(all: &[Figure<'_, DeviceStreamConfig>], detail: Detail) ->
     section.note(
         "how",
         format!(
-            "times by the device's clock, bytes as STREAM counts them{}",
+            "3 arrays of {}, times by the device's clock, bytes as STREAM counts them{}",
+            config.array_bytes.map_or_else(|| "?".to_owned(), |bytes| Bytes(bytes).to_string()),
             mul.unwrap_or_default()
         ),
     );
@@ -79,13 +79,13 @@ pub(super) fn section(all: &[Figure<'_, DeviceStreamConfig>], detail: Detail) ->
     section
 }
 
-/// `groups of 256, 1 x 2`, and whether they go on.
+/// `256 1x2`: items of a group, vectors by elements; behind `s` how many groups go on from tile to tile.
 fn loop_of(config: &DeviceStreamConfig) -> String {
     let (Some(group), Some(vectors), Some(width)) =
         (config.group_items, config.vectors, config.vector_elements)
     else {
         return "-".to_owned();
     };
-    let strided = config.strided_groups.map(|groups| format!(", {groups} groups go on"));
-    format!("{group} items, {vectors} x {width}{}", strided.unwrap_or_default())
+    let strided = config.strided_groups.map(|groups| format!(" s{groups}"));
+    format!("{group} {vectors}x{width}{}", strided.unwrap_or_default())
 }
