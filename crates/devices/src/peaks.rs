@@ -225,7 +225,7 @@ impl Cell {
             Work::Product(product) => (DGEMM, product.describe(config), product.allowed(), None),
         };
         match worst {
-            Some(worst) if !(worst <= allowed) => validity.invalid(format!(
+            Some(worst) if worst > allowed => validity.invalid(format!(
                 "{}: {name} is off by {worst:.1e}, where {allowed:.1e} is explained: the device computes wrongly",
                 info.id()
             )),

@@ -233,8 +233,8 @@ impl Rig {
             words(&self.hosts[host]).fill(0);
             self.copy(0, back, bytes)?;
             self.queue(there.device, 0)?.wait()?;
-            let all = words(&self.hosts[host]).iter().enumerate();
-            if let Some((at, _)) = all.filter(|(at, word)| **word != pattern(*at)).next() {
+            let mut all = words(&self.hosts[host]).iter().enumerate();
+            if let Some((at, _)) = all.find(|(at, word)| **word != pattern(*at)) {
                 let id = self.devices[there.device].info().id();
                 self.wrong.push(format!(
                     "{id}: what came back is not what was sent, from byte {} on",

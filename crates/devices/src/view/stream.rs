@@ -18,10 +18,9 @@ pub(super) fn section(all: &[Figure<'_, DeviceStreamConfig>], detail: Detail) ->
     for (m, config) in all {
         let of = (&config.on.device, &config.element, &config.engine);
         if before != Some(of) {
-            let array = config.array_bytes.map_or_else(|| "?".to_owned(), |b| Bytes(b).to_string());
             let engine = config.engine.as_ref().filter(|engine| *engine != "native");
             let engine = engine.map(|engine| format!(", {engine}")).unwrap_or_default();
-            table.heading(format!("{}, arrays of {array}{engine}", heading(&config.on)));
+            table.heading(format!("{}{engine}", heading(&config.on)));
             before = Some(of);
         }
         let summary = m.summary.as_ref().filter(|_| m.value.is_some());
@@ -48,7 +47,8 @@ pub(super) fn section(all: &[Figure<'_, DeviceStreamConfig>], detail: Detail) ->
     section.note(
         "how",
         format!(
-            "times by the device's clock, bytes as STREAM counts them{}",
+            "3 arrays of {}, times by the device's clock, bytes as STREAM counts them{}",
+            config.array_bytes.map_or_else(|| "?".to_owned(), |bytes| Bytes(bytes).to_string()),
             mul.unwrap_or_default()
         ),
     );
