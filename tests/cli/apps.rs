@@ -133,15 +133,27 @@ fn workers_are_swept_and_held_against_one_of_them() {
     }
 }
 
-/// Ranks that solve for a long time, with the processes that they are.
-fn solving(harness: &Harness) -> (Running, Vec<u32>) {
-    let mesh = ["apps", "iccg", "--elements", "32,32,32", "--storage", "bcsr", "--ranks", "2"];
-    let long = ["--tolerance", "1e-300", "--preconditioner", "diagonal"];
-    let running = harness.start(&[&mesh[..], &long].concat()).shows("solving 32 x 32 x 32");
+#[test]
+fn ranks_of_a_launcher_are_refused_by_one_of_them() {
+    let harness = Harness::new();
+    let run = |rank: &str| {
+        let started = [("OMPI_COMM_WORLD_RANK", rank), ("OMPI_COMM_WORLD_SIZE", "2")];
+        harness.run_with(&started, &["apps", "iccg", "--ranks", "2"]).exits(2).prints_nothing()
+    };
+    run("0").complains("has started 2 ranks").complains("hint: start one, with --ranks 2");
+    assert_eq!(run("1").stderr, "");
+}
+
+/// Two ranks that work for a long time, with the processes that they are.
+fn working(harness: &Harness, args: &[&str]) -> (Running, Vec<u32>) {
+    let running = harness.start(&[&["apps"], args, &["--ranks", "2"]].concat());
     let process = running.process();
     let children = || {
-        let all = std::fs::read_to_string(format!("/proc/{process}/task/{process}/children"));
-        let all = all.ok()?.split_whitespace().map(|id| id.parse().unwrap()).collect::<Vec<u32>>();
+        let threads = std::fs::read_dir(format!("/proc/{process}/task")).ok()?.flatten();
+        let of =
+            |thread: std::fs::DirEntry| std::fs::read_to_string(thread.path().join("children"));
+        let all: String = threads.filter_map(|thread| of(thread).ok()).collect();
+        let all: Vec<u32> = all.split_whitespace().map(|id| id.parse().unwrap()).collect();
         (all.len() == 2).then_some(all)
     };
     let ranks = wait_for("two ranks", children);
@@ -150,15 +162,21 @@ fn solving(harness: &Harness) -> (Running, Vec<u32>) {
 
 #[test]
 fn ranks_that_solve_are_interrupted_and_one_that_dies_is_named() {
+    const SOLVER: &[&str] = &["iccg", "--elements", "32,32,32", "--storage", "bcsr"];
+    const LONG: &[&str] = &["--tolerance", "1e-300", "--preconditioner", "diagonal"];
+    const SETS: &[&str] = &["hpcg", "--grid", "80", "--memory-fraction", "0.9"];
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
     }
-    for (name, code, said) in [
-        ("INT", 130, "interrupted: nothing measured yet"),
-        ("KILL", 3, "ended in the middle of its work: signal 9"),
+    let solver = &[SOLVER, LONG].concat()[..];
+    for (args, name, code, said) in [
+        (solver, "INT", 130, "interrupted: nothing measured yet"),
+        (solver, "KILL", 3, "ended in the middle of its work: signal 9"),
+        (SETS, "INT", 130, "interrupted: nothing measured yet"),
+        (SETS, "KILL", 3, "ended in the middle of its work: signal 9"),
     ] {
-        let (running, ranks) = solving(&harness);
+        let (running, ranks) = working(&harness, args);
         match name {
             "KILL" => signal(ranks[1], name),
             _ => running.signal(name),

@@ -13,12 +13,22 @@ use nodegauge_apps::trapezoid::{TrapezoidOptions, TrapezoidPlan};
 use nodegauge_apps::{Apps, Workers};
 use nodegauge_machine::Topology;
 use nodegauge_measure::{Notice, NoticeId, notice, sweep as grid};
+use nodegauge_memory::ranks::Started;
 use nodegauge_placement::{Policy, Request, ThreadList, plan};
 
 /// The gauge, as records have it.
 const GAUGE: &str = "apps";
 
 pub(crate) fn execute(command: &AppsCommand) -> Result<Exit, Failure> {
+    if let Some(Started { rank, ranks, launcher, .. }) = Started::own() {
+        // One message is enough.
+        return match rank {
+            0 => Err(Failure::usage(format!(
+                "{launcher} has started {ranks} ranks, but ranks of apps are processes of its own\nhint: start one, with --ranks {ranks}"
+            ))),
+            _ => Ok(Exit::Told(2)),
+        };
+    }
     match command {
         AppsCommand::Trapezoid(args) => trapezoid(args),
         AppsCommand::Iccg(args) => iccg(args),
