@@ -5,7 +5,7 @@
  *   none      there is no platform
  *   build     no program builds
  *   memory    no memory can be had
- *   busy      the device belongs to somebody else
+ *   busy      the device belongs to another process
  *   single    the device has no double precision
  *   lost=N    the device answers no more behind the Nth launch
  *   wrong=N   from the Nth launch on nothing is computed

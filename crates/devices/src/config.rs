@@ -72,11 +72,11 @@ nodegauge_measure::config! {
         /// Bytes of a copy.
         message_bytes: u64 = Size "size" @ 28, speaks;
         /// The device at the other end.
-        peer: String = Setting "other device", speaks;
+        peer: String = Setting "other device" @ 75, speaks;
         /// `pinned` or `pageable`.
-        host_memory: String = Setting "host memory", speaks;
+        host_memory: String = Setting "host memory" @ 73, speaks;
         /// NUMA node that the host's memory was bound to.
-        host_node: u64 = Setting "NUMA node";
+        host_node: u64 = Setting "NUMA node" @ 74;
         /// Share of it that lies there, as the kernel says.
         on_node: f64 = Observation "on the node";
         /// Devices that copy at once.
