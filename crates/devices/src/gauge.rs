@@ -1,32 +1,81 @@
 //! The gauge as the others see it.
 
 use crate::config::{DevicePeakConfig, DeviceStreamConfig, LinkConfig};
+use crate::drivers::{self, DeviceChoice};
+use crate::info::{Class, DeviceInfo};
 use crate::links::{LinkOptions, LinkPlan};
 use crate::peaks::{self, PeakPlan};
 use crate::stream::{StreamOptions, StreamPlan};
-use crate::{GAUGE, drivers, info::Class, links, stream, view};
+use crate::{GAUGE, links, stream, view};
 use nodegauge_gauge::view::Section;
-use nodegauge_gauge::{Depth, Detail, Gauge, Glance, Headline, InTurn, Planned, Site};
+use nodegauge_gauge::{Depth, Detail, Foreseen, Gauge, Glance, Headline, InTurn, Planned, Site};
 use nodegauge_machine::published::PublishedConfig;
+use nodegauge_measure::expect::Figures;
 use nodegauge_measure::keys::ConfigKind;
 use nodegauge_measure::record::Record;
 use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome};
-use std::sync::OnceLock;
 use std::time::Duration;
 
 /// GPUs and other accelerators.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Devices;
 
-/// What the drivers have, asked once for a run.
-static LISTINGS: OnceLock<Vec<drivers::Listing>> = OnceLock::new();
+/// A run of all three parts, each with its share of `budget`.
+///
+/// # Errors
+/// As for [`StreamPlan::new`].
+pub fn all_parts(
+    devices: Vec<DeviceInfo>,
+    budget: Duration,
+    samples: Option<usize>,
+    notices: Vec<Notice>,
+) -> Result<InTurn, Failure> {
+    let part = |share| budget.mul_f64(share);
+    let stream = StreamOptions { budget: part(0.4), samples, ..StreamOptions::default() };
+    let links = LinkOptions { sizes: Vec::new(), budget: part(0.4), samples };
+    Ok(InTurn(vec![
+        Box::new(StreamPlan::new(devices.clone(), stream, notices)?),
+        Box::new(LinkPlan::new(devices.clone(), links, Vec::new())),
+        Box::new(PeakPlan::new(devices, Vec::new(), (part(0.2), samples), Vec::new())),
+    ]))
+}
 
-/// Nothing but something to say.
-struct Said(Vec<Notice>);
+/// The part of `run`: devices with memory of their own, as they are found then. The host's processor, which OpenCL
+/// may reach as well, has its own gauges.
+struct Short {
+    budget: Duration,
+    samples: Option<usize>,
+    /// Whether the kernel shows device files of a GPU.
+    likely: bool,
+}
 
-impl Planned for Said {
-    fn run(self: Box<Self>, _: &Site, _: &mut dyn Observer) -> Result<Outcome, Failure> {
-        Ok(Outcome { notices: self.0, ..Outcome::default() })
+impl Planned for Short {
+    fn foreseen(&self) -> Foreseen {
+        Foreseen { time: self.likely.then_some(self.budget), memory: None }
+    }
+
+    fn figures(&self, site: &Site) -> Vec<Figures> {
+        let parts = all_parts(Vec::new(), self.budget, self.samples, Vec::new());
+        parts.ok().filter(|_| self.likely).map(|parts| parts.figures(site)).unwrap_or_default()
+    }
+
+    fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
+        observer.phase("asking drivers of devices");
+        let listings = drivers::list(&|| observer.interrupted())?;
+        let mut notices = Vec::new();
+        let found = drivers::chosen(&[DeviceChoice::All], &listings, &mut notices);
+        let (host, own): (Vec<DeviceInfo>, Vec<DeviceInfo>) =
+            found.unwrap_or_default().into_iter().partition(|device| device.class == Class::Cpu);
+        if own.is_empty() {
+            let twins = host.iter().map(|device| {
+                format!("{} is this node's processor, which other gauges measure", device.id())
+            });
+            let why: Vec<String> = twins.chain(drivers::lacking(&listings)).collect();
+            let text = format!("no device is measured: {}", why.join("; "));
+            notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text));
+            return Ok(Outcome { notices, ..Outcome::default() });
+        }
+        Box::new(all_parts(own, self.budget, self.samples, notices)?).run(site, observer)
     }
 }
 
@@ -46,46 +95,18 @@ impl Gauge for Devices {
         ]
     }
 
-    /// A short figure of each device with memory of its own. The host's processor, which OpenCL may reach as
-    /// well, has its own gauges.
-    fn glance(&self, _: &Site, ask: &Glance<'_>) -> Result<Option<Box<dyn Planned>>, Failure> {
-        let listings = match LISTINGS.get() {
-            Some(listings) => listings,
-            None => {
-                let listings = drivers::list(&|| false)?;
-                LISTINGS.get_or_init(|| listings)
-            }
-        };
-        let all = listings.iter().filter_map(|listing| listing.devices.as_ref().ok()).flatten();
-        let (host, own): (Vec<_>, Vec<_>) = all.partition(|device| device.class == Class::Cpu);
-        if own.is_empty() {
-            let twins = host.iter().map(|device| {
-                format!("{} is this node's processor, which other gauges measure", device.id())
-            });
-            let why: Vec<String> = twins.chain(drivers::lacking(listings)).collect();
-            let text = format!("no device is measured: {}", why.join("; "));
-            return Ok(Some(Box::new(Said(vec![Notice::new(NoticeId::LeftOut, GAUGE, text)]))));
-        }
-        let mut notices = Vec::new();
-        let own: Vec<_> = {
-            let found = drivers::chosen(&[drivers::DeviceChoice::All], listings, &mut notices)?;
-            found.into_iter().filter(|device| device.class != Class::Cpu).collect()
-        };
+    fn glance(&self, site: &Site, ask: &Glance<'_>) -> Result<Option<Box<dyn Planned>>, Failure> {
         let usual = match ask.depth {
             Depth::Quick => Duration::from_secs(5),
             Depth::Full => Duration::from_secs(30),
         };
-        let budget = ask.budget.unwrap_or(usual);
-        let samples = ask.samples;
-        let options =
-            StreamOptions { budget: budget.mul_f64(0.5), samples, ..StreamOptions::default() };
-        let links = LinkOptions { sizes: Vec::new(), budget: budget.mul_f64(0.3), samples };
-        let stream = StreamPlan::new(own.clone(), options, notices)?;
-        Ok(Some(Box::new(InTurn(vec![
-            Box::new(stream),
-            Box::new(LinkPlan::new(own.clone(), links, Vec::new())),
-            Box::new(PeakPlan::new(own, Vec::new(), (budget.mul_f64(0.2), samples), Vec::new())),
-        ]))))
+        let has = |folder: &str, start: &str| {
+            site.root.names(folder).iter().any(|name| name.starts_with(start))
+        };
+        let likely = has("dev", "nvidia") || has("dev", "kfd") || has("dev/dri", "renderD");
+        // A share of nothing is one that nobody foresaw.
+        let budget = ask.budget.filter(|budget| !budget.is_zero()).unwrap_or(usual);
+        Ok(Some(Box::new(Short { budget, samples: ask.samples, likely })))
     }
 
     fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>> {

@@ -24,7 +24,7 @@ pub mod stream;
 mod tuner;
 mod view;
 
-pub use gauge::Devices;
+pub use gauge::{Devices, all_parts};
 
 /// The gauge, as records have it.
 pub const GAUGE: &str = "device";

@@ -6,18 +6,21 @@ use crate::args::stream::StreamArgs;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::session;
-use nodegauge_devices::Devices;
 use nodegauge_devices::drivers::{self, DeviceChoice};
 use nodegauge_devices::info::DeviceInfo;
 use nodegauge_devices::links::{LinkOptions, LinkPlan};
 use nodegauge_devices::peaks::PeakPlan;
 use nodegauge_devices::reference::UsersProgram;
 use nodegauge_devices::stream::{StreamOptions, StreamPlan};
-use nodegauge_gauge::{InTurn, Planned};
+use nodegauge_devices::{Devices, all_parts};
+use nodegauge_gauge::Planned;
 use nodegauge_measure::Notice;
 use nodegauge_memory::kernels::{Element, KERNELS};
 use std::path::Path;
 use std::time::Duration;
+
+/// Time for all parts unless the user says otherwise.
+const BUDGET: Duration = Duration::from_secs(30);
 
 /// Devices that are measured, and what is to be said of others.
 type Found = (Vec<DeviceInfo>, Vec<Notice>);
@@ -49,8 +52,10 @@ pub(crate) fn execute(args: &DeviceArgs) -> Result<Exit, Failure> {
             conduct(&of.common, Box::new(PeakPlan::new(devices, elements, limits, notices)))
         }
         None => {
-            let plan = short(find(&args.which)?, &args.common)?;
-            conduct(&args.common, plan)
+            let (devices, notices) = find(&args.which)?;
+            let budget = args.common.budget.unwrap_or(BUDGET);
+            let parts = all_parts(devices, budget, samples(&args.common), notices)?;
+            conduct(&args.common, Box::new(parts))
         }
     }
 }
@@ -67,22 +72,6 @@ pub(crate) fn stream(args: &StreamArgs) -> Result<Exit, Failure> {
         common: args.common.clone(),
     };
     conduct(&of.common, stream_plan(&of, find(&of.which)?)?)
-}
-
-/// A short run of all parts, each with its share of the time.
-fn short((devices, notices): Found, common: &Common) -> Result<Box<dyn Planned>, Failure> {
-    /// Time for everything unless the user says otherwise.
-    const BUDGET: Duration = Duration::from_secs(30);
-    let (budget, samples) = (common.budget.unwrap_or(BUDGET), samples(common));
-    let options =
-        StreamOptions { budget: budget.mul_f64(0.4), samples, ..StreamOptions::default() };
-    let links = LinkOptions { sizes: Vec::new(), budget: budget.mul_f64(0.4), samples };
-    let peaks = (budget.mul_f64(0.2), samples);
-    Ok(Box::new(InTurn(vec![
-        Box::new(StreamPlan::new(devices.clone(), options, notices)?),
-        Box::new(LinkPlan::new(devices.clone(), links, Vec::new())),
-        Box::new(PeakPlan::new(devices, Vec::new(), peaks, Vec::new())),
-    ])))
 }
 
 fn stream_plan(
