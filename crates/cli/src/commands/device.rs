@@ -107,7 +107,7 @@ fn stream_plan(
 
 /// The program that is to run beside, if one is.
 fn program(path: Option<&Path>, what: &str) -> Result<Option<UsersProgram>, Failure> {
-    Ok(path.map(|path| UsersProgram::find(path, what)).transpose()?)
+    path.map(|path| UsersProgram::find(path, what)).transpose()
 }
 
 fn samples(common: &Common) -> Option<usize> {
