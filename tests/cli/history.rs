@@ -103,7 +103,7 @@ fn the_list_is_newest_first_and_filtered() {
     assert!(list(&["--until", "2025-12-31T23:59:59+01:00"]).is_empty());
     assert!(list(&["--gauge", "hpl"]).is_empty());
     harness.run(&["history", "list", "--gauge", "tryad"]).exits(2).complains(
-        "unknown gauge or test 'tryad': expected apps, bandwidth, compute, explain, files,",
+        "unknown gauge or test 'tryad': expected apps, bandwidth, compute, device, device_links,",
     );
     harness.run(&["history", "list"]).says(" nps=4 ").says("triad ").says(&format!("on {host}"));
     let json = harness.run(&["history", "list", "--json"]).exits(0).json();
