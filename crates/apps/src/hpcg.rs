@@ -11,6 +11,7 @@ mod meeting;
 pub mod output;
 pub mod problem;
 mod reference;
+mod set;
 pub(crate) mod view;
 
 use crate::code;
@@ -19,7 +20,7 @@ use crate::sweep::Swept;
 use crate::{GAUGE, TIMES_LLC, WorkerPool, paired};
 use domain::{Domain, Until};
 use loops::Loops;
-use meeting::{Meeting, Place};
+use meeting::Meeting;
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_measure::expect::Figures;
 use nodegauge_measure::progress::SharedObserver;
@@ -28,12 +29,11 @@ use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::{OneRegime, Sample};
 use nodegauge_measure::schedule::{Limits, Schedule, policy};
 use nodegauge_measure::{Bytes, Failure, FlopsPerSec, Notice, Observer, Outcome, Unit, stats};
-use nodegauge_os::monotonic_nanos;
-use nodegauge_team::{Laps, Member, TeamError};
+use nodegauge_team::TeamError;
 use problem::{Grid, ITERATIONS, LEAST, Layout, MULTIPLE, Operations, PARTS};
 use reference::PlacedXhpcg;
 pub use reference::XhpcgOptions;
-use serde::{Deserialize, Serialize};
+use set::{Set, Tests};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -202,84 +202,6 @@ impl Planned for HpcgPlan {
             outcome.notices.extend(limits.overrun(GAUGE, Duration::ZERO));
         }
         Ok(outcome)
-    }
-}
-
-/// What HPCG's tests came to; a number that is none is `None`.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-struct Tests {
-    /// Departure from symmetry of the product and of the multigrid cycle, scaled.
-    departures: [Option<f64>; 2],
-    /// Iterations with a great diagonal, alone and preconditioned.
-    iterations: [usize; 2],
-}
-
-/// A set as a domain has seen it, or all of them.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-struct Set {
-    /// Time to make the domain, until all others were made as well, seconds.
-    setup_s: f64,
-    /// Whether the loops asked for coefficients before they needed them.
-    ahead: bool,
-    tests: Option<Tests>,
-    /// Iterations; `None` of a set that was ended.
-    iterations: Option<usize>,
-    /// `|r| / |r0|`.
-    residual: Option<f64>,
-    /// The greatest distance of the solution from 1.
-    distance: Option<f64>,
-    /// In each part; of all domains those of the slowest.
-    seconds: [f64; PARTS.len()],
-}
-
-impl Set {
-    /// That of a member's domain, which it makes.
-    fn of_member(
-        (member, laps): (&Member<'_>, &mut Laps<'_>),
-        (layout, meeting, loops): (&Layout, &Meeting, &[Loops]),
-        (tested, until): (bool, Until<'_>),
-    ) -> Result<Self, String> {
-        let finite = |x: f64| Some(x).filter(|x| x.is_finite());
-        let place = Place::new(meeting, member);
-        let begun = monotonic_nanos();
-        let domain = Domain::new(layout, member.index, loops[0]);
-        // A domain that is not there must not leave the others waiting.
-        let (_, ended) = place.sum(0.0, domain.is_err());
-        let setup_s = (monotonic_nanos() - begun) as f64 * 1e-9;
-        let mut domain = domain.map_err(|failure| failure.to_string())?;
-        if ended {
-            return Err("another domain has no memory".to_owned());
-        }
-        if loops.len() > 1 {
-            domain.choose(&place, loops);
-        }
-        let tests = (!tested).then(|| Tests {
-            departures: domain.symmetry_test(&place, member.index).map(finite),
-            iterations: domain.spectral_test(&place, layout, member.index),
-        });
-        let solved = laps.time(|| domain.solve(&place, until));
-        Ok(Self {
-            setup_s,
-            ahead: domain.asks_ahead(),
-            tests,
-            iterations: solved.map(|solved| solved.iterations),
-            residual: solved.and_then(|solved| finite(solved.residual)),
-            distance: finite(domain.distance()),
-            seconds: solved.unwrap_or_default().seconds,
-        })
-    }
-
-    /// That of all domains.
-    fn together(all: Vec<Self>) -> Option<Self> {
-        all.into_iter().reduce(|mut of_all, next| {
-            of_all.setup_s = of_all.setup_s.max(next.setup_s);
-            of_all.iterations = of_all.iterations.and(next.iterations);
-            of_all.distance = of_all.distance.zip(next.distance).map(|(x, y)| x.max(y));
-            for (most, seconds) in of_all.seconds.iter_mut().zip(next.seconds) {
-                *most = most.max(seconds);
-            }
-            of_all
-        })
     }
 }
 
