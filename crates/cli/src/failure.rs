@@ -2,7 +2,6 @@
 
 pub(crate) use nodegauge_measure::Failure;
 use nodegauge_measure::FailureKind;
-use std::process::ExitCode;
 
 /// The meanings of exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,12 +18,6 @@ pub(crate) enum Exit {
     Signal(u8),
     /// As the process that coordinates ranks says.
     Told(u8),
-}
-
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
-        Self::from(exit.number())
-    }
 }
 
 impl Exit {

@@ -13,21 +13,19 @@ mod signals;
 mod started;
 
 use clap::FromArgMatches;
-use std::process::ExitCode;
+use failure::Exit;
 
-fn main() -> ExitCode {
+fn main() {
     // Samples are dated from here on.
     nodegauge_measure::clock::since_start();
     let matches = args::command().try_get_matches().unwrap_or_else(|error| refuse(error));
     let parsed = args::Args::from_arg_matches(&matches).unwrap_or_else(|error| refuse(error));
     parsed.color.write_global();
-    match commands::dispatch(&parsed) {
-        Ok(code) => code.into(),
-        Err(failure) => {
-            output::error(&failure.to_string());
-            failure::Exit::from(&failure).into()
-        }
-    }
+    let exit = commands::dispatch(&parsed).unwrap_or_else(|failure| {
+        output::error(&failure.to_string());
+        Exit::from(&failure)
+    });
+    nodegauge_os::leave(exit.number())
 }
 
 /// Ends with what clap says of the arguments: help and versions as they are, errors as all errors are shown.
@@ -36,7 +34,7 @@ fn refuse(error: clap::Error) -> ! {
     match complaint(&error) {
         Some(said) => {
             output::error(&said);
-            std::process::exit(failure::Exit::Usage.number().into())
+            std::process::exit(Exit::Usage.number().into())
         }
         None => error.exit(),
     }

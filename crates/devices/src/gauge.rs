@@ -30,13 +30,28 @@ pub fn all_parts(
     samples: Option<usize>,
     notices: Vec<Notice>,
 ) -> Result<InTurn, Failure> {
-    let part = |share| budget.mul_f64(share);
-    let stream = StreamOptions { budget: part(0.4), samples, ..StreamOptions::default() };
-    let links = LinkOptions { sizes: Vec::new(), budget: part(0.4), samples };
+    let links = LinkOptions { sizes: Vec::new(), budget: budget.mul_f64(0.4), samples };
+    let links = LinkPlan::new(devices.clone(), links, Vec::new());
+    let mut parts = roof_parts(devices, budget.mul_f64(0.6), samples, notices)?;
+    parts.0.insert(1, Box::new(links));
+    Ok(parts)
+}
+
+/// What a roofline is made of: the kernels of STREAM, and peaks.
+///
+/// # Errors
+/// As for [`StreamPlan::new`].
+pub fn roof_parts(
+    devices: Vec<DeviceInfo>,
+    budget: Duration,
+    samples: Option<usize>,
+    notices: Vec<Notice>,
+) -> Result<InTurn, Failure> {
+    let (of_stream, of_peaks) = (budget.mul_f64(2.0 / 3.0), budget.mul_f64(1.0 / 3.0));
+    let stream = StreamOptions { budget: of_stream, samples, ..StreamOptions::default() };
     Ok(InTurn(vec![
         Box::new(StreamPlan::new(devices.clone(), stream, notices)?),
-        Box::new(LinkPlan::new(devices.clone(), links, Vec::new())),
-        Box::new(PeakPlan::new(devices, Vec::new(), (part(0.2), samples), Vec::new())),
+        Box::new(PeakPlan::new(devices, Vec::new(), (of_peaks, samples), Vec::new())),
     ]))
 }
 

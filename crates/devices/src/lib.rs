@@ -24,7 +24,7 @@ pub mod stream;
 mod tuner;
 mod view;
 
-pub use gauge::{Devices, all_parts};
+pub use gauge::{Devices, all_parts, roof_parts};
 
 /// The gauge, as records have it.
 pub const GAUGE: &str = "device";

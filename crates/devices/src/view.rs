@@ -2,16 +2,17 @@
 
 mod links;
 mod reference;
+mod roofline;
 mod stream;
 
 use crate::config::{DeviceConfig, DevicePeakConfig};
 use crate::{GAUGE, links as of_links, peaks, stream as of_stream};
 use nodegauge_gauge::view::{Cell, Section, Table, summary};
 use nodegauge_gauge::{Detail, published};
+use nodegauge_measure::Unit;
 use nodegauge_measure::keys::Config;
 use nodegauge_measure::quantity::significant;
 use nodegauge_measure::record::{Category, Limit, Measurement, Record};
-use nodegauge_measure::{BytesPerSec, FlopsPerSec, Unit};
 
 /// A figure with its configuration.
 type Figure<'a, C> = (&'a Measurement, C);
@@ -32,7 +33,8 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
         sections.push(of_peaks(&peaks));
     }
     sections.extend(reference::section(record));
-    sections.extend(ridges(&streams, &peaks).map(summary));
+    sections.extend(roofline::section(&streams, &peaks));
+    sections.extend(roofline::ridges(&streams, &peaks).map(summary));
     sections
 }
 
@@ -112,38 +114,10 @@ fn of_peaks(all: &[Figure<'_, DevicePeakConfig>]) -> Section {
         ]);
     }
     section.push(table).gap();
-    section.note(
-        "how",
-        "fused multiply-adds in registers, two operations each; products by the vendor's library",
-    );
+    let products = all.iter().any(|(m, _)| m.name == peaks::DGEMM);
+    let products = if products { "; products by the vendor's library" } else { "" };
+    section.note("how", format!("fused multiply-adds in registers, two operations each{products}"));
     drivers(&mut section, all.iter().map(|(_, config)| &config.on));
     section.doubts(&all.iter().map(|(m, _)| *m).collect::<Vec<_>>());
     section
-}
-
-/// What devices can feed: from how many operations for each byte on their peak binds, and not their memory.
-fn ridges(
-    streams: &[Figure<'_, crate::config::DeviceStreamConfig>],
-    peaks: &[Figure<'_, DevicePeakConfig>],
-) -> Option<String> {
-    let of_triads = streams
-        .iter()
-        .filter(|(m, _)| m.name == "triad" && m.category == Category::Variant && m.value.is_some());
-    let line = |(m, config): &Figure<'_, crate::config::DeviceStreamConfig>| {
-        let same = |(_, of): &&Figure<'_, DevicePeakConfig>| {
-            of.on.device == config.on.device && of.element == config.element
-        };
-        let peak = peaks.iter().filter(same).filter_map(|(m, _)| m.value).reduce(f64::max)?;
-        let triad = m.value?;
-        Some(format!(
-            "{} computes {} and moves {} in {}: below {} FLOP/B its memory binds, above its peak",
-            config.on.device.as_deref()?,
-            FlopsPerSec(peak),
-            BytesPerSec(triad),
-            config.element.as_deref()?,
-            significant(peak / triad)
-        ))
-    };
-    let lines: Vec<String> = of_triads.filter_map(line).collect();
-    (!lines.is_empty()).then(|| lines.join("\n"))
 }

@@ -10,6 +10,7 @@ mod point;
 mod view;
 
 pub use point::{GivenPoint, Point};
+pub use view::{Dot, chart};
 
 use crate::view::Section;
 use crate::{Detail, Gauge, Glance, Headline, Planned, Site};

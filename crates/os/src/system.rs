@@ -1,5 +1,6 @@
 //! Small questions to the system, and signals.
 
+use std::io::Write;
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -89,4 +90,13 @@ pub fn hangup_is_ignored() -> bool {
         let done = libc::sigaction(libc::SIGHUP, std::ptr::null(), &raw mut action);
         done == 0 && action.sa_sigaction == libc::SIG_IGN
     }
+}
+
+/// Ends the process with what was printed, but without the destructors of libraries that it has loaded: threads of a
+/// driver may still be at work in them, and some crash then.
+pub fn leave(code: u8) -> ! {
+    // Whoever reads may have gone.
+    let _ = std::io::stdout().flush();
+    // SAFETY: ends the process.
+    unsafe { libc::_exit(code.into()) }
 }

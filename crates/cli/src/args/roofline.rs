@@ -5,6 +5,7 @@
 
 use super::{Common, PlacementArgs};
 use clap::Args as ClapArgs;
+use nodegauge_devices::drivers::DeviceChoice;
 use nodegauge_gauge::roofline::GivenPoint;
 use nodegauge_measure::Bytes;
 
@@ -30,6 +31,11 @@ pub(crate) struct RooflineArgs {
     /// A program with its arguments, for --perf
     #[arg(last = true, requires = "perf", value_name = "PROGRAM")]
     pub(crate) program: Vec<String>,
+    /// The rooflines of GPUs and other accelerators in place of the node's: all, or a driver's by their numbers,
+    /// e.g. cuda:0,opencl:1
+    #[arg(long = "device", value_name = "DEVICES", value_delimiter = ',', help_heading = "Where",
+        conflicts_with_all = ["point", "size", "perf", "threads", "places", "bind", "per_cache", "numa"])]
+    pub(crate) devices: Vec<DeviceChoice>,
     #[command(flatten)]
     pub(crate) placement: PlacementArgs,
     #[command(flatten)]

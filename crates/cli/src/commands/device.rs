@@ -12,7 +12,7 @@ use nodegauge_devices::links::{LinkOptions, LinkPlan};
 use nodegauge_devices::peaks::PeakPlan;
 use nodegauge_devices::reference::UsersProgram;
 use nodegauge_devices::stream::{StreamOptions, StreamPlan};
-use nodegauge_devices::{Devices, all_parts};
+use nodegauge_devices::{Devices, all_parts, roof_parts};
 use nodegauge_gauge::Planned;
 use nodegauge_measure::Notice;
 use nodegauge_memory::kernels::{Element, KERNELS};
@@ -72,6 +72,17 @@ pub(crate) fn stream(args: &StreamArgs) -> Result<Exit, Failure> {
         common: args.common.clone(),
     };
     conduct(&of.common, stream_plan(&of, find(&of.which)?)?)
+}
+
+/// `roofline --device`: kernels and peaks.
+pub(crate) fn roofline(
+    devices: &[DeviceChoice],
+    common: &Common,
+    budget: Duration,
+) -> Result<Exit, Failure> {
+    let (devices, notices) = find(&WhichArgs { devices: devices.to_vec() })?;
+    let budget = common.budget.unwrap_or(budget);
+    conduct(common, Box::new(roof_parts(devices, budget, samples(common), notices)?))
 }
 
 fn stream_plan(

@@ -35,6 +35,9 @@ pub(crate) fn execute(args: &RooflineArgs) -> Result<Exit, Failure> {
             "nobody has published rooflines that nodegauge knows\nhint: give --against to stream",
         ));
     }
+    if !args.devices.is_empty() {
+        return super::device::roofline(&args.devices, common, BUDGET);
+    }
     let mut points = given(&args.point)?;
     let program = args.program.split_first();
     let program = program.map(|(name, rest)| CommandLine::new(name.clone(), rest.to_vec()));

@@ -39,7 +39,7 @@ pub(super) fn sections(record: &Record) -> Vec<Section> {
     let points: Vec<Placed<'_>> = placed(&own);
     let mut section = Section::new(GAUGE);
     let mut shown: Vec<&Measurement> = points.iter().map(|point| point.m).collect();
-    if let Some(chart) = chart(&all, &points) {
+    if let Some(chart) = chart(&all, &points.iter().filter_map(Placed::dot).collect::<Vec<_>>()) {
         section.push(chart).gap();
     }
     for (test, table) in
@@ -75,6 +75,27 @@ struct Placed<'a> {
     flops_per_byte: f64,
 }
 
+impl Placed<'_> {
+    fn dot(&self) -> Option<Dot> {
+        let Self { letter, name, flops_per_byte, .. } = self;
+        let rate = self.m.value?;
+        Some(Dot { letter: *letter, name: name.clone(), flops_per_byte: *flops_per_byte, rate })
+    }
+}
+
+/// A point of a chart; those of one name are one series.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Dot {
+    /// Its letter.
+    pub letter: char,
+    /// Its name.
+    pub name: String,
+    /// Operations for each byte of its level, FLOP/B.
+    pub flops_per_byte: f64,
+    /// FLOP/s.
+    pub rate: f64,
+}
+
 /// Kernels and points; those of one name, in several levels, have one letter.
 fn placed<'a>(own: &[&'a Measurement]) -> Vec<Placed<'a>> {
     let mut names: Vec<String> = Vec::new();
@@ -95,7 +116,7 @@ fn placed<'a>(own: &[&'a Measurement]) -> Vec<Placed<'a>> {
 }
 
 /// Roofs as lines, points as letters on both logarithmic axes; `None` without a roof.
-fn chart(roofline: &Roofline, points: &[Placed<'_>]) -> Option<Chart> {
+pub fn chart(roofline: &Roofline, points: &[Dot]) -> Option<Chart> {
     let peak = roofline.peak()?;
     let roofs: Vec<&Ceiling> =
         roofline.levels().iter().filter_map(|level| roofline.bandwidth(level)).collect();
@@ -108,8 +129,7 @@ fn chart(roofline: &Roofline, points: &[Placed<'_>]) -> Option<Chart> {
     let most = most.min(ridge * FAR_BEHIND_RIDGE);
     let mut series: Vec<Series> = Vec::new();
     for point in points {
-        let Some(rate) = point.m.value else { continue };
-        let dot = (point.flops_per_byte.min(most), rate);
+        let dot = (point.flops_per_byte.min(most), point.rate);
         match series.iter_mut().find(|one| one.name == point.name) {
             Some(one) => one.dots.push(dot),
             None => series.push(Series {

@@ -1,0 +1,116 @@
+//! The roofline of each device: its peaks over the bandwidth of its memory, with STREAM's kernels under them.
+
+use super::Figure;
+use crate::config::{DevicePeakConfig, DeviceStreamConfig};
+use nodegauge_gauge::roofline::{self, Ceiling, Dot, Roofline};
+use nodegauge_gauge::view::{Block, Section};
+use nodegauge_kernels::{Element, Kernel};
+use nodegauge_measure::quantity::significant;
+use nodegauge_measure::record::Category;
+use nodegauge_measure::{BytesPerSec, FlopsPerSec};
+
+/// A device in one precision: its kernels by rate, B/s, and its peaks, FLOP/s.
+struct Roof<'a> {
+    device: &'a str,
+    element: &'a str,
+    kernels: Vec<(Kernel, f64)>,
+    peaks: Vec<(&'a str, f64)>,
+}
+
+/// Those that have both.
+fn roofs<'a>(
+    streams: &'a [Figure<'_, DeviceStreamConfig>],
+    all: &'a [Figure<'_, DevicePeakConfig>],
+) -> Vec<Roof<'a>> {
+    let mut roofs: Vec<Roof<'a>> = Vec::new();
+    for (m, config) in streams.iter().filter(|(m, _)| m.category == Category::Variant) {
+        let on = (config.on.device.as_deref(), config.element.as_deref());
+        let ((Some(device), Some(element)), Some(rate)) = (on, m.value) else { continue };
+        let Ok(kernel) = m.name.parse::<Kernel>() else { continue };
+        let same = |(_, of): &&Figure<'_, DevicePeakConfig>| {
+            (of.on.device.as_deref(), of.element.as_deref()) == (Some(device), Some(element))
+        };
+        let at = roofs.iter().position(|roof| (roof.device, roof.element) == (device, element));
+        let at = at.unwrap_or_else(|| {
+            let peaks = all.iter().filter(same);
+            let peaks = peaks.filter_map(|(m, _)| Some((m.name.as_str(), m.value?))).collect();
+            roofs.push(Roof { device, element, kernels: Vec::new(), peaks });
+            roofs.len() - 1
+        });
+        roofs[at].kernels.push((kernel, rate));
+    }
+    roofs.retain(|roof| !roof.peaks.is_empty());
+    roofs
+}
+
+impl Roof<'_> {
+    fn peak(&self) -> Option<f64> {
+        self.peaks.iter().map(|(_, rate)| *rate).reduce(f64::max)
+    }
+
+    /// Its memory is as fast as the fastest kernel.
+    fn ceilings(&self) -> Roofline {
+        let fastest = self.kernels.iter().max_by(|(_, one), (_, other)| one.total_cmp(other));
+        let memory = fastest.map(|(kernel, rate)| Ceiling {
+            name: format!("{}_{}", roofline::MEMORY, kernel.name()),
+            rate: *rate,
+            level: Some(roofline::MEMORY.to_owned()),
+        });
+        let peaks = self.peaks.iter().map(|(name, rate)| Ceiling {
+            name: (*name).to_owned(),
+            rate: *rate,
+            level: None,
+        });
+        Roofline { ceilings: memory.into_iter().chain(peaks).collect() }
+    }
+
+    /// Its kernels that compute, by the bytes that STREAM counts.
+    fn dots(&self) -> Vec<Dot> {
+        let element = self.element.parse::<Element>().unwrap_or(Element::F64);
+        let computing = self.kernels.iter().filter(|(kernel, _)| kernel.spec().flops > 0);
+        let dot = |(letter, (kernel, rate)): (char, &(Kernel, f64))| {
+            let flops_per_byte = f64::from(kernel.spec().flops) / kernel.counted(element) as f64;
+            let name = kernel.name().to_owned();
+            Dot { letter, name, flops_per_byte, rate: rate * flops_per_byte }
+        };
+        ('a'..='l').zip(computing).map(dot).collect()
+    }
+}
+
+/// A chart for each device and precision; `None` where nothing has peaks and kernels.
+pub(super) fn section(
+    streams: &[Figure<'_, DeviceStreamConfig>],
+    all: &[Figure<'_, DevicePeakConfig>],
+) -> Option<Section> {
+    let mut section = Section::new(roofline::GAUGE);
+    let mut drawn = false;
+    for roof in roofs(streams, all) {
+        if let Some(chart) = roofline::chart(&roof.ceilings(), &roof.dots()) {
+            section.push(Block::Text(format!("roofline of {} in {}", roof.device, roof.element)));
+            section.push(chart).gap();
+            drawn = true;
+        }
+    }
+    drawn.then_some(section)
+}
+
+/// What devices can feed: from how many operations for each byte on their peak binds, and not their memory.
+pub(super) fn ridges(
+    streams: &[Figure<'_, DeviceStreamConfig>],
+    all: &[Figure<'_, DevicePeakConfig>],
+) -> Option<String> {
+    let line = |roof: Roof<'_>| {
+        let (_, triad) = roof.kernels.iter().find(|(kernel, _)| *kernel == Kernel::Triad)?;
+        let peak = roof.peak()?;
+        Some(format!(
+            "{} computes {} and moves {} in {}: below {} FLOP/B its memory binds, above its peak",
+            roof.device,
+            FlopsPerSec(peak),
+            BytesPerSec(*triad),
+            roof.element,
+            significant(peak / triad)
+        ))
+    };
+    let lines: Vec<String> = roofs(streams, all).into_iter().filter_map(line).collect();
+    (!lines.is_empty()).then(|| lines.join("\n"))
+}
