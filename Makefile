@@ -24,7 +24,7 @@ check:
 
 # nodegauge and reference programs, one after another; each file under benches/ says what its variables add,
 # e.g. STREAM_C=path/to/stream.c. One alone: make bench BENCHES=tune
-BENCHES = memory compilers tune caches hpl io mpi apps device history fuzz
+BENCHES = memory compilers tune caches hpl io mpi apps trapezoid roofline device history fuzz
 bench:
 	@./scripts/setup run bench
 	for bench in $(BENCHES); do \
