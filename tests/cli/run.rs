@@ -5,7 +5,7 @@ use serde_json::Value;
 
 /// Runs with little time, on a machine whose memory is as fast as can be said.
 fn page(harness: &Harness, args: &[&str]) -> Outcome {
-    let common = ["--samples", "3", "--budget", "0.5", "--dimms", "1024x20000"];
+    let common = ["--samples", "3", "--budget", "3", "--dimms", "1024x20000"];
     harness.run(&[args, &common[..]].concat()).exits(0).quietly()
 }
 
