@@ -87,43 +87,46 @@ fn srun_starts_ranks_of_an_mpi_that_speaks_its_language() {
 
 #[test]
 fn an_interrupted_launcher_leaves_a_record_and_a_killed_rank_no_process() {
-    let ranks = |of: u32| {
-        let status = |process: u32, key: &str| {
-            let text = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-            let line = text.lines().find_map(|line| line.strip_prefix(key))?.trim().to_owned();
-            Some(line)
-        };
-        let all: Vec<u32> = descendants(of)
-            .into_iter()
-            .filter(|process| status(*process, "Name:").as_deref() == Some("nodegauge"))
-            .collect();
-        // Whoever follows ignores SIGINT, and the other one catches it.
-        let mask = |process: u32, key: &str| {
-            u64::from_str_radix(&status(process, key).unwrap_or_default(), 16).unwrap_or(0) & 2
-        };
-        let one = |key: &str| all.iter().filter(|process| mask(**process, key) != 0).count() == 1;
-        (all.len() == 2 && one("SigIgn:") && one("SigCgt:")).then_some(all)
-    };
     for which in installed(&Harness::new()) {
         let harness = Harness::new();
-        for sent in ["INT", "KILL"] {
+        for (sent, to) in [("INT", 0), ("KILL", 1)] {
             let words = solver(&[which.mpirun, "-np", "2"], &["--budget", "60"]);
             let mut command = harness.command(words[2]);
-            // Open MPI asks ranks to end after so many seconds, and kills them after as many more: usually 1.
-            let patience = ("OMPI_MCA_odls_base_sigkill_timeout", "8");
-            command.args(&words[3..]).envs(ROOT).env(patience.0, patience.1);
-            let mut launcher = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+            command.args(&words[3..]).envs(ROOT).stdout(Stdio::null()).stderr(Stdio::null());
+            let mut launcher = command.spawn().unwrap();
             let process = launcher.id();
-            let all = wait_for("two ranks", || ranks(process));
-            signal(if sent == "INT" { process } else { all[1] }, sent);
+            // The library catches signals while it is initialised; the history is opened later.
+            let history = harness.path(".local/share/nodegauge/history.db");
+            let ranks =
+                wait_for("two ranks", || if history.exists() { ranks(process) } else { None });
+            // As launchers hand it on, sooner or later.
+            signal(ranks[to], sent);
             assert!(!launcher.wait().unwrap().success());
-            wait_for("their end", || (!all.iter().any(|rank| lives(*rank))).then_some(()));
+            wait_for("their end", || (!ranks.iter().any(|rank| lives(*rank))).then_some(()));
             // What was measured until the interrupt, and nothing of a run whose rank is gone.
             assert_eq!(harness.latest()["complete"], false);
             let runs = harness.run(&["history", "list", "-q"]).exits(0).stdout;
             assert_eq!(runs.lines().count(), 1, "{runs}");
         }
     }
+}
+
+/// The rank that measures, which catches SIGINT, and the one that follows, which ignores it, once both do.
+fn ranks(launcher: u32) -> Option<[u32; 2]> {
+    let status = |process: u32, key: &str| {
+        let text = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix(key));
+        line.unwrap_or_default().trim().to_owned()
+    };
+    let all = descendants(launcher);
+    let one = |key: &str| {
+        let has = |process: &&u32| {
+            let mask = u64::from_str_radix(&status(**process, key), 16).unwrap_or(0);
+            status(**process, "Name:") == "nodegauge" && mask & 2 != 0
+        };
+        all.iter().find(has).copied()
+    };
+    Some([one("SigCgt:")?, one("SigIgn:")?])
 }
 
 /// All processes that a process has started, and theirs.
