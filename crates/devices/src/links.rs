@@ -8,7 +8,7 @@ use crate::driver::{Device, DeviceError};
 use crate::info::DeviceInfo;
 use crate::reference::{self, UsersProgram};
 use crate::state::Watched;
-use crate::{GAUGE, drivers};
+use crate::{GAUGE, drivers, turns};
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_machine::{CpuId, NodeId};
 use nodegauge_measure::expect::Figures;
@@ -133,9 +133,10 @@ fn nodes(site: &Site) -> Vec<Node> {
 
 /// The place among `nodes` of the one that a device hangs on; the first where that is not known.
 fn near(site: &Site, info: &DeviceInfo, nodes: &[Node]) -> usize {
-    let of = |pci: &String| site.root.value::<i64>(&format!("sys/bus/pci/devices/{pci}/numa_node"));
-    let node = info.pci.as_ref().and_then(of);
-    nodes.iter().position(|(id, _)| Some(i64::from(id.0)) == node).unwrap_or(0)
+    let mut all = site.machine.devices.iter();
+    let device = all.find(|device| Some(&device.address) == info.pci.as_ref());
+    let node = device.and_then(|device| device.numa_node);
+    nodes.iter().position(|(id, _)| Some(id.0) == node).unwrap_or(0)
 }
 
 impl Planned for LinkPlan {
@@ -221,20 +222,13 @@ impl Stage<'_> {
         };
         observer.phase(&format!("{}: copying by turns", ids.join(", ")));
         let mut schedule = Schedule::new(policy::LINKS, limits, rig.cells.len());
-        let ended = schedule.run(observer, None, |turn| {
+        let (stop, mut failure) = turns::run(&mut schedule, observer, None, |turn| {
             let sample = rig.turn(turn.cell)?;
             for (watched, device) in watched.iter_mut().zip(self.devices) {
                 watched.look(device.state());
             }
             Ok(vec![sample])
-        });
-        let (stop, mut failure) = match ended {
-            Ok(stop) => (Some(stop), None),
-            Err::<_, DeviceError>(error) if schedule.samples.iter().all(|of| of.len() < 2) => {
-                return Err(error.into());
-            }
-            Err(error) => (None, Some(Failure::from(error))),
-        };
+        })?;
         if failure.is_none() {
             failure = rig.check().err().map(Failure::from);
         }

@@ -8,7 +8,7 @@ use crate::drivers;
 use crate::info::{Class, DeviceInfo};
 use crate::reference::{self, UsersProgram};
 use crate::state::Watched;
-use crate::{GAUGE, tuner};
+use crate::{GAUGE, tuner, turns};
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_kernels::size::{self, SizeSpec, Surroundings};
 use nodegauge_kernels::{Element, Kernel};
@@ -222,14 +222,8 @@ impl Planned for StreamPlan {
             });
             words.collect::<Vec<_>>().join(", ")
         };
-        let ended = schedule.run(observer, Some(&latest), |turn| cells[turn.cell].turn());
-        let (stop, mut failure) = match ended {
-            Ok(stop) => (Some(stop), None),
-            Err(error) if schedule.samples.iter().all(|of| of.len() < 2) => {
-                return Err(error.into());
-            }
-            Err(error) => (None, Some(Failure::from(error))),
-        };
+        let (stop, mut failure) =
+            turns::run(&mut schedule, observer, Some(&latest), |turn| cells[turn.cell].turn())?;
         let mut reference = Vec::new();
         let going_on = stop.is_some_and(|stop| stop != Stop::Interrupted);
         if let (Some(program), true) = (&self.babelstream, going_on) {
