@@ -6,7 +6,7 @@ use crate::config::DeviceStreamConfig;
 use crate::driver::{Device, DeviceError};
 use crate::drivers;
 use crate::info::{Class, DeviceInfo};
-use crate::reference::{self, UsersProgram};
+use crate::reference::{self, BEHIND, UsersProgram};
 use crate::state::Watched;
 use crate::{GAUGE, tuner, turns};
 use nodegauge_gauge::{Foreseen, Planned, Site};
@@ -30,8 +30,6 @@ pub use crate::names::STREAM as TEST;
 /// Arrays of devices with memory of their own, where that has room: a kernel over so much takes 0.3 ms even at
 /// 10 TB/s, so that the microseconds of its launch are no part of the figure.
 const OWN_MEMORY: Bytes = Bytes::gib(1);
-/// Native passes behind a program's run.
-const BEHIND: usize = 3;
 
 /// What can be asked of a run.
 #[derive(Debug, Clone, PartialEq)]
