@@ -84,8 +84,9 @@ fn all_threads_and_one_have_a_roof_each_and_two_runs_pair() {
 fn what_was_saved_lies_under_the_roof_and_conditions_are_held() {
     let harness = Harness::new();
     harness.stream(&[]).exits(0);
-    let met = ["--expect", "roofline.scalar>=1MFLOP/s", "--expect", "stream_triad>=1MFLOP/s"];
-    let record = record(&harness, &met);
+    // Small arrays may lie in a cache that is faster than the roof of memory.
+    let met = ["--accept-suspect", "--expect", "roofline.scalar>=1MFLOP/s"];
+    let record = record(&harness, &[&met[..], &["--expect", "stream_triad>=1MFLOP/s"]].concat());
     let triad = named(&record, "stream_triad");
     assert!(triad["config"]["basis"].as_str().unwrap().starts_with("stream of 2"), "{triad:#}");
     let unmet = ["roofline", "--expect", "scalar>=100000TFLOP/s", "--threads", "1"];

@@ -9,14 +9,14 @@ use crate::code::Code;
 use crate::halo::Halo;
 use crate::precondition::Preconditioner;
 use crate::seat::{Seat, Threads};
+use crate::sums::{SharedSums, Sums};
 use crate::system::{Matrix, System};
 use crate::vectors;
 use nodegauge_measure::Failure;
-use nodegauge_os::{CacheLine, monotonic_nanos};
+use nodegauge_os::monotonic_nanos;
 use nodegauge_team::Laps;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Parts of an iteration, in the order of [`Work`] and of the times of an iteration.
 pub(crate) const PARTS: [&str; 5] = ["spmv", "preconditioner", "dots", "axpy", "halo"];
@@ -71,10 +71,6 @@ pub(crate) struct Tolerance {
     pub iterations: usize,
 }
 
-/// Partial sums of the threads, twice: whoever is ahead writes the other one.
-#[derive(Debug)]
-struct Sums([Vec<CacheLine<AtomicU64>>; 2]);
-
 /// A system with all that its solution takes.
 pub(crate) struct Solver<'a> {
     system: &'a System,
@@ -82,7 +78,7 @@ pub(crate) struct Solver<'a> {
     preconditioner: &'a Preconditioner,
     halo: &'a dyn Halo,
     code: Code,
-    sums: Sums,
+    sums: SharedSums,
     /// The solution.
     pub x: Array<f64>,
     r: Array<f64>,
@@ -96,8 +92,8 @@ pub(crate) struct Solver<'a> {
 struct Walk<'s> {
     solver: &'s Solver<'s>,
     seat: &'s Seat<'s>,
-    /// Sums so far.
-    reductions: usize,
+    /// Over the threads of the rank.
+    sums: Sums<'s>,
     /// When the last part was over.
     since: u64,
     times: Times,
@@ -115,14 +111,13 @@ impl<'a> Solver<'a> {
         (halo, code): (&'a dyn Halo, Code),
     ) -> Result<Self, Failure> {
         let owned = 3 * system.rows.owned();
-        let lines = || (0..threads.count()).map(|_| CacheLine::default()).collect();
         let solver = Self {
             system,
             matrix,
             preconditioner,
             halo,
             code,
-            sums: Sums([lines(), lines()]),
+            sums: SharedSums::map(threads.count())?,
             x: Array::map(owned)?,
             r: Array::map(owned)?,
             z: Array::map(owned)?,
@@ -155,6 +150,11 @@ impl<'a> Solver<'a> {
         3 * rows.start..3 * rows.end
     }
 
+    fn walk<'s>(&'s self, seat: &'s Seat<'_>) -> Walk<'s> {
+        let sums = self.sums.of_worker(seat.thread);
+        Walk { solver: self, seat, sums, since: 0, times: [0.0; 6] }
+    }
+
     /// Where a solution begins.
     pub fn start(&self) -> State {
         State { iterations: 0, residual: 1.0, end: None, rho: f64::NAN, b_squared: f64::NAN }
@@ -167,7 +167,7 @@ impl<'a> Solver<'a> {
         mut state: State,
         (count, tolerance): (usize, Tolerance),
     ) -> (State, Vec<Times>) {
-        let mut walk = Walk { solver: self, seat, reductions: 0, since: 0, times: [0.0; 6] };
+        let mut walk = self.walk(seat);
         let mut all = Vec::with_capacity(count);
         if state.b_squared.is_nan() && state.iterations == 0 {
             let own = self.own(seat);
@@ -215,7 +215,7 @@ impl<'a> Solver<'a> {
     /// When a thread fails.
     pub fn true_residual(&self, threads: &mut impl Threads) -> Result<f64, Failure> {
         let made = threads.map(|seat| {
-            let mut walk = Walk { solver: self, seat, reductions: 0, since: 0, times: [0.0; 6] };
+            let walk = self.walk(seat);
             let own = self.own(seat);
             // SAFETY: the rows are this thread's, and x, p and q apart.
             let (x, p, q) = unsafe {
@@ -304,13 +304,9 @@ impl Walk<'_> {
     }
 
     /// The sum over all threads and ranks, the same for all.
-    fn sum(&mut self, part: f64) -> f64 {
-        let lines = &self.solver.sums.0[self.reductions % 2];
-        self.reductions += 1;
-        lines[self.seat.thread].0.store(part.to_bits(), Ordering::Relaxed);
-        self.seat.barrier();
-        let parts = lines.iter().map(|line| f64::from_bits(line.0.load(Ordering::Relaxed)));
-        self.solver.halo.sum(self.seat, parts.sum())
+    fn sum(&self, part: f64) -> f64 {
+        let (sum, _) = self.sums.add_up(part, false, || self.seat.barrier());
+        self.solver.halo.sum(self.seat, sum)
     }
 
     /// Waits for all, and counts the time for a part.

@@ -129,13 +129,13 @@ impl Preconditioner {
     fn factorise(&self, seat: &Seat<'_>, (matrix, rows): (&Blocks, &Numbering), good: &AtomicBool) {
         let Some([lower, upper]) = &self.factor else { return };
         let own = rows.of_thread(seat.thread);
-        let mut scratch = RowScratch::new(rows.owned());
+        let (mut scratch, code) = (RowScratch::new(rows.owned()), Code::widest(false));
         for stage in rows.stages(seat.thread) {
             for row in stage.clone() {
                 let at = Elimination { made: self, lower, matrix, rows, own: &own, row };
                 // SAFETY: the processor has the instruction set; the row is this thread's, and those that it needs
                 // are complete.
-                unsafe { eliminate(Code::widest(false), &at, &mut scratch, good) };
+                unsafe { eliminate(code, &at, &mut scratch, good) };
             }
             seat.barrier();
         }
@@ -249,10 +249,10 @@ unsafe fn eliminate_body<const FMA: bool, const ASK: bool>(
     // SAFETY: the matrix is written by nobody any more.
     let (columns, blocks) = unsafe { matrix.row_ref(row) };
     let mut pivot = [f64::NAN; BLOCK];
-    for (column, block) in columns.iter().zip(blocks) {
+    for (at, (column, block)) in columns.iter().zip(blocks).enumerate() {
         let column = *column as usize;
         match coupling(rows, own, row, column) {
-            Coupling::Lower => coupled.push((rows.colours[column], column, *block)),
+            Coupling::Lower => coupled.push((rows.colours[column], column, at)),
             Coupling::Diagonal => pivot = *block,
             Coupling::Upper | Coupling::LeftOut => {}
         }
@@ -266,11 +266,11 @@ unsafe fn eliminate_body<const FMA: bool, const ASK: bool>(
     (0..3).for_each(|at| pivot[4 * at] *= 1.0 + made.shift);
     // SAFETY: the caller's promise.
     let (slots, values) = unsafe { lower.rows_mut(row..row + 1) };
-    for (number, (_, column, block)) in coupled.iter().enumerate() {
-        let mut w = *block;
+    for (number, (_, column, at)) in coupled.iter().enumerate() {
+        let mut w = blocks[*at];
         // SAFETY: the caller's promise.
-        let (others, blocks) = unsafe { lower.row_ref(*column) };
-        for (other, block) in others.iter().zip(blocks) {
+        let (others, theirs) = unsafe { lower.row_ref(*column) };
+        for (other, block) in others.iter().zip(theirs) {
             let number = place[*other as usize];
             if number > 0 {
                 add_product::<FMA>(&mut w, -1.0, &unscaled[usize::from(number) - 1], block);
@@ -293,8 +293,8 @@ unsafe fn eliminate_body<const FMA: bool, const ASK: bool>(
 pub(crate) struct RowScratch {
     /// By row: number of a coupling among those of the row that is eliminated, from 1; 0 for none.
     place: Vec<u8>,
-    /// Lower couplings: colour, row and block, in the order of elimination.
-    coupled: Vec<(u32, usize, [f64; BLOCK])>,
+    /// Lower couplings, in the order of elimination: colour, row, and which block of the row it is.
+    coupled: Vec<(u32, usize, usize)>,
     /// `W` of each.
     unscaled: Vec<[f64; BLOCK]>,
 }

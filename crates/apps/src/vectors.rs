@@ -9,7 +9,7 @@ const LINE: usize = 8;
 
 /// Asks for the lines of the next [`LANES`] numbers, a step ahead.
 #[inline(always)]
-unsafe fn ask_lanes<const ASK: bool>(at: *const f64) {
+fn ask_lanes<const ASK: bool>(at: *const f64) {
     for line in 0..LANES / LINE {
         ask::<ASK, false>(at.wrapping_add(LINE * line));
     }

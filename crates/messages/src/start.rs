@@ -85,7 +85,7 @@ const START: Duration = Duration::from_secs(20);
 const START_A_HOST: Duration = Duration::from_secs(1);
 /// How many times longer silence of own ranks may last: the end of one is noticed at once, and where others
 /// have the cores, each turn of a ring takes a slice of the scheduler.
-const OWN_SILENCE: u32 = 10;
+const OWN_SILENCE: u32 = 5;
 /// Longer than any start takes: silence ends it before.
 pub(crate) const FOREVER: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Lines of error output that a message shows.
@@ -148,17 +148,40 @@ pub(crate) struct Starter<'a> {
     pub options: &'a MessageOptions,
 }
 
-/// Why a program is to be killed that last said something at `last`: the user ends the run, or it was
-/// silent for longer than `timeout`.
-pub(crate) fn reason_to_kill(
-    observer: &dyn Observer,
-    last: Instant,
-    timeout: Duration,
-) -> Option<KillReason> {
-    if observer.interrupted() {
-        Some(KillReason::Interrupted)
-    } else {
-        (last.elapsed() > timeout).then_some(KillReason::TimedOut)
+/// How long a program has said nothing, by the clock of one who looks often. While this process stood still, as
+/// in a guest that its host holds up, the program most likely did too: of the time between two looks no more
+/// than [`Silence::LOOK`] counts.
+pub(crate) struct Silence {
+    lasts: Duration,
+    looked: Instant,
+}
+
+impl Silence {
+    /// Many times longer than looks are apart.
+    const LOOK: Duration = Duration::from_millis(500);
+
+    /// It begins now.
+    pub(crate) fn new() -> Self {
+        Self { lasts: Duration::ZERO, looked: Instant::now() }
+    }
+
+    /// Why the program is to be killed: the user ends the run, or it was silent for longer than `timeout`.
+    pub(crate) fn reason_to_kill(
+        &mut self,
+        observer: &dyn Observer,
+        timeout: Duration,
+    ) -> Option<KillReason> {
+        self.look(Instant::now());
+        if observer.interrupted() {
+            Some(KillReason::Interrupted)
+        } else {
+            (self.lasts > timeout).then_some(KillReason::TimedOut)
+        }
+    }
+
+    fn look(&mut self, now: Instant) {
+        self.lasts += now.saturating_duration_since(self.looked).min(Self::LOOK);
+        self.looked = now;
     }
 }
 
@@ -176,10 +199,10 @@ impl Starter<'_> {
         let hosts = launch.hosts().map_or(0, <[String]>::len) as u32;
         let expected = launch.count(self.options).max(1) as f64;
         let mut output = ProbeOutput::default();
-        let (mut last, mut timeout) = (Instant::now(), START + START_A_HOST * hosts);
+        let (mut silence, mut timeout) = (Silence::new(), START + START_A_HOST * hosts);
         let finished = run_with_descendants(&job, &mut |lines| {
             if output.read(lines) {
-                last = Instant::now();
+                silence = Silence::new();
                 let done = output.sizes.iter().filter(|size| size.done.is_some()).count();
                 let words = |size: &SizeRun| format!("{}, {}", size.pattern, Bytes(size.bytes));
                 let latest = output.sizes.last().map_or_else(String::new, words);
@@ -189,7 +212,7 @@ impl Starter<'_> {
                 timeout =
                     launch.timeout(self.options) * if self.is_own() { OWN_SILENCE } else { 1 };
             }
-            reason_to_kill(observer, last, timeout)
+            silence.reason_to_kill(observer, timeout)
         })?;
         let text = format!("{}\n{}", finished.stderr, output.foreign.join("\n"));
         let mut broken = match finished.end {
@@ -392,6 +415,18 @@ fn transport(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pause_of_the_machine_is_no_silence() {
+        let mut silence = Silence::new();
+        let begun = silence.looked;
+        for look in 1..=100 {
+            silence.look(begun + Duration::from_millis(20 * look));
+        }
+        assert_eq!(silence.lasts, Duration::from_secs(2));
+        silence.look(begun + Duration::from_secs(3600));
+        assert_eq!(silence.lasts, Duration::from_secs(2) + Silence::LOOK);
+    }
 
     #[test]
     fn the_transport_is_what_the_library_says() {

@@ -6,7 +6,7 @@
 //! whole. From x = 0 nothing above the diagonal matters to a sweep forward.
 
 use super::matrix::{LANES, Matrix, OUTER, SIDE, Shape};
-use crate::code::ask;
+use crate::code::{ask, multiply_add};
 
 /// Eight rows.
 type Lanes = [f64; LANES];
@@ -92,12 +92,6 @@ impl Loops {
     }
 }
 
-/// `a x + y`
-#[inline(always)]
-fn fused<const FMA: bool>(a: f64, x: f64, y: f64) -> f64 {
-    if FMA { a.mul_add(x, y) } else { a * x + y }
-}
-
 /// Eight numbers from any address.
 #[inline(always)]
 unsafe fn load(from: *const f64) -> Lanes {
@@ -126,7 +120,7 @@ unsafe fn outer<const FMA: bool, const ASK: bool, const BACKWARD: bool>(
 /// Eight coefficients times eight numbers, added to a sum.
 #[inline(always)]
 fn inner<const FMA: bool>(a: Lanes, x: Lanes, sum: Lanes) -> Lanes {
-    std::array::from_fn(|lane| fused::<FMA>(a[lane], x[lane], sum[lane]))
+    std::array::from_fn(|lane| multiply_add::<FMA>(a[lane], x[lane], sum[lane]))
 }
 
 #[inline(always)]
@@ -166,7 +160,7 @@ unsafe fn forward<const FMA: bool, const ASK: bool, const FROM_ZERO: bool>(
                 let rest: Lanes = std::array::from_fn(|lane| rest[lane] * scale[lane]);
                 let step: Lanes = std::array::from_fn(|lane| -west[lane] * scale[lane]);
                 for lane in 0..LANES.min(points - slice * LANES) {
-                    before = fused::<FMA>(step[lane], before, rest[lane]);
+                    before = multiply_add::<FMA>(step[lane], before, rest[lane]);
                     *x.add(at + lane) = before;
                 }
                 let below_x = inner::<FMA>(west, load(x.add(at - 1)), below_x);
@@ -208,7 +202,7 @@ unsafe fn backward<const FMA: bool, const ASK: bool>(
                 });
                 let step: Lanes = std::array::from_fn(|lane| -east[lane] * scale[lane]);
                 for lane in (0..LANES.min(points - slice * LANES)).rev() {
-                    behind = fused::<FMA>(step[lane], behind, rest[lane]);
+                    behind = multiply_add::<FMA>(step[lane], behind, rest[lane]);
                     *x.add(at + lane) = behind;
                 }
             }

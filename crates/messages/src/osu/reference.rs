@@ -8,7 +8,7 @@ use crate::osu::rounds::{self, Round};
 use crate::pattern::{Participants, Pattern};
 use crate::protocol::SizeRun;
 use crate::result;
-use crate::start::{Broken, FOREVER, Starter, error_tail, reason_to_kill};
+use crate::start::{Broken, FOREVER, Silence, Starter, error_tail};
 use crate::{GAUGE, MessagesError};
 use nodegauge_measure::interference::Work;
 use nodegauge_measure::progress::SharedObserver;
@@ -192,13 +192,13 @@ fn osu(
 ) -> Result<OsuOutput, MessagesError> {
     let path = program.display().to_string();
     let (job, _, _folder) = mpi.job(launch, &path, &arguments(mpi.options, launch))?;
-    let (mut printed, mut last) = (String::new(), Instant::now());
+    let (mut printed, mut silence) = (String::new(), Silence::new());
     let finished = run_with_descendants(&job, &mut |lines| {
         if !lines.is_empty() {
             printed.push_str(lines);
-            last = Instant::now();
+            silence = Silence::new();
         }
-        reason_to_kill(observer, last, TIMEOUT)
+        silence.reason_to_kill(observer, TIMEOUT)
     })?;
     let status = match finished.end {
         ChildEnd::Exited(status) => status,
