@@ -101,9 +101,7 @@ fn with(fault: &str, args: &[&str]) -> Option<(Harness, Outcome)> {
     }
     let source = harness.write("faults.c", include_str!("opencl_faults.c"));
     let library = harness.write("lib/libOpenCL.so.1", "");
-    // hwloc may load and unload it before.
-    let stays = "-Wl,-z,nodelete";
-    let compile = ["-shared", "-fPIC", "-O1", stays, "-o", &library, &source, "-ldl"];
+    let compile = ["-shared", "-fPIC", "-O1", "-o", &library, &source, "-ldl"];
     assert!(Command::new("gcc").args(compile).status().unwrap().success());
     let known = Command::new("sh").args(["-c", "/sbin/ldconfig -p"]).output().unwrap().stdout;
     let known = String::from_utf8(known).unwrap();
@@ -170,6 +168,35 @@ fn a_device_without_double_precision_measures_in_single() {
     let asked = [&["stream", "--element", "f64"], &SMALL[..]].concat();
     let Some((_, outcome)) = with("single", &asked) else { return };
     outcome.exits(3).complains("hint: ask for --element f32");
+}
+
+#[test]
+fn a_driver_that_is_not_installed_is_a_line_with_what_to_install() {
+    let harness = Harness::new();
+    // What the dynamic linker finds first is no library.
+    harness.write("lib/libOpenCL.so.1", "");
+    let folder = harness.arg("lib");
+    let hidden = [("LD_LIBRARY_PATH", &*folder)];
+    let missing = "opencl: the driver's library is not installed (libOpenCL.so.1)";
+    let asked = harness.run_with(&hidden, &["device", "stream", "--device", "opencl:0"]);
+    asked.exits(3).only_error(&format!(
+        "{missing}\nhint: install the driver of the device's vendor, or pocl-opencl-icd for this node's processor"
+    ));
+    // A node without devices is measured all the same.
+    let args = ["run", "--samples", "2", "--budget", "0.5", "--dimms", "1024x20000"];
+    harness.run_with(&hidden, &args).exits(0).quietly();
+    let record = harness.latest();
+    let notices = record["notices"].as_array().unwrap();
+    let told: Vec<&str> = notices
+        .iter()
+        .filter(|n| n["gauge"] == "device")
+        .map(|n| n["text"].as_str().unwrap())
+        .collect();
+    assert!(
+        matches!(told[..], [line] if line.contains(missing) && !line.contains('\n')),
+        "{told:#?}"
+    );
+    assert!(measurements(&record).iter().all(|m| m["gauge"] != "device"));
 }
 
 #[test]

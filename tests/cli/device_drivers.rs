@@ -1,7 +1,7 @@
 //! `device` on CUDA and HIP, whose drivers stand-ins replace (`tests/standin`): memory and streams are the
 //! processor's, the carried loops are run instruction by instruction, and variables let drivers fail.
 
-use crate::harness::{Harness, Outcome, measurements};
+use crate::harness::{Harness, Outcome, Part, measurements, skip};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
@@ -116,6 +116,34 @@ fn copies_between_host_and_devices_and_between_devices_arrive() {
         );
     }
     assert!(all.iter().any(|m| m["config"]["peer"] == "cuda:1"));
+}
+
+#[test]
+fn copies_that_do_not_arrive_as_they_were_sent_are_no_figures() {
+    let harness = Harness::new();
+    let args =
+        ["device", "links", "--sizes", "8,64KiB", "--samples", "1", "--device", "cuda:0,cuda:1"];
+    let wrong = |copies: &str| {
+        let variables = [("STANDIN_DEVICES", "2"), ("STANDIN_COPY", copies)];
+        let record = run(&harness, &variables, &[&args[..], &["--json", "-"]].concat()).exits(1);
+        let invalid = |m: &&Value| m["validity"]["status"] == "invalid";
+        let all = measurements(&record.json()).clone();
+        let reasons: Vec<String> =
+            all.iter().filter(invalid).map(|m| m["validity"]["reasons"].to_string()).collect();
+        (all.len(), reasons)
+    };
+    let (all, across) = wrong("across");
+    assert!(across.len() < all, "those of one device with the host are right: {across:#?}");
+    for way in ["cuda:0 to cuda:1", "cuda:1 to cuda:0"] {
+        let told = format!("{way}: what arrived is not what was sent, from byte 65528 on");
+        assert!(!across.is_empty() && across.iter().all(|of| of.contains(&told)), "{across:#?}");
+    }
+    let (all, together) = wrong("together");
+    assert_eq!(together.len(), all);
+    assert!(together.iter().all(|of| of.contains("with others at once: what arrived is not")));
+    // Of a device both ways, and of the second one in the sums over both.
+    assert!(together.iter().any(|of| of.contains("cuda:0 to host with others")), "{together:#?}");
+    assert!(together.iter().any(|of| of.contains("host to cuda:1 with others")), "{together:#?}");
 }
 
 #[test]
@@ -249,16 +277,121 @@ fn programs_run_beside_and_their_figures_are_references() {
     let asked = std::fs::read_to_string(harness.path("stream.args")).unwrap();
     assert_eq!(asked, "--device 0 --arraysize 65536 --numtimes 100\n");
     run(&harness, &[], &["history", "show", "latest"]).exits(0).says("cuda:0 triad 0.0");
-    let nvbandwidth = program("nvb", "nvbandwidth-0.8.txt");
-    let args = ["device", "links", "--sizes", "1MiB", "--samples", "1", "--device", "cuda:0"];
-    let all = figures(&harness, &[], &[&args[..], &["--nvbandwidth", &nvbandwidth]].concat());
-    let of = |m: &&Value| m["name"] == "host_to_device" && m["config"]["device"] == "cuda:0";
-    assert!(all.iter().filter(of).any(|m| m["value"] == 55.63e9));
-    let asked = std::fs::read_to_string(harness.path("nvb.args")).unwrap();
-    assert!(
-        asked.starts_with("-b 1 -t host_to_device_memcpy_ce device_to_host_memcpy_ce "),
-        "{asked}"
-    );
     let args = [&STREAM[..], &["--device", "cuda:0", "--babelstream", "no/such"]].concat();
     run(&harness, &[], &args).exits(3).complains("there is no program no/such");
+}
+
+#[test]
+fn nvbandwidth_runs_by_turns_on_the_devices_that_copy() {
+    let harness = Harness::new();
+    // Test cases that are asked for, of the recorded output, at the stand-ins' places on the bus.
+    let program = harness.write(
+        "nvb",
+        format!(
+            r#"#!/bin/sh
+echo "$CUDA_VISIBLE_DEVICES $*" >> nvb.args
+sed 's/:1b:/:3b:/; s/:43:/:3c:/' {ROOT}/crates/devices/tests/outputs/nvbandwidth-0.8.txt | awk -v asked=" $* " '
+    BEGIN {{ RS = ""; ORS = "\n\n" }}
+    /^Running / {{ name = $2; sub(/\.$/, "", name); other = !index(asked, " " name " ") }}
+    !other'
+"#
+        ),
+    );
+    crate::harness::make_program(&program);
+    let args = ["device", "links", "--sizes", "64KiB,1MiB", "--samples", "1", "--nvbandwidth"];
+    let which = ["--device", "cuda:1,cuda:0"];
+    let all =
+        figures(&harness, &[("STANDIN_DEVICES", "2")], &[&args[..], &[&program], &which].concat());
+    let (theirs, ours): (Vec<&Value>, Vec<&Value>) =
+        all.iter().partition(|m| m["category"] == "reference");
+    let read: Vec<(&str, &str, f64)> = theirs
+        .iter()
+        .map(|m| {
+            let config = &m["config"];
+            assert_eq!(
+                (&config["engine"], &config["message_bytes"]),
+                (&"nvbandwidth".into(), &(1 << 20).into())
+            );
+            (
+                m["name"].as_str().unwrap(),
+                config["device"].as_str().unwrap(),
+                m["value"].as_f64().unwrap(),
+            )
+        })
+        .collect();
+    let (to_device, across) = ("host_to_device", "device_to_device");
+    assert_eq!(
+        read,
+        [
+            (to_device, "cuda:1", 55.64e9),
+            (to_device, "cuda:0", 55.63e9),
+            (across, "cuda:0", 392.51e9),
+            (across, "cuda:1", 392.60e9),
+        ]
+    );
+    // Native copies of the same size were before and behind each run of it: a warm-up, one, and three.
+    let samples = |m: &Value| {
+        m["samples"].as_array().unwrap().len() + m["disturbed"].as_array().map_or(0, Vec::len)
+    };
+    for m in ours.iter().filter(|m| m["unit"] == "B/s") {
+        let expected = if m["config"]["message_bytes"] == 1 << 20 { 5 } else { 2 };
+        assert_eq!(samples(m), expected, "{m:#}");
+    }
+    let [first, second] =
+        ["GPU-00112233-4455-6677-8899-aabbccddeeff", "GPU-01122334-4556-6778-899a-abbccddeef00"];
+    let host = "-b 1 -t host_to_device_memcpy_ce device_to_host_memcpy_ce";
+    let asked = std::fs::read_to_string(harness.path("nvb.args")).unwrap();
+    assert_eq!(
+        asked,
+        format!(
+            "{second} {host}\n{first} {host}\n{second},{first} -b 1 -t device_to_device_memcpy_write_ce\n"
+        )
+    );
+    let page = run(&harness, &[], &["history", "show", "latest"]).exits(0);
+    page.says("cuda:1 host_to_device 0.").says("cuda:0 device_to_device 0.");
+    let other = ["device", "links", "--sizes", "64KiB", "--samples", "1", "--device", "hip:0"];
+    let other = run(&harness, &[], &[&other[..], &["--nvbandwidth", &program]].concat());
+    other.exits(0).says("nvbandwidth is not run");
+}
+
+#[test]
+fn hwloc_loads_no_library_of_a_vendor() {
+    let harness = Harness::new();
+    // Plug-ins that leave a file beside themselves when they are loaded.
+    let source = harness.write(
+        "plugin.c",
+        r#"#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+__attribute__((constructor)) static void load(void)
+{
+    Dl_info own;
+    char mark[4096];
+    if (dladdr((void *)load, &own) && snprintf(mark, sizeof mark, "%s.loaded", own.dli_fname) > 0)
+        fclose(fopen(mark, "w"));
+}
+"#,
+    );
+    let first = harness.write("plugins/hwloc_other.so", "");
+    let compile = ["-shared", "-fPIC", "-o", &first, &source, "-ldl"];
+    assert!(Command::new("cc").args(compile).status().unwrap().success());
+    for vendors in ["opencl", "cuda", "nvml", "rsmi", "levelzero", "gl"] {
+        std::fs::copy(&first, harness.path(&format!("plugins/hwloc_{vendors}.so"))).unwrap();
+    }
+    let folder = harness.arg("plugins");
+    for args in [
+        &["places"][..],
+        &["machine", "--json"],
+        &["places", "--topology", crate::harness::T2K, "--threads", "16"],
+    ] {
+        harness.run_with(&[("HWLOC_PLUGINS_PATH", &folder)], args).exits(0);
+        let names = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut loaded: Vec<String> = names.map(|name| name.into_string().unwrap()).collect();
+        loaded.retain(|name| name.ends_with(".loaded"));
+        if loaded.is_empty() {
+            return skip(Part::Hwloc, "hwloc has no plug-ins here");
+        }
+        assert_eq!(loaded, ["hwloc_other.so.loaded"], "{args:?}");
+        std::fs::remove_file(harness.path("plugins/hwloc_other.so.loaded")).unwrap();
+    }
 }

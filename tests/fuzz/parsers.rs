@@ -300,7 +300,7 @@ fn of_devices(bytes: &[u8]) -> Result<(), String> {
         shown(output.measurements(None))?;
     }
     match NvbandwidthOutput::read(&text) {
-        Some(Ok(output)) => shown(output.measurements(None)),
+        Some(Ok(output)) => shown(output.measurements(None, &[])),
         _ => Ok(()),
     }
 }

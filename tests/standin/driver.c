@@ -12,6 +12,8 @@
  *   STANDIN_MODULE   what loading a module returns
  *   STANDIN_LAUNCH   CODE@N: what launch N and all that follows returns
  *   STANDIN_WRONG    N: launch N leaves a wrong number behind
+ *   STANDIN_COPY     what leaves a wrong byte behind: copies `across` devices, or those put in a stream while
+ *                    another one has some (`together`)
  *   STANDIN_MIG      the device is a slice
  */
 #include "ptx.h"
@@ -197,29 +199,35 @@ int NAME(cuMemHostRegister_v2, hipHostRegister)(void *at, size_t bytes, unsigned
 
 int NAME(cuMemHostUnregister, hipHostUnregister)(void *at) { return at ? 0 : 1; }
 
-static int copied(void *to, const void *from, size_t bytes)
+/* The stream with copies that nobody has waited for. */
+static size_t busy;
+
+static int copied(char *to, const char *from, size_t bytes, size_t stream, const char *way)
 {
-    if (!lost)
-        memmove(to, from, bytes);
-    return lost;
+    const char *wrong = getenv("STANDIN_COPY");
+    int together = busy && busy != stream;
+    busy = stream;
+    if (lost)
+        return lost;
+    memmove(to, from, bytes);
+    if (wrong && !strcmp(wrong, together ? "together" : way))
+        to[bytes - 1] ^= 1;
+    return 0;
 }
 
 int NAME(cuMemcpyHtoDAsync_v2, hipMemcpyHtoDAsync)(char *to, void *from, size_t bytes, size_t stream)
 {
-    (void)stream;
-    return copied(to, from, bytes);
+    return copied(to, from, bytes, stream, "in");
 }
 
 int NAME(cuMemcpyDtoHAsync_v2, hipMemcpyDtoHAsync)(void *to, char *from, size_t bytes, size_t stream)
 {
-    (void)stream;
-    return copied(to, from, bytes);
+    return copied(to, from, bytes, stream, "out");
 }
 
 int NAME(cuMemcpyDtoDAsync_v2, hipMemcpyDtoDAsync)(char *to, char *from, size_t bytes, size_t stream)
 {
-    (void)stream;
-    return copied(to, from, bytes);
+    return copied(to, from, bytes, stream, "across");
 }
 
 int NAME(cuStreamCreate, hipStreamCreateWithFlags)(size_t *stream, unsigned flags)
@@ -231,7 +239,12 @@ int NAME(cuStreamCreate, hipStreamCreateWithFlags)(size_t *stream, unsigned flag
 }
 
 int NAME(cuStreamDestroy_v2, hipStreamDestroy)(size_t stream) { return stream ? 0 : 400; }
-int NAME(cuStreamSynchronize, hipStreamSynchronize)(size_t stream) { return stream ? lost : 400; }
+
+int NAME(cuStreamSynchronize, hipStreamSynchronize)(size_t stream)
+{
+    busy = 0;
+    return stream ? lost : 400;
+}
 
 int NAME(cuEventCreate, hipEventCreateWithFlags)(struct timespec **event, unsigned flags)
 {

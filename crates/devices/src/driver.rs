@@ -8,6 +8,7 @@ use crate::info::{DeviceInfo, DeviceState};
 use crate::kernels::KernelSource;
 use nodegauge_measure::{Bytes, Seconds};
 use nodegauge_os::{Mapping, PageSize};
+use std::ffi::c_void;
 use std::fmt;
 use std::ptr::NonNull;
 
@@ -183,6 +184,18 @@ pub enum Arg<'a> {
     F64(f64),
     /// `float`
     F32(f32),
+}
+
+impl Arg<'_> {
+    /// Where its value is, and how long that is, as drivers take arguments.
+    pub fn value(&self) -> (*const c_void, usize) {
+        match self {
+            Self::Memory(memory) => ((&raw const memory.handle.raw).cast(), size_of::<usize>()),
+            Self::U64(value) => (std::ptr::from_ref(value).cast(), 8),
+            Self::F64(value) => (std::ptr::from_ref(value).cast(), 8),
+            Self::F32(value) => (std::ptr::from_ref(value).cast(), 4),
+        }
+    }
 }
 
 /// From where to where a copy goes.

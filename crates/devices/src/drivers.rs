@@ -29,6 +29,9 @@ pub const DRIVERS: &[(&str, Load)] = &[
 
 /// The hidden command by which the program asks one driver in a process of its own.
 pub const LIST_DEVICES: &str = "list-devices";
+/// What to do where there is no driver.
+const INSTALL: &str =
+    "install the driver of the device's vendor, or pocl-opencl-icd for this node's processor";
 /// Longest time for an answer: drivers of many devices wake each of them up.
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -161,6 +164,9 @@ pub fn chosen(
                 let listing = listings.iter().find(|listing| listing.driver == *driver);
                 let devices = match listing.map(|listing| &listing.devices) {
                     Some(Ok(devices)) => devices,
+                    Some(Err(error)) if error.kind == Kind::NoDriver => {
+                        return Err(Failure::missing(format!("{error}\nhint: {INSTALL}")));
+                    }
                     Some(Err(error)) => return Err(error.clone().into()),
                     None => return Err(DeviceError::new(Kind::NoDriver, driver, "", 0).into()),
                 };
@@ -183,7 +189,7 @@ pub fn chosen(
     }
     if once.is_empty() {
         return Err(Failure::missing(format!(
-            "no device can be used: {}\nhint: install the driver of the device's vendor, or pocl-opencl-icd for this node's processor",
+            "no device can be used: {}\nhint: {INSTALL}",
             lacking(listings).join("; ")
         )));
     }

@@ -22,6 +22,7 @@ pub mod reference;
 mod state;
 pub mod stream;
 mod tuner;
+mod turns;
 mod view;
 
 pub use gauge::{Devices, all_parts, roof_parts};

@@ -6,16 +6,17 @@ mod rig;
 use crate::config::LinkConfig;
 use crate::driver::{Device, DeviceError};
 use crate::info::DeviceInfo;
-use crate::reference::{self, UsersProgram};
+use crate::reference::{self, BEHIND, UsersProgram};
 use crate::state::Watched;
-use crate::{GAUGE, drivers};
+use crate::{GAUGE, drivers, nvbandwidth, turns};
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_machine::{CpuId, NodeId};
 use nodegauge_measure::expect::Figures;
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
-use nodegauge_measure::samples::OneRegime;
-use nodegauge_measure::schedule::{Limits, Schedule, policy};
-use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Unit};
+use nodegauge_measure::repeat::Stop;
+use nodegauge_measure::samples::{OneRegime, Sample};
+use nodegauge_measure::schedule::{Limits, Schedule, Turn, policy};
+use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Unit, clock};
 use rig::{Cell, End, Leg, Rig};
 use std::rc::Rc;
 use std::time::Duration;
@@ -75,9 +76,14 @@ impl LinkPlan {
         Self { devices, options, nvbandwidth: None, notices }
     }
 
-    /// The same with nvbandwidth behind it, on copies of the largest size.
+    /// The same with nvbandwidth on CUDA's devices among them, native copies before and behind it.
     #[must_use]
-    pub fn beside(self, nvbandwidth: Option<UsersProgram>) -> Self {
+    pub fn beside(mut self, nvbandwidth: Option<UsersProgram>) -> Self {
+        if nvbandwidth.is_some() && !self.devices.iter().any(is_of_cuda) {
+            let text =
+                "nvbandwidth is not run: it measures CUDA's devices, and there is none among these";
+            self.notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text.to_owned()));
+        }
         Self { nvbandwidth, ..self }
     }
 
@@ -131,11 +137,17 @@ fn nodes(site: &Site) -> Vec<Node> {
     if found.is_empty() { vec![(NodeId(0), cpus(0))] } else { found }
 }
 
+/// Whether it is one that nvbandwidth measures.
+fn is_of_cuda(info: &DeviceInfo) -> bool {
+    info.driver == nvbandwidth::DRIVER
+}
+
 /// The place among `nodes` of the one that a device hangs on; the first where that is not known.
 fn near(site: &Site, info: &DeviceInfo, nodes: &[Node]) -> usize {
-    let of = |pci: &String| site.root.value::<i64>(&format!("sys/bus/pci/devices/{pci}/numa_node"));
-    let node = info.pci.as_ref().and_then(of);
-    nodes.iter().position(|(id, _)| Some(i64::from(id.0)) == node).unwrap_or(0)
+    let mut all = site.machine.devices.iter();
+    let device = all.find(|device| Some(&device.address) == info.pci.as_ref());
+    let node = device.and_then(|device| device.numa_node);
+    nodes.iter().position(|(id, _)| Some(id.0) == node).unwrap_or(0)
 }
 
 impl Planned for LinkPlan {
@@ -161,7 +173,7 @@ impl Planned for LinkPlan {
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
-        let limits = Limits::new(self.options.budget, self.options.samples);
+        let mut limits = Limits::new(self.options.budget, self.options.samples);
         let devices = drivers::open(&self.devices)?;
         let nodes = nodes(site);
         let sizes = self.sizes(site, &devices, nodes.len())?;
@@ -179,24 +191,20 @@ impl Planned for LinkPlan {
             let left = limits.budget.saturating_sub(limits.elapsed());
             let share = Limits::new(left.div_f64((count - number) as f64), limits.samples);
             let devices: Vec<Rc<dyn Device>> = of.iter().map(|at| devices[*at].clone()).collect();
-            let stage = Stage { site, devices: &devices, nodes: &nodes, sizes: &sizes };
-            let more = stage.measure(share, observer);
-            match more {
+            let nvbandwidth = self.nvbandwidth.as_ref();
+            let stage =
+                Stage { site, devices: &devices, nodes: &nodes, sizes: &sizes, nvbandwidth };
+            match stage.measure(share, observer) {
                 Err(failure) if found.measurements.is_empty() => return Err(failure),
                 Err(failure) => found.failure = Some(failure),
-                Ok(more) => found.extend(more),
+                Ok((more, theirs)) => {
+                    found.extend(more);
+                    limits.started += theirs;
+                }
             }
         }
         found.notices.extend(limits.overrun(GAUGE, Duration::ZERO));
-        let largest = sizes.last().copied().unwrap_or(SMALL);
-        if let (Some(program), true) = (&self.nvbandwidth, found.is_complete()) {
-            observer.phase("nvbandwidth");
-            match program.nvbandwidth(largest, &|| observer.interrupted()) {
-                Ok(figures) => found.measurements.extend(figures),
-                Err(failure) => found.failure = Some(failure),
-            }
-            found.notices.extend(reference::compare(&found.measurements));
-        }
+        found.notices.extend(reference::compare(&found.measurements));
         Ok(found)
     }
 }
@@ -207,10 +215,16 @@ struct Stage<'a> {
     devices: &'a [Rc<dyn Device>],
     nodes: &'a [Node],
     sizes: &'a [u64],
+    nvbandwidth: Option<&'a UsersProgram>,
 }
 
 impl Stage<'_> {
-    fn measure(&self, limits: Limits, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
+    /// What was found, and the time that nvbandwidth took for its part.
+    fn measure(
+        &self,
+        limits: Limits,
+        observer: &mut dyn Observer,
+    ) -> Result<(Outcome, Duration), Failure> {
         let ids: Vec<String> = self.devices.iter().map(|device| device.info().id()).collect();
         observer.phase(&format!("{}: preparing copies", ids.join(", ")));
         let mut watched: Vec<Watched> =
@@ -221,20 +235,37 @@ impl Stage<'_> {
         };
         observer.phase(&format!("{}: copying by turns", ids.join(", ")));
         let mut schedule = Schedule::new(policy::LINKS, limits, rig.cells.len());
-        let ended = schedule.run(observer, None, |turn| {
+        let largest = self.sizes.last().copied().unwrap_or(SMALL);
+        let is_largest = |cell: &usize| rig.cells[*cell].bytes == largest;
+        let compared: Vec<usize> = (0..rig.cells.len()).filter(is_largest).collect();
+        let mut turn = |turn: Turn| -> Result<Vec<Sample>, DeviceError> {
             let sample = rig.turn(turn.cell)?;
             for (watched, device) in watched.iter_mut().zip(self.devices) {
                 watched.look(device.state());
             }
             Ok(vec![sample])
-        });
-        let (stop, mut failure) = match ended {
-            Ok(stop) => (Some(stop), None),
-            Err::<_, DeviceError>(error) if schedule.samples.iter().all(|of| of.len() < 2) => {
-                return Err(error.into());
-            }
-            Err(error) => (None, Some(Failure::from(error))),
         };
+        let (stop, mut failure) = turns::run(&mut schedule, observer, None, &mut turn)?;
+        let infos = self.devices.iter().map(|device| device.info());
+        let of_cuda: Vec<&DeviceInfo> = infos.filter(|info| is_of_cuda(info)).collect();
+        let (names, least) = match self.devices.len() {
+            1 => (&[TO_DEVICE, TO_HOST][..], 1),
+            _ => (&[ACROSS][..], 2),
+        };
+        let going_on = stop.is_some_and(|stop| stop != Stop::Interrupted);
+        let program = self.nvbandwidth.filter(|_| going_on && of_cuda.len() >= least);
+        let (mut reference, mut refused, begun) = (Vec::new(), None, clock::now());
+        if let Some(program) = program {
+            observer.phase(&format!("{}: nvbandwidth", ids.join(", ")));
+            match program.nvbandwidth(names, &of_cuda, largest, &|| observer.interrupted()) {
+                Ok(figures) => reference = figures,
+                Err(error) => refused = Some(error),
+            }
+        }
+        let theirs = clock::now() - begun;
+        if program.is_some() {
+            failure = schedule.again(&compared, BEHIND, &mut turn).err().map(Failure::from);
+        }
         if failure.is_none() {
             failure = rig.check().err().map(Failure::from);
         }
@@ -243,13 +274,15 @@ impl Stage<'_> {
         let of = |(number, cell): (usize, &Cell)| {
             self.figure((number, cell), &rig, (&judged, &watched), stopped.as_ref())
         };
-        let measurements = rig.cells.iter().enumerate().filter_map(of).collect();
-        Ok(Outcome { measurements, stop, failure, ..Outcome::default() })
+        let native = rig.cells.iter().enumerate().filter_map(of);
+        let measurements = native.chain(reference).collect();
+        let failure = failure.or(refused);
+        Ok((Outcome { measurements, stop, failure, ..Outcome::default() }, theirs))
     }
 
-    /// The largest copy.
+    /// Bytes of each memory: the largest copy, and room for a number.
     fn largest(&self) -> usize {
-        self.sizes.last().copied().unwrap_or(SMALL) as usize
+        self.sizes.last().copied().unwrap_or(SMALL).max(SMALL) as usize
     }
 
     /// Copies between the host and one device: all sizes from the node that is near, the smallest and the

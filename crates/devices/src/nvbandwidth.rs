@@ -4,11 +4,14 @@
 
 use crate::GAUGE;
 use crate::config::{DeviceConfig, LinkConfig};
+use crate::info::DeviceInfo;
 use crate::names::{ACROSS, LINKS, TO_DEVICE, TO_HOST};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Category, Measurement, Quoted};
 use std::fmt;
 
+/// The driver whose devices it measures.
+pub const DRIVER: &str = "cuda";
 /// First words of the text form.
 const TITLE: &str = "nvbandwidth Version:";
 /// What begins a test case.
@@ -60,10 +63,9 @@ impl NvbandwidthOutput {
     }
 
     /// The test cases that measure what `device links` calls so.
-    pub fn cases_of<'n>(names: impl IntoIterator<Item = &'n str>) -> impl Iterator<Item = String> {
-        let case = |name| SAME.iter().find(|(_, ours)| *ours == name).map(|(theirs, _)| *theirs);
-        let cases: Vec<String> = names.into_iter().filter_map(case).map(str::to_owned).collect();
-        cases.into_iter()
+    pub fn cases_of(names: &[&str]) -> impl Iterator<Item = String> {
+        let is_asked = |(_, ours): &&(&str, &str)| names.contains(ours);
+        SAME.iter().filter(is_asked).map(|(theirs, _)| (*theirs).to_owned())
     }
 
     fn of_text(text: &str) -> Self {
@@ -129,8 +131,16 @@ impl NvbandwidthOutput {
         })
     }
 
-    /// The figures; of a run with copies of `bytes` bytes, where that is known.
-    pub fn measurements(&self, bytes: Option<u64>) -> Vec<Measurement> {
+    /// The figures; of a run with copies of `bytes` bytes, where that is known. Of devices it is those at the PCI
+    /// addresses of `among`; all, by its own numbers, where there are none.
+    pub fn measurements(&self, bytes: Option<u64>, among: &[&DeviceInfo]) -> Vec<Measurement> {
+        let id = |number: usize| match among {
+            [] => Some(format!("{DRIVER}:{number}")),
+            among => {
+                let (_, pci) = self.devices.get(number)?;
+                among.iter().find(|info| info.pci.as_ref() == Some(pci)).map(|info| info.id())
+            }
+        };
         let mut all = Vec::new();
         for case in &self.cases {
             // A row is the host or a device; with one row for several columns, it is the host.
@@ -139,9 +149,10 @@ impl NvbandwidthOutput {
                 for (column, value) in values.iter().enumerate() {
                     // Nothing is copied from a device to itself between devices.
                     let Some(value) = value.filter(|value| *value > 0.0) else { continue };
-                    let device = if across { row } else { column };
-                    let peer = across.then(|| format!("cuda:{column}"));
-                    all.push(self.figure(case, device, peer, (value, bytes)));
+                    let number = if across { row } else { column };
+                    let Some((device, peer)) = id(number).zip(id(column)) else { continue };
+                    let peer = across.then_some(peer);
+                    all.push(self.figure(case, (number, device), peer, (value, bytes)));
                 }
             }
         }
@@ -151,14 +162,14 @@ impl NvbandwidthOutput {
     fn figure(
         &self,
         case: &TestCase,
-        device: usize,
+        (number, device): (usize, String),
         peer: Option<String>,
         (value, bytes): (f64, Option<u64>),
     ) -> Measurement {
-        let known = self.devices.get(device);
+        let known = self.devices.get(number);
         let config = LinkConfig {
             on: DeviceConfig {
-                device: Some(format!("cuda:{device}")),
+                device: Some(device),
                 device_name: known.map(|(name, _)| name.clone()),
                 pci: known.map(|(_, pci)| pci.clone()),
                 driver_version: self.driver.clone(),
@@ -247,7 +258,7 @@ mod tests {
         assert_eq!(output.version.as_deref(), Some("0.8"));
         let h100 = |pci: &str| ("NVIDIA H100 80GB HBM3".to_owned(), pci.to_owned());
         assert_eq!(output.devices, [h100("0000:1b:00.0"), h100("0000:43:00.0")]);
-        let all = output.measurements(Some(512 << 20));
+        let all = output.measurements(Some(512 << 20), &[]);
         let one = |name: &str, device: &str| {
             let found = all.iter().find(|m| {
                 let config: LinkConfig = m.read_config();
@@ -264,6 +275,14 @@ mod tests {
         assert_eq!(one("device_local_copy", "cuda:0").0, 1451.27e9);
         // Both of six test cases, for two devices each.
         assert_eq!(all.len(), 12);
+        // Those of the second alone, which another order has as its first.
+        let pci = Some("0000:43:00.0".to_owned());
+        let second = DeviceInfo { driver: "cuda".to_owned(), pci, ..DeviceInfo::default() };
+        let figures = output.measurements(None, &[&second]);
+        let names: Vec<&str> = figures.iter().map(|m| m.name.as_str()).collect();
+        assert!(names.contains(&"host_to_device") && !names.contains(&"device_to_device"));
+        let is_first = |m: &Measurement| m.config["device"] == "cuda:0";
+        assert!(figures.len() == 5 && figures.iter().all(is_first), "{figures:#?}");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::config::DevicePeakConfig;
 use crate::driver::{Device, DeviceError};
 use crate::info::{Class, DeviceInfo};
 use crate::state::Watched;
-use crate::{GAUGE, drivers};
+use crate::{GAUGE, drivers, turns};
 use chains::{Chains, Loop};
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_kernels::Element;
@@ -132,19 +132,12 @@ impl Planned for PeakPlan {
         }
         observer.phase("computing by turns");
         let mut schedule = Schedule::new(policy::DEVICES, limits, cells.len());
-        let ended = schedule.run(observer, None, |turn| {
+        let (stop, failure) = turns::run(&mut schedule, observer, None, |turn| {
             let cell = &mut cells[turn.cell];
             let seconds = cell.time()?;
             cell.watched.look(cell.device.state());
             Ok(vec![Sample::of_times(vec![seconds])])
-        });
-        let (stop, failure) = match ended {
-            Ok(stop) => (Some(stop), None),
-            Err::<_, DeviceError>(error) if schedule.samples.iter().all(|of| of.len() < 2) => {
-                return Err(error.into());
-            }
-            Err(error) => (None, Some(Failure::from(error))),
-        };
+        })?;
         let judged = OneRegime::new(schedule.samples, &[]);
         let stopped = stop.map(|stop| stop.to_string());
         let mut measurements = Vec::new();

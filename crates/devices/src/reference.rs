@@ -5,7 +5,6 @@ use crate::GAUGE;
 use crate::babelstream::BabelStreamOutput;
 use crate::config::DeviceConfig;
 use crate::info::{Class, DeviceInfo};
-use crate::names::{ACROSS, TO_DEVICE, TO_HOST};
 use crate::nvbandwidth::NvbandwidthOutput;
 use nodegauge_kernels::Element;
 use nodegauge_measure::record::{Category, Measurement};
@@ -19,6 +18,8 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(3600);
 /// BabelStream's passes on devices, as it has them by itself, and on processors.
 const REPEATS: [u64; 2] = [100, 20];
+/// Native samples behind a program's run, which others are before.
+pub const BEHIND: usize = 3;
 /// The smallest copy that nvbandwidth's unit allows, bytes.
 const MIB: u64 = 1 << 20;
 
@@ -48,11 +49,12 @@ impl UsersProgram {
     fn run(
         &self,
         arguments: &[String],
+        environment: Vec<(String, Option<String>)>,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Option<String>, Failure> {
         let command = CommandLine::new(self.path.display().to_string(), arguments.iter().cloned());
         let in_words = command.to_string();
-        let job = Job::new(command, LIMIT);
+        let job = Job { environment, ..Job::new(command, LIMIT) };
         let output = nodegauge_toolchain::run(&job, interrupted)?;
         match job.status(&output) {
             Err(ToolchainError::Interrupted) => Ok(None),
@@ -91,7 +93,9 @@ impl UsersProgram {
             arguments.extend([name.to_owned(), value.to_string()]);
         }
         arguments.extend((element == Element::F32).then(|| "--float".to_owned()));
-        let Some(text) = self.run(&arguments, interrupted)? else { return Ok(Vec::new()) };
+        let Some(text) = self.run(&arguments, Vec::new(), interrupted)? else {
+            return Ok(Vec::new());
+        };
         let read = BabelStreamOutput::read(&text)
             .unwrap_or_else(|| Err("it does not print what BabelStream prints".to_owned()));
         let output = read.map_err(|why| self.unreadable(&why))?;
@@ -101,23 +105,29 @@ impl UsersProgram {
         Ok(output.measurements(on.as_ref()))
     }
 
-    /// nvbandwidth's figures of links, with copies of `bytes` bytes; none when the user ended it.
+    /// nvbandwidth's figures of the links that `device links` calls by `names`, of CUDA's devices that it is shown
+    /// alone, with copies of `bytes` bytes; none when the user ended it.
     ///
     /// # Errors
     /// When it does not run.
     pub fn nvbandwidth(
         &self,
+        names: &[&str],
+        devices: &[&DeviceInfo],
         bytes: u64,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Vec<Measurement>, Failure> {
         let mebibytes = (bytes / MIB).max(1);
         let mut arguments = vec!["-b".to_owned(), mebibytes.to_string(), "-t".to_owned()];
-        arguments.extend(NvbandwidthOutput::cases_of([TO_DEVICE, TO_HOST, ACROSS]));
-        let Some(text) = self.run(&arguments, interrupted)? else { return Ok(Vec::new()) };
+        arguments.extend(NvbandwidthOutput::cases_of(names));
+        let shown: Option<Vec<&str>> = devices.iter().map(|info| info.uuid.as_deref()).collect();
+        let shown = shown.map(|uuids| ("CUDA_VISIBLE_DEVICES".to_owned(), Some(uuids.join(","))));
+        let text = self.run(&arguments, shown.into_iter().collect(), interrupted)?;
+        let Some(text) = text else { return Ok(Vec::new()) };
         let read = NvbandwidthOutput::read(&text)
             .unwrap_or_else(|| Err("it does not print what nvbandwidth prints".to_owned()));
         let output = read.map_err(|why| self.unreadable(&why))?;
-        Ok(output.measurements(Some(mebibytes * MIB)))
+        Ok(output.measurements(Some(mebibytes * MIB), devices))
     }
 }
 
@@ -132,7 +142,8 @@ pub fn compare(measurements: &[Measurement]) -> Option<Notice> {
         let same = |m: &&Measurement| {
             m.category != Category::Reference && m.name == theirs.name && of(m) == of(theirs)
         };
-        let native = measurements.iter().find(same).and_then(|m| m.value);
+        // Of several NUMA nodes of the host, nvbandwidth takes the near one by itself.
+        let native = measurements.iter().filter(same).filter_map(|m| m.value).reduce(f64::max);
         let Some((native, value)) = native.zip(theirs.value) else { continue };
         let device = theirs.read_config::<DeviceConfig>().device.unwrap_or_default();
         ratios.push(format!("{device} {} {:.3}", theirs.name, native / value));

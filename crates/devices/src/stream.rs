@@ -6,9 +6,9 @@ use crate::config::DeviceStreamConfig;
 use crate::driver::{Device, DeviceError};
 use crate::drivers;
 use crate::info::{Class, DeviceInfo};
-use crate::reference::{self, UsersProgram};
+use crate::reference::{self, BEHIND, UsersProgram};
 use crate::state::Watched;
-use crate::{GAUGE, tuner};
+use crate::{GAUGE, tuner, turns};
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_kernels::size::{self, SizeSpec, Surroundings};
 use nodegauge_kernels::{Element, Kernel};
@@ -30,8 +30,6 @@ pub use crate::names::STREAM as TEST;
 /// Arrays of devices with memory of their own, where that has room: a kernel over so much takes 0.3 ms even at
 /// 10 TB/s, so that the microseconds of its launch are no part of the figure.
 const OWN_MEMORY: Bytes = Bytes::gib(1);
-/// Native passes behind a program's run.
-const BEHIND: usize = 3;
 
 /// What can be asked of a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -222,14 +220,8 @@ impl Planned for StreamPlan {
             });
             words.collect::<Vec<_>>().join(", ")
         };
-        let ended = schedule.run(observer, Some(&latest), |turn| cells[turn.cell].turn());
-        let (stop, mut failure) = match ended {
-            Ok(stop) => (Some(stop), None),
-            Err(error) if schedule.samples.iter().all(|of| of.len() < 2) => {
-                return Err(error.into());
-            }
-            Err(error) => (None, Some(Failure::from(error))),
-        };
+        let (stop, mut failure) =
+            turns::run(&mut schedule, observer, Some(&latest), |turn| cells[turn.cell].turn())?;
         let mut reference = Vec::new();
         let going_on = stop.is_some_and(|stop| stop != Stop::Interrupted);
         if let (Some(program), true) = (&self.babelstream, going_on) {

@@ -7,7 +7,7 @@ mod stream;
 
 use crate::config::{DeviceConfig, DevicePeakConfig};
 use crate::{GAUGE, links as of_links, peaks, stream as of_stream};
-use nodegauge_gauge::view::{Cell, Section, Table, summary};
+use nodegauge_gauge::view::{Cell, Section, Table};
 use nodegauge_gauge::{Detail, published};
 use nodegauge_measure::Unit;
 use nodegauge_measure::keys::Config;
@@ -33,8 +33,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
         sections.push(of_peaks(&peaks));
     }
     sections.extend(reference::section(record));
-    sections.extend(roofline::section(&streams, &peaks));
-    sections.extend(roofline::ridges(&streams, &peaks).map(summary));
+    sections.extend(roofline::sections(&streams, &peaks));
     sections
 }
 

@@ -98,7 +98,7 @@ pub(crate) struct DeviceLinkArgs {
     /// Sizes of copies, e.g. 8,1MiB,1GiB [default: 8 B to 1 GiB, as far as there is room]
     #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = copy_size, help_heading = "What")]
     pub(crate) sizes: Vec<Bytes>,
-    /// Run your own nvbandwidth as well, with copies of the largest size
+    /// Run your own nvbandwidth as well, on copies of the largest size, native ones before and behind it
     #[arg(long, value_name = "PROGRAM", help_heading = "Compare with")]
     pub(crate) nvbandwidth: Option<PathBuf>,
     #[command(flatten)]

@@ -200,15 +200,7 @@ impl Queue for Stream {
         grid: Grid,
     ) -> Result<(), DeviceError> {
         let api = self.place.enter()?;
-        let mut args: Vec<*mut c_void> = args
-            .iter()
-            .map(|arg| match arg {
-                Arg::Memory(memory) => (&raw const memory.handle.raw).cast_mut().cast(),
-                Arg::U64(value) => std::ptr::from_ref(value).cast_mut().cast(),
-                Arg::F64(value) => std::ptr::from_ref(value).cast_mut().cast(),
-                Arg::F32(value) => std::ptr::from_ref(value).cast_mut().cast(),
-            })
-            .collect();
+        let mut args: Vec<*mut c_void> = args.iter().map(|arg| arg.value().0.cast_mut()).collect();
         let (groups, items) = (grid.groups as u32, grid.items as u32);
         let (function, stream, args) = (kernel.0.raw, self.stream.raw, args.as_mut_ptr());
         // SAFETY: the caller's promise on the arguments, which are read before the call returns.

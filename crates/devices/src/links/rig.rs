@@ -14,7 +14,7 @@ const A_SAMPLE: u64 = 16 << 20;
 const MOST_COPIES: u64 = 256;
 /// Pages of which the kernel is asked where they are.
 const PAGES_ASKED: usize = 4096;
-/// Bytes that are sent there and back to see that they arrive.
+/// Bytes that are sent to see that they arrive.
 const CHECKED: usize = 16 << 20;
 
 /// An end of a copy, by its place in the rig.
@@ -203,46 +203,80 @@ impl Rig {
         }
     }
 
-    /// Sends a pattern on each way that was measured, and sees whether it comes back.
+    /// Sends numbers of its own on each way that was measured, on all ways of a cell at once, and holds every one
+    /// that arrives against what was sent.
     pub(super) fn check(&mut self) -> Result<(), DeviceError> {
-        let from_host = |leg: &&Leg| matches!((leg.from, leg.to), (End::Host(_), End::Device(_)));
-        let mut ways: Vec<Leg> = Vec::new();
-        for leg in self.cells.iter().flat_map(|cell| &cell.legs).filter(from_host) {
-            if !ways.contains(leg) {
-                ways.push(*leg);
+        let mut cells: Vec<Vec<Leg>> = Vec::new();
+        for cell in &self.cells {
+            if !cells.contains(&cell.legs) {
+                cells.push(cell.legs.clone());
             }
         }
-        for there in ways {
-            let (Some(host), End::Device(memory)) = (there.host(), there.to) else { continue };
-            let back = Leg { device: there.device, from: there.to, to: there.from };
-            let bytes = CHECKED.min(self.memories[memory].1.bytes) & !7;
-            let words = |host: &Host| {
-                // SAFETY: so long, page-aligned, and no copy is under way.
-                unsafe {
-                    std::slice::from_raw_parts_mut(
-                        host.memory.start.cast::<u64>().as_ptr(),
-                        bytes / 8,
-                    )
-                }
-            };
-            let pattern = |at: usize| (at as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-            let all = words(&self.hosts[host]);
-            all.iter_mut().enumerate().for_each(|(at, word)| *word = pattern(at));
-            self.copy(0, there, bytes)?;
-            self.queue(there.device, 0)?.wait()?;
-            words(&self.hosts[host]).fill(0);
-            self.copy(0, back, bytes)?;
-            self.queue(there.device, 0)?.wait()?;
-            let mut all = words(&self.hosts[host]).iter().enumerate();
-            if let Some((at, _)) = all.find(|(at, word)| **word != pattern(*at)) {
-                let id = self.devices[there.device].info().id();
-                self.wrong.push(format!(
-                    "{id}: what came back is not what was sent, from byte {} on",
-                    at * 8
-                ));
+        let (node, bytes) =
+            (self.hosts[0].cpus.clone(), CHECKED.min(self.memories[0].1.bytes) & !7);
+        // What devices' memories are filled from and read into.
+        let here = self.host(0, &node, true, bytes, false)?;
+        // No two copies have a number in common, so that none is taken for what another one left.
+        let number =
+            |copy: u64, at: usize| (copy << 40 | at as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let mut copies = 0;
+        for legs in cells {
+            for (leg, copy) in legs.iter().zip(copies..) {
+                let filled = if let End::Host(host) = leg.from { host } else { here };
+                let words = self.words(filled, bytes).iter_mut().enumerate();
+                words.for_each(|(at, word)| *word = number(copy, at));
+                self.fetch(End::Host(here), leg.from, bytes)?;
             }
+            for (number, leg) in legs.iter().enumerate() {
+                self.copy(number, *leg, bytes)?;
+            }
+            for (number, leg) in legs.iter().enumerate() {
+                self.queue(leg.device, number)?.wait()?;
+            }
+            for (leg, copy) in legs.iter().zip(copies..) {
+                let arrived = if let End::Host(host) = leg.to { host } else { here };
+                self.fetch(leg.to, End::Host(here), bytes)?;
+                let mut words = self.words(arrived, bytes).iter().enumerate();
+                if let Some((at, _)) = words.find(|(at, word)| **word != number(copy, *at)) {
+                    let (from, to) = (self.name(leg.from), self.name(leg.to));
+                    let together = if legs.len() > 1 { " with others at once" } else { "" };
+                    self.wrong.push(format!(
+                        "{from} to {to}{together}: what arrived is not what was sent, from byte {} on",
+                        at * 8
+                    ));
+                }
+            }
+            copies += legs.len() as u64;
         }
         Ok(())
+    }
+
+    /// A copy between a device and the host; nothing where neither end is a device's.
+    fn fetch(&mut self, from: End, to: End, bytes: usize) -> Result<(), DeviceError> {
+        let ((End::Device(memory), End::Host(_)) | (End::Host(_), End::Device(memory))) =
+            (from, to)
+        else {
+            return Ok(());
+        };
+        let device = self.memories[memory].0;
+        self.copy(0, Leg { device, from, to }, bytes)?;
+        self.queue(device, 0)?.wait()
+    }
+
+    /// The first `bytes` bytes of memory of the host, as numbers.
+    fn words(&mut self, host: usize, bytes: usize) -> &mut [u64] {
+        let memory = &mut self.hosts[host].memory;
+        assert!(bytes <= memory.bytes, "{bytes} bytes of {}", memory.bytes);
+        // SAFETY: so long, page-aligned, and no copy is under way.
+        unsafe { std::slice::from_raw_parts_mut(memory.start.cast().as_ptr(), bytes / 8) }
+    }
+
+    /// What an end is called.
+    fn name(&self, end: End) -> String {
+        match end {
+            End::Host(_) => "host".to_owned(),
+            End::Device(memory) => self.devices[self.memories[memory].0].info().id(),
+        }
     }
 }
 

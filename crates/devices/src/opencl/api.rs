@@ -4,7 +4,7 @@
 #![allow(non_snake_case)]
 
 use crate::driver::{DeviceError, Kind};
-use libloading::Library;
+use nodegauge_os::SharedLibrary;
 use std::ffi::{c_char, c_void};
 
 /// What the seam calls this driver.
@@ -32,16 +32,17 @@ macro_rules! functions {
             /// When it is not there, or lacks a function.
             pub fn load() -> Result<&'static Self, DeviceError> {
                 let missing = |_| DeviceError::new(Kind::NoDriver, NAME, LIBRARY, 0);
+                let lacks = |name: &str| DeviceError::new(Kind::TooOld, NAME, name, 0);
                 // SAFETY: it is made to be loaded by any program; what it does then was tried by a child
                 // process before.
-                let library = Box::leak(Box::new(unsafe { Library::new(LIBRARY) }.map_err(missing)?));
-                $(
-                    let lacks = |_| DeviceError::new(Kind::TooOld, NAME, stringify!($name), 0);
-                    // SAFETY: the function has this signature in every version of OpenCL from 1.2 on.
-                    let $name = *unsafe { library.get(concat!(stringify!($name), "\0").as_bytes()) }
-                        .map_err(lacks)?;
-                )*
-                Ok(Box::leak(Box::new(Self { $($name),* })))
+                let library = unsafe { SharedLibrary::open(LIBRARY) }.map_err(missing)?;
+                Ok(Box::leak(Box::new(Self {
+                    $(
+                        // SAFETY: the function has this signature in every version of OpenCL from 1.2 on.
+                        $name: unsafe { library.function(stringify!($name)) }
+                            .ok_or_else(|| lacks(stringify!($name)))?,
+                    )*
+                })))
             }
         }
     };

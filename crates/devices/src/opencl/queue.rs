@@ -4,7 +4,6 @@ use super::NO_EVENTS;
 use super::api::{Api, Object, check};
 use crate::driver::{Arg, Copy, DeviceError, Grid, Handle, Kernel, Mark, Memory, Queue};
 use nodegauge_measure::Seconds;
-use std::ffi::c_void;
 use std::ptr::{null, null_mut};
 
 /// `CL_PROFILING_COMMAND_END`
@@ -47,12 +46,7 @@ impl Queue for OpenClQueue {
     ) -> Result<(), DeviceError> {
         let (api, kernel) = (self.api, kernel.0.raw as Object);
         for (number, arg) in args.iter().enumerate() {
-            let (bytes, at): (usize, *const c_void) = match arg {
-                Arg::Memory(memory) => (size_of::<usize>(), (&raw const memory.handle.raw).cast()),
-                Arg::U64(value) => (8, std::ptr::from_ref(value).cast()),
-                Arg::F64(value) => (8, std::ptr::from_ref(value).cast()),
-                Arg::F32(value) => (4, std::ptr::from_ref(value).cast()),
-            };
+            let (at, bytes) = arg.value();
             // SAFETY: the argument is copied from there, and is so long.
             let code = unsafe { (api.clSetKernelArg)(kernel, number as u32, bytes, at) };
             check("clSetKernelArg", code)?;

@@ -3,7 +3,7 @@
 use super::Figure;
 use crate::config::{DevicePeakConfig, DeviceStreamConfig};
 use nodegauge_gauge::roofline::{self, Ceiling, Dot, Roofline};
-use nodegauge_gauge::view::{Block, Section};
+use nodegauge_gauge::view::{Block, Section, summary};
 use nodegauge_kernels::{Element, Kernel};
 use nodegauge_measure::quantity::significant;
 use nodegauge_measure::record::Category;
@@ -44,10 +44,6 @@ fn roofs<'a>(
 }
 
 impl Roof<'_> {
-    fn peak(&self) -> Option<f64> {
-        self.peaks.iter().map(|(_, rate)| *rate).reduce(f64::max)
-    }
-
     /// Its memory is as fast as the fastest kernel.
     fn ceilings(&self) -> Roofline {
         let fastest = self.kernels.iter().max_by(|(_, one), (_, other)| one.total_cmp(other));
@@ -64,6 +60,20 @@ impl Roof<'_> {
         Roofline { ceilings: memory.into_iter().chain(peaks).collect() }
     }
 
+    /// What the device can feed: from how many operations for each byte on its peak binds, and not its memory.
+    fn ridge(&self) -> Option<String> {
+        let (_, triad) = self.kernels.iter().find(|(kernel, _)| *kernel == Kernel::Triad)?;
+        let peak = self.peaks.iter().map(|(_, rate)| *rate).reduce(f64::max)?;
+        Some(format!(
+            "{} computes {} and moves {} in {}: below {} FLOP/B its memory binds, above its peak",
+            self.device,
+            FlopsPerSec(peak),
+            BytesPerSec(*triad),
+            self.element,
+            significant(peak / triad)
+        ))
+    }
+
     /// Its kernels that compute, by the bytes that STREAM counts.
     fn dots(&self) -> Vec<Dot> {
         let element = self.element.parse::<Element>().unwrap_or(Element::F64);
@@ -77,40 +87,21 @@ impl Roof<'_> {
     }
 }
 
-/// A chart for each device and precision; `None` where nothing has peaks and kernels.
-pub(super) fn section(
+/// A chart for each device and precision that has peaks and kernels, and behind them its ridge in a line.
+pub(super) fn sections(
     streams: &[Figure<'_, DeviceStreamConfig>],
     all: &[Figure<'_, DevicePeakConfig>],
-) -> Option<Section> {
-    let mut section = Section::new(roofline::GAUGE);
-    let mut drawn = false;
-    for roof in roofs(streams, all) {
+) -> Vec<Section> {
+    let roofs = roofs(streams, all);
+    let mut charts = Section::new(roofline::GAUGE);
+    for roof in &roofs {
         if let Some(chart) = roofline::chart(&roof.ceilings(), &roof.dots()) {
-            section.push(Block::Text(format!("roofline of {} in {}", roof.device, roof.element)));
-            section.push(chart).gap();
-            drawn = true;
+            charts.push(Block::Text(format!("roofline of {} in {}", roof.device, roof.element)));
+            charts.push(chart).gap();
         }
     }
-    drawn.then_some(section)
-}
-
-/// What devices can feed: from how many operations for each byte on their peak binds, and not their memory.
-pub(super) fn ridges(
-    streams: &[Figure<'_, DeviceStreamConfig>],
-    all: &[Figure<'_, DevicePeakConfig>],
-) -> Option<String> {
-    let line = |roof: Roof<'_>| {
-        let (_, triad) = roof.kernels.iter().find(|(kernel, _)| *kernel == Kernel::Triad)?;
-        let peak = roof.peak()?;
-        Some(format!(
-            "{} computes {} and moves {} in {}: below {} FLOP/B its memory binds, above its peak",
-            roof.device,
-            FlopsPerSec(peak),
-            BytesPerSec(*triad),
-            roof.element,
-            significant(peak / triad)
-        ))
-    };
-    let lines: Vec<String> = roofs(streams, all).into_iter().filter_map(line).collect();
-    (!lines.is_empty()).then(|| lines.join("\n"))
+    let ridges: Vec<String> = roofs.iter().filter_map(Roof::ridge).collect();
+    let ridges = (!ridges.is_empty()).then(|| summary(ridges.join("\n")));
+    let charts = Some(charts).filter(|charts| !charts.blocks.is_empty());
+    charts.into_iter().chain(ridges).collect()
 }

@@ -1,5 +1,5 @@
-//! Discovery by hwloc, and what is copied out of its tree. A description from outside is read in a child
-//! process: hwloc does not survive every file, and takes minutes over some texts.
+//! Discovery by hwloc in a child process, and what is copied out of its tree: hwloc does not survive every file,
+//! takes minutes over some texts, and loads plug-ins into the process that calls it.
 
 use super::{HardwareThread, Topology, TopologyNode, TopologySource};
 use crate::ids::{CpuId, NodeId};
@@ -14,35 +14,33 @@ use nodegauge_measure::Failure;
 use nodegauge_measure::record::Cache;
 use nodegauge_os::ChildAnswer;
 use std::collections::BTreeMap;
+use std::ffi::CStr;
 use std::fmt::Display;
 use std::io;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 mod io_objects;
 
 /// How long hwloc may take over a description: thousands of times what the largest machine needs.
 const LIMIT: Duration = Duration::from_secs(5);
+/// The same over the live machine, of which the kernel tells file by file.
+const LIMIT_LIVE: Duration = Duration::from_secs(60);
 
-/// Held while hwloc is called and while a child is made: a child made while another thread is within hwloc
-/// would wait for hwloc's own lock, which nobody is left to give back.
-static HWLOC: Mutex<()> = Mutex::new(());
+/// The variable by which hwloc is told what plug-ins not to load. Switching off their components by
+/// `hwloc_topology_set_components` is too late: all plug-ins are loaded when a topology is begun.
+const BLACKLIST: &CStr = c"HWLOC_PLUGINS_BLACKLIST";
+/// Those that are linked with the libraries of devices' vendors, which run their own code as they are loaded.
+const OF_VENDORS: &CStr = c"hwloc_opencl hwloc_cuda hwloc_nvml hwloc_rsmi hwloc_levelzero hwloc_gl";
 
 /// Describes the machine that `source` names; see [`Topology::load`].
 pub(super) fn load(source: &TopologySource) -> Result<Topology, Failure> {
-    let _alone = HWLOC.lock().unwrap_or_else(PoisonError::into_inner);
     match source {
-        TopologySource::Live => {
-            let built = Hwloc::builder().with_flags(BuildFlags::INCLUDE_DISALLOWED);
-            let built = built.map_err(|cause| cause.to_string());
-            built
-                .and_then(|builder| builder.build().map_err(|cause| cause.to_string()))
-                .map(|hwloc| with_kernels_view(copied(&hwloc, source), &SysRoot::live()))
-                .map_err(|cause| {
-                    Failure::missing(format!("hwloc cannot read this machine's topology: {cause}"))
-                })
-        }
+        TopologySource::Live => described(source, "")
+            .map(|topology| with_kernels_view(topology, &SysRoot::live()))
+            .map_err(|cause| {
+                Failure::missing(format!("hwloc cannot read this machine's topology: {cause}"))
+            }),
         TopologySource::Xml(path) => {
             let shown = path.display();
             let text = read(path).map_err(|cause| {
@@ -73,19 +71,22 @@ fn read(path: &Path) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
-/// What hwloc makes of a description, in a child process.
+/// What hwloc makes of the live machine or a description, in a child process.
 fn described(source: &TopologySource, text: &str) -> Result<Topology, String> {
-    // SAFETY: the child reads text that is in memory, by hwloc, in which no other thread is, and with the
-    // allocator.
+    let limit = if *source == TopologySource::Live { LIMIT_LIVE } else { LIMIT };
+    // SAFETY: the child reads the kernel's files or text that is in memory, by hwloc, in which this process
+    // never is itself, and with the allocator. It is alone with its environment, which no thread of this
+    // process changes.
     let answer = unsafe {
-        nodegauge_os::ask_child(LIMIT, || {
+        nodegauge_os::ask_child(limit, || {
+            libc::setenv(BLACKLIST.as_ptr(), OF_VENDORS.as_ptr(), 1);
             serde_json::to_vec(&built(source, text)).unwrap_or_default()
         })
     };
     let said = match answer.map_err(|cause| cause.to_string())? {
         ChildAnswer::Said(said) => said,
         ChildAnswer::TimedOut => {
-            return Err(format!("hwloc takes more than {} s over it", LIMIT.as_secs()));
+            return Err(format!("hwloc takes more than {} s over it", limit.as_secs()));
         }
     };
     let crashed = |_| Err("hwloc crashes on it".to_owned());
@@ -101,8 +102,11 @@ fn built(source: &TopologySource, text: &str) -> Result<Topology, String> {
     };
     let builder = Hwloc::builder();
     let builder = match source {
+        TopologySource::Live => {
+            builder.with_flags(BuildFlags::INCLUDE_DISALLOWED).map_err(|e| reason(&e))?
+        }
         TopologySource::Synthetic(_) => builder.from_synthetic(text).map_err(|e| reason(&e))?,
-        _ => builder
+        TopologySource::Xml(_) => builder
             .from_xml(text)
             .map_err(|e| reason(&e))?
             .with_io_type_filter(TypeFilter::KeepImportant)
@@ -112,7 +116,7 @@ fn built(source: &TopologySource, text: &str) -> Result<Topology, String> {
     Ok(copied(&hwloc, source))
 }
 
-/// A live machine with what hwloc leaves to its plug-ins, which load the vendors' libraries: the devices; and
+/// A live machine with what hwloc leaves to its plug-ins of vendors, which are not loaded: the devices; and
 /// with the nodes of devices' memory, which older versions of hwloc hide.
 fn with_kernels_view(mut topology: Topology, root: &SysRoot) -> Topology {
     topology.devices = pci::listed(root);

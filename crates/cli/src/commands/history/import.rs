@@ -100,7 +100,8 @@ fn imported(
         return Ok(imported_record(file, labels, host, figures, vec![trust]));
     }
     let streams = BabelStreamOutput::read(text).map(|read| read.map(|of| of.measurements(None)));
-    let links = || NvbandwidthOutput::read(text).map(|read| read.map(|of| of.measurements(None)));
+    let links =
+        || NvbandwidthOutput::read(text).map(|read| read.map(|of| of.measurements(None, &[])));
     if let Some(read) = streams.or_else(links) {
         let measurements = read.map_err(|error| {
             Failure::usage(format!(
