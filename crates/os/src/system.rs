@@ -127,6 +127,7 @@ mod tests {
     #[test]
     fn what_catches_interrupts_meanwhile_does_so_no_longer() {
         // SIGHUP: no other test of this process is about it.
+        // SAFETY: the kernel fills the structure, for which zero is a value; no action is set.
         let of = |signal| unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             libc::sigaction(signal, std::ptr::null(), &raw mut action);

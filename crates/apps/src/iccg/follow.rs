@@ -1,6 +1,7 @@
 //! Ranks that an MPI launcher has started: the first one measures, and the others do as it says.
 
 use super::solution::{self, Job};
+use crate::Workers;
 use crate::bandwidth;
 use nodegauge_measure::Failure;
 use nodegauge_team::mpi::{self, World};
@@ -15,6 +16,14 @@ pub(super) enum Request {
     Bandwidth(usize),
     /// To end, with this exit code.
     End(u8),
+}
+
+/// Tells those who follow, if there are any.
+pub(super) fn tell(workers: &Workers, request: impl FnOnce() -> Request) -> Result<(), Failure> {
+    match workers {
+        Workers::Mpi(_, world) => world.tell_all(&request()),
+        Workers::Threads(_) | Workers::Ranks(_) => Ok(()),
+    }
 }
 
 /// Does what rank 0 says, and returns the exit code that it gives.

@@ -1,7 +1,7 @@
 //! A run that has been planned, and how it is measured: solutions and the node's bandwidth by turns.
 
 use super::TEST;
-use super::follow::Request;
+use super::follow::{self, Request};
 use super::options::{IccgOptions, Method};
 use super::result::{Cell, Evidence, Found};
 use super::size::{self, Size, Surroundings};
@@ -179,6 +179,7 @@ impl Run<'_> {
         let Self { pool, options, size, .. } = self;
         let options = (*options).clone();
         let job = Job { mesh: size.mesh, method: options.method, options, products };
+        follow::tell(workers, || Request::Solve(job.clone()))?;
         let Some((solution, samples)) = solution::solve(pool, (at, workers), &job, observer)?
         else {
             return Ok(Vec::new());
@@ -192,9 +193,7 @@ impl Run<'_> {
         let (loops, elements) = (&self.loops, self.cells[at].array_elements);
         let mut samples = Vec::new();
         for _ in 0..BANDWIDTH_SAMPLES {
-            if let Workers::Mpi(_, world) = self.cells[at].swept.workers {
-                world.tell_all(&Request::Bandwidth(elements))?;
-            }
+            follow::tell(&self.cells[at].swept.workers, || Request::Bandwidth(elements))?;
             // SAFETY: the job computes, maps memory and meets the others at their own barrier.
             let (sample, timed) = unsafe {
                 self.pool.sample(at, &mut || false, |member, laps| {

@@ -1,6 +1,5 @@
 //! One solution from the numbering to the check, by threads or by ranks.
 
-use super::follow::Request;
 use super::options::{IccgOptions, Method};
 use super::size;
 use crate::array::Array;
@@ -159,13 +158,12 @@ fn by_ranks(
     }
 }
 
-/// The same with the ranks of an MPI launcher, which all do this one's part.
+/// The same with the ranks of an MPI launcher, which were told of the job.
 fn by_mpi(
     world: &World,
     job: &Job,
     observer: &mut dyn Observer,
 ) -> Result<Option<(Solution, Vec<Sample>)>, Failure> {
-    world.tell_all(&Request::Solve(job.clone()))?;
     let timed = mpi_rank(world, job, &mut || observer.interrupted())?;
     let Some(timed) = timed else { unreachable!("who orders is rank 0") };
     let sample = timed.sample((f64::NAN, f64::NAN));
@@ -183,9 +181,7 @@ pub(super) fn mpi_rank(
 ) -> Result<Option<Timed<OfRank>>, Failure> {
     let grid = size::grid(job.mesh, world.count)?;
     let ranks = MpiRanks::new(world, job.mesh, grid)?;
-    Ok(mpi::timed(world, |member, laps| {
-        part_of_rank((member, laps), job, (&ranks, grid), interrupted)
-    })?)
+    mpi::timed(world, |member, laps| part_of_rank((member, laps), job, (&ranks, grid), interrupted))
 }
 
 /// What all ranks made, as one solution.
@@ -193,10 +189,8 @@ fn joined(
     sample: &Sample,
     timed: Timed<OfRank>,
 ) -> Result<Option<(Solution, Vec<Sample>)>, Failure> {
-    let made: Result<Vec<Option<(Solution, Vec<Times>)>>, String> =
-        timed.made.into_iter().collect();
-    let made: Option<Vec<(Solution, Vec<Times>)>> =
-        made.map_err(Failure::missing)?.into_iter().collect();
+    let made = timed.made.into_iter().collect::<Result<Vec<_>, String>>();
+    let made = made.map_err(Failure::missing)?.into_iter().collect::<Option<Vec<_>>>();
     let Some(made) = made else { return Ok(None) };
     let times = made[0].1.clone();
     let solutions: Vec<Solution> = made.into_iter().map(|(solution, _)| solution).collect();
