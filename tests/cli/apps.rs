@@ -133,30 +133,22 @@ fn workers_are_swept_and_held_against_one_of_them() {
     }
 }
 
-#[test]
-fn ranks_of_a_launcher_are_refused_by_one_of_them() {
-    let harness = Harness::new();
-    let run = |rank: &str| {
-        let started = [("OMPI_COMM_WORLD_RANK", rank), ("OMPI_COMM_WORLD_SIZE", "2")];
-        harness.run_with(&started, &["apps", "iccg", "--ranks", "2"]).exits(2).prints_nothing()
-    };
-    run("0").complains("has started 2 ranks").complains("hint: start one, with --ranks 2");
-    assert_eq!(run("1").stderr, "");
+/// The processes that the threads of a process have started.
+pub fn children(of: u32) -> Vec<u32> {
+    let threads = std::fs::read_dir(format!("/proc/{of}/task"));
+    let of = |thread: std::fs::DirEntry| std::fs::read_to_string(thread.path().join("children"));
+    let all: String = threads.into_iter().flatten().flatten().filter_map(|t| of(t).ok()).collect();
+    all.split_whitespace().filter_map(|id| id.parse().ok()).collect()
 }
 
 /// Two ranks that work for a long time, with the processes that they are.
 fn working(harness: &Harness, args: &[&str]) -> (Running, Vec<u32>) {
     let running = harness.start(&[&["apps"], args, &["--ranks", "2"]].concat());
     let process = running.process();
-    let children = || {
-        let threads = std::fs::read_dir(format!("/proc/{process}/task")).ok()?.flatten();
-        let of =
-            |thread: std::fs::DirEntry| std::fs::read_to_string(thread.path().join("children"));
-        let all: String = threads.filter_map(|thread| of(thread).ok()).collect();
-        let all: Vec<u32> = all.split_whitespace().map(|id| id.parse().unwrap()).collect();
+    let ranks = wait_for("two ranks", || {
+        let all = children(process);
         (all.len() == 2).then_some(all)
-    };
-    let ranks = wait_for("two ranks", children);
+    });
     (running, ranks)
 }
 

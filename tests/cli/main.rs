@@ -6,6 +6,7 @@
 
 mod against;
 mod apps;
+mod apps_mpi;
 mod browser;
 mod compare;
 mod compilers;

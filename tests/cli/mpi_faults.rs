@@ -70,7 +70,9 @@ fn pairs_start_together_and_no_barrier_hides_between_barriers() {
         let barriers = |pattern: &str, bytes: u64| -> (u64, u64) {
             let size = bytes.to_string();
             let how = ["-i", "1000", "-x", "0", "--validate", "0", "--json", "-"];
-            let args = [&["--patterns", pattern, "-m", &size], &how[..]].concat();
+            // Time for all of them, however loaded the machine is.
+            let args = ["--patterns", pattern, "-m", &size, "--size-limit", "20"];
+            let args = [&args[..], &how].concat();
             let record = with_fault(&harness, which, "count", &args).exits(0).json();
             let config = &of(&record, pattern, bytes)["config"];
             let count = std::fs::read_to_string(harness.path("faults-count.so.count")).unwrap();

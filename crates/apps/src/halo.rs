@@ -1,12 +1,15 @@
 //! What ranks do together while they solve: components of nodes that neighbours have, and sums.
 
+mod mpi;
+mod shared;
+
+pub(crate) use mpi::MpiRanks;
+pub(crate) use shared::SharedHalo;
+
 use crate::array::Array;
-use crate::elasticity::{Mesh, Subdomain};
+use crate::elasticity::Subdomain;
 use crate::order::Numbering;
 use crate::seat::Seat;
-use crate::sums::{SharedSums, Sums};
-use nodegauge_measure::Failure;
-use nodegauge_os::Mapping;
 
 /// The other ranks, as the threads of one see them.
 pub(crate) trait Halo: Sync {
@@ -16,6 +19,18 @@ pub(crate) trait Halo: Sync {
     fn sum(&self, seat: &Seat<'_>, x: f64) -> f64;
     /// Bytes that an exchange moves on this rank.
     fn bytes(&self) -> usize;
+}
+
+/// The other ranks before each has its part of the mesh.
+pub(crate) trait Ranks {
+    /// The same for a rank with its part.
+    type Halo<'h>: Halo + 'h
+    where
+        Self: 'h;
+    /// Whether one of them says so; all of them call it.
+    fn any(&self, seat: &Seat<'_>, said: bool) -> bool;
+    /// What the rank with this part and these rows does with the others.
+    fn halo(&self, part: &Subdomain, rows: &Numbering) -> Self::Halo<'_>;
 }
 
 /// No other ranks.
@@ -29,99 +44,5 @@ impl Halo for Alone {
     }
     fn bytes(&self) -> usize {
         0
-    }
-}
-
-/// Memory that ranks of one node share: sums, and a vector of the whole mesh, of which pages are touched where
-/// ranks meet.
-#[derive(Debug)]
-pub(crate) struct SharedHalo {
-    sums: SharedSums,
-    vector: Mapping,
-}
-
-impl SharedHalo {
-    /// Memory for so many ranks, made before they are forked.
-    ///
-    /// # Errors
-    /// When the kernel gives none.
-    pub fn map(mesh: Mesh, ranks: usize) -> Result<Self, Failure> {
-        let vector = Mapping::shared(mesh.count() * 24).map_err(|error| {
-            Failure::missing(format!("cannot map memory that ranks share: {error}"))
-        })?;
-        Ok(Self { sums: SharedSums::map(ranks)?, vector })
-    }
-
-    /// Where a rank meets the others, before it has anything.
-    pub fn sums(&self, rank: usize) -> Sums<'_> {
-        self.sums.of_worker(rank)
-    }
-
-    /// What rank `rank` does with it.
-    pub fn of_rank<'a>(
-        &'a self,
-        sums: &'a Sums<'a>,
-        subdomain: &Subdomain,
-        rows: &Numbering,
-    ) -> RankHalo<'a> {
-        let global = |row: &usize| {
-            let node = subdomain.node(rows.nodes[*row] as usize);
-            let whole = Subdomain::whole(subdomain.mesh);
-            (*row, whole.local(node))
-        };
-        // Nodes of the rank beside one of another.
-        let is_sent = |row: &usize| {
-            let node = subdomain.node(rows.nodes[*row] as usize);
-            subdomain.neighbours(node).any(|(_, other)| !subdomain.owns(other))
-        };
-        RankHalo {
-            shared: self,
-            sums,
-            sent: (0..rows.owned()).filter(is_sent).map(|row| global(&row)).collect(),
-            received: (rows.owned()..rows.nodes.len()).map(|row| global(&row)).collect(),
-        }
-    }
-
-    /// The three components of a node of the mesh.
-    fn components(&self, node: usize) -> *mut [f64; 3] {
-        self.vector.at(24 * node, 24).as_ptr().cast()
-    }
-}
-
-/// A rank of one thread among those of its node.
-#[derive(Debug)]
-pub(crate) struct RankHalo<'a> {
-    shared: &'a SharedHalo,
-    sums: &'a Sums<'a>,
-    /// Rows and the nodes of the mesh that they are.
-    sent: Vec<(usize, usize)>,
-    received: Vec<(usize, usize)>,
-}
-
-impl Halo for RankHalo<'_> {
-    fn exchange(&self, seat: &Seat<'_>, vector: &Array<f64>) {
-        for (row, node) in &self.sent {
-            // SAFETY: the node is this rank's to write; others read it behind the barrier, and before they
-            // meet again in a sum, as between any two exchanges.
-            unsafe {
-                self.shared.components(*node).write(vector.at(3 * row).cast::<[f64; 3]>().read());
-            }
-        }
-        seat.barrier_of_all();
-        for (row, node) in &self.received {
-            // SAFETY: as above; the row at the end of the vector is this thread's alone.
-            unsafe {
-                vector.at(3 * row).cast::<[f64; 3]>().write(self.shared.components(*node).read());
-            }
-        }
-    }
-
-    fn sum(&self, seat: &Seat<'_>, x: f64) -> f64 {
-        self.sums.add_up(x, false, || seat.barrier_of_all()).0
-    }
-
-    fn bytes(&self) -> usize {
-        // Each is read and written.
-        2 * 24 * (self.sent.len() + self.received.len())
     }
 }

@@ -2,6 +2,7 @@
 //! program that memory bounds.
 
 pub mod config;
+mod follow;
 mod options;
 mod plan;
 mod result;
@@ -9,6 +10,7 @@ pub mod size;
 mod solution;
 pub(crate) mod view;
 
+pub use follow::{end, follow};
 pub use options::{IccgOptions, Method};
 pub use plan::IccgPlan;
 

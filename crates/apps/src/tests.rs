@@ -3,7 +3,7 @@
 use crate::cg::{End, Solver, State, Tolerance};
 use crate::code::Code;
 use crate::elasticity::{Material, Mesh, Problem, Stretch, Subdomain};
-use crate::halo::{Alone, Halo, SharedHalo};
+use crate::halo::{Alone, Halo, Ranks, SharedHalo};
 use crate::order::{Numbering, Order};
 use crate::precondition::Preconditioner;
 use crate::seat::Seat;
@@ -263,8 +263,8 @@ fn ranks_solve_it_together() {
         let mut seat = Seat::of_rank(member);
         let part = Subdomain::of_rank(mesh, member.index, [1, 2, 2]).unwrap();
         let rows = Numbering::new(&part, Order::Multicolour, 1);
-        let sums = shared.sums(member.index);
-        let halo = shared.of_rank(&sums, &part, &rows);
+        let ranks = shared.of_rank(member.index);
+        let halo = ranks.halo(&part, &rows);
         let made = System::assemble(&mut seat, (part, rows), &Stretch);
         let (system, blocks) = made.unwrap();
         let factor = Preconditioner::incomplete(&mut seat, &blocks, &system.rows).unwrap();

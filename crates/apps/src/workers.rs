@@ -6,6 +6,7 @@ use nodegauge_measure::quantity::counted;
 use nodegauge_measure::samples::Sample;
 use nodegauge_placement::{Bind, Placement, RankPlan};
 use nodegauge_team::core_to_core::{SharedLines, round_trip};
+use nodegauge_team::mpi::{self, World};
 use nodegauge_team::{Laps, Member, Team, TeamError, Timed, ranks};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -17,6 +18,8 @@ pub enum Workers {
     Threads(Placement),
     /// Processes of one thread each.
     Ranks(RankPlan),
+    /// Processes of one thread each that an MPI launcher has started, this one among them.
+    Mpi(RankPlan, &'static World),
 }
 
 impl Workers {
@@ -24,14 +27,14 @@ impl Workers {
     pub fn count(&self) -> usize {
         match self {
             Self::Threads(placement) => placement.threads.len(),
-            Self::Ranks(plan) => plan.threads(),
+            Self::Ranks(plan) | Self::Mpi(plan, _) => plan.threads(),
         }
     }
 
     /// The number of the policy by which ranks are placed.
     pub fn policy(&self) -> Option<u8> {
         match self {
-            Self::Threads(_) => None,
+            Self::Threads(_) | Self::Mpi(..) => None,
             Self::Ranks(plan) => plan.policy.map(|policy| policy.number()),
         }
     }
@@ -40,7 +43,17 @@ impl Workers {
     pub fn in_words(&self) -> String {
         match self {
             Self::Threads(_) => counted(self.count(), "thread"),
-            Self::Ranks(plan) => format!("{}, {}", counted(self.count(), "rank"), plan.words),
+            Self::Ranks(plan) | Self::Mpi(plan, _) => {
+                format!("{}, {}", counted(self.count(), "rank"), plan.words)
+            }
+        }
+    }
+
+    /// The MPI that carries what they say; none where they share memory.
+    pub fn carrier(&self) -> Option<String> {
+        match self {
+            Self::Mpi(_, world) => Some(world.name.clone()),
+            Self::Threads(_) | Self::Ranks(_) => None,
         }
     }
 
@@ -53,7 +66,7 @@ impl Workers {
     pub(crate) fn together(&self) -> Placement {
         match self {
             Self::Threads(placement) => placement.clone(),
-            Self::Ranks(plan) => plan.together(),
+            Self::Ranks(plan) | Self::Mpi(plan, _) => plan.together(),
         }
     }
 
@@ -64,7 +77,7 @@ impl Workers {
             let of = threads.threads.iter();
             of.map(|thread| thread.cpus.iter().map(|cpu| cpu.0).collect()).collect()
         };
-        let ranks = matches!(self, Self::Ranks(_));
+        let ranks = !matches!(self, Self::Threads(_));
         WorkersConfig {
             threads: Some(self.count() as u64),
             bind: Some(together.bind.to_string()),
@@ -95,7 +108,7 @@ impl<'a> WorkerPool<'a> {
         let all: Vec<&Workers> = all.into_iter().collect();
         let places = |workers: &Workers| match workers {
             Workers::Threads(placement) => Some(masks(placement)),
-            Workers::Ranks(_) => None,
+            Workers::Ranks(_) | Workers::Mpi(..) => None,
         };
         let teams =
             all.iter().map(|workers| places(workers).map(|of| Team::start(&of)).transpose());
@@ -132,7 +145,7 @@ impl<'a> WorkerPool<'a> {
     /// made.
     ///
     /// # Errors
-    /// When one of them fails, and of ranks when `interrupted` says so: then they are ended. Threads go on.
+    /// When one of them fails, and of forked ranks when `interrupted` says so: then they are ended. Others go on.
     ///
     /// # Safety
     /// Of ranks, as [`ranks::timed`]: `job` must neither wait for a thread nor take a lock that one may hold.
@@ -146,6 +159,11 @@ impl<'a> WorkerPool<'a> {
         let timed = match (self.all[at], &mut self.teams[at]) {
             // SAFETY: the caller's promise.
             (Workers::Ranks(plan), _) => unsafe { ranks::timed(&plan.ranks, interrupted, job) },
+            (Workers::Mpi(_, world), _) => {
+                let all =
+                    mpi::timed(world, job).map_err(|why| TeamError::Start(why.to_string()))?;
+                Ok(all.unwrap_or_else(|| unreachable!("rank 0 has the pool")))
+            }
             (_, Some(team)) => team.timed(job),
             (_, None) => unreachable!("threads have a team"),
         }?;

@@ -5,6 +5,7 @@ mod args;
 mod commands;
 mod failure;
 mod gauges;
+mod launched;
 mod output;
 mod progress;
 mod resolve;

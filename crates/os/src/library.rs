@@ -1,12 +1,14 @@
 //! Libraries of others, loaded at run time.
 
+use libloading::os::unix;
+use std::ffi::c_int;
 use std::mem::ManuallyDrop;
 use std::path::Path;
 
 /// A loaded library of C functions. It is never unloaded: its threads and handlers would outlive its code.
 #[derive(Debug)]
 pub struct SharedLibrary {
-    handle: ManuallyDrop<libloading::os::unix::Library>,
+    handle: ManuallyDrop<unix::Library>,
 }
 
 impl SharedLibrary {
@@ -19,9 +21,13 @@ impl SharedLibrary {
     /// # Safety
     /// Runs the library's own initialisation: a library that may crash is loaded in a child process first.
     pub unsafe fn open(name: impl AsRef<Path>) -> Result<Self, String> {
-        use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
         // SAFETY: the caller's promise.
-        let library = unsafe { Library::open(Some(name.as_ref()), RTLD_NOW | RTLD_LOCAL) };
+        unsafe { Self::open_as(name.as_ref(), unix::RTLD_LOCAL) }
+    }
+
+    unsafe fn open_as(name: &Path, scope: c_int) -> Result<Self, String> {
+        // SAFETY: the caller's promise.
+        let library = unsafe { unix::Library::open(Some(name), unix::RTLD_NOW | scope) };
         let handle = library.map_err(|cause| cause.to_string())?;
         Ok(Self { handle: ManuallyDrop::new(handle) })
     }
@@ -34,15 +40,43 @@ impl SharedLibrary {
     /// # Safety
     /// As for [`SharedLibrary::open`].
     pub unsafe fn first_of(names: &[&str]) -> Result<Self, String> {
+        // SAFETY: the caller's promise.
+        unsafe { Self::first_as(names, unix::RTLD_LOCAL) }
+    }
+
+    /// The same, whose symbols its plug-ins find among those of all.
+    ///
+    /// # Errors
+    /// As for [`SharedLibrary::first_of`].
+    ///
+    /// # Safety
+    /// As for [`SharedLibrary::open`].
+    pub unsafe fn first_global_of(names: &[&str]) -> Result<Self, String> {
+        // SAFETY: the caller's promise.
+        unsafe { Self::first_as(names, unix::RTLD_GLOBAL) }
+    }
+
+    unsafe fn first_as(names: &[&str], scope: c_int) -> Result<Self, String> {
         let mut error = None;
         for name in names {
             // SAFETY: the caller's promise.
-            match unsafe { Self::open(name) } {
+            match unsafe { Self::open_as(name.as_ref(), scope) } {
                 Ok(library) => return Ok(library),
                 Err(cause) => error = error.or(Some(cause)),
             }
         }
         Err(error.unwrap_or_else(|| "no library was named".to_owned()))
+    }
+
+    /// Where the symbol of that name lies, if there is one.
+    pub fn address(&self, name: &str) -> Option<usize> {
+        // SAFETY: any symbol has an address, of which nothing is read.
+        unsafe {
+            self.handle
+                .get::<*const ()>(name.as_bytes())
+                .ok()
+                .map(|symbol| symbol.into_raw() as usize)
+        }
     }
 
     /// The function of that name, if there is one.

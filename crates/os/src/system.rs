@@ -82,6 +82,25 @@ pub fn ignore_interrupts() {
     }
 }
 
+/// Runs `f`, which may load what catches signals, and has interrupts do again what they did before.
+pub fn keep_interrupts<T>(f: impl FnOnce() -> T) -> T {
+    let signals = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+    // SAFETY: the kernel fills each structure, for which zero is a value; no action is set.
+    let before = signals.map(|signal| unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        let done = libc::sigaction(signal, std::ptr::null(), &raw mut action);
+        (done == 0).then_some(action)
+    });
+    let made = f();
+    for (signal, action) in signals.into_iter().zip(before) {
+        if let Some(action) = action {
+            // SAFETY: the action was that of this signal.
+            unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
+        }
+    }
+    made
+}
+
 /// Whether SIGHUP is ignored, as `nohup` has it for the program that it starts.
 pub fn hangup_is_ignored() -> bool {
     // SAFETY: the kernel fills the structure, for which zero is a value; no action is set.
@@ -99,4 +118,27 @@ pub fn leave(code: u8) -> ! {
     let _ = std::io::stdout().flush();
     // SAFETY: ends the process.
     unsafe { libc::_exit(code.into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_catches_interrupts_meanwhile_does_so_no_longer() {
+        // SIGHUP: no other test of this process is about it.
+        let of = |signal| unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            libc::sigaction(signal, std::ptr::null(), &raw mut action);
+            action.sa_sigaction
+        };
+        let before = of(libc::SIGHUP);
+        keep_interrupts(|| {
+            // SAFETY: ignoring a signal runs no handler.
+            unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
+            assert_eq!(of(libc::SIGHUP), libc::SIG_IGN);
+        });
+        assert_eq!(of(libc::SIGHUP), before);
+        assert_ne!(before, libc::SIG_IGN);
+    }
 }

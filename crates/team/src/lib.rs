@@ -5,6 +5,7 @@
 //! Between jobs the members sleep; within a job they spin. Nothing is spawned while time is taken.
 
 pub mod core_to_core;
+pub mod mpi;
 pub mod ranks;
 pub mod timed;
 
@@ -61,7 +62,16 @@ pub struct Member<'a> {
     pub index: usize,
     /// Threads in the team.
     pub count: usize,
-    gate: &'a Gate,
+    meeting: Meeting<'a>,
+}
+
+/// Where members meet.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Meeting<'a> {
+    /// In memory that they share.
+    Gate(&'a Gate),
+    /// By MPI.
+    World(&'a mpi::World),
 }
 
 impl Member<'_> {
@@ -69,8 +79,19 @@ impl Member<'_> {
     /// a word: whoever failed first has said why.
     #[inline]
     pub fn barrier(&self) {
-        if self.gate.wait(self.count).is_err() {
-            resume_unwind(Box::new("another member of the team failed"));
+        match self.meeting {
+            Meeting::Gate(gate) if gate.wait(self.count).is_err() => {
+                resume_unwind(Box::new("another member of the team failed"));
+            }
+            Meeting::Gate(_) => {}
+            Meeting::World(world) => world.barrier(),
+        }
+    }
+
+    /// Ends the job of those who wait for this one.
+    pub(crate) fn poison(&self) {
+        if let Meeting::Gate(gate) = self.meeting {
+            gate.poison();
         }
     }
 }
@@ -119,7 +140,8 @@ impl Team {
                     let observed = bind(index as u32, &place);
                     let stays = observed.is_ok();
                     if tell.send(observed).is_ok() && stays {
-                        work(&Member { index, count, gate: &gate }, &jobs, &report);
+                        let meeting = Meeting::Gate(&gate);
+                        work(&Member { index, count, meeting }, &jobs, &report);
                     }
                 })
                 .map_err(|cause| {
@@ -223,7 +245,7 @@ fn work(member: &Member<'_>, jobs: &Receiver<Job>, report: &SyncSender<Report>) 
         // There is room for a report of each member.
         let _ = report.send((member.index, outcome.is_ok()));
         if outcome.is_err() {
-            member.gate.poison();
+            member.poison();
         }
     }
 }

@@ -6,7 +6,7 @@
 //! such as halos, lies in a [`Mapping::shared`] that was made before.
 
 use crate::timed::{Lap, Laps, Timed};
-use crate::{Member, TeamError};
+use crate::{Meeting, Member, TeamError};
 use nodegauge_measure::interference::stolen_ticks;
 use nodegauge_os::{ForkedChild, Gate, Mapping, describe, receive};
 use nodegauge_placement::{RankPlace, pin};
@@ -45,7 +45,7 @@ pub unsafe fn timed<T: Serialize + DeserializeOwned>(
     let stolen = stolen_ticks();
     let mut children = Vec::with_capacity(count);
     for (index, place) in places.iter().enumerate() {
-        let member = Member { index, count, gate };
+        let member = Member { index, count, meeting: Meeting::Gate(gate) };
         // SAFETY: the caller's promise for `job`; what is around it makes system calls and allocates.
         let child = unsafe { nodegauge_os::fork(|pipe| serve(&member, place, &job, pipe)) };
         children.push(child.map_err(start)?);
@@ -94,7 +94,7 @@ fn serve<T: Serialize>(
         (made, laps.into_inner())
     });
     if message.is_err() {
-        member.gate.poison();
+        member.poison();
     }
     if let Ok(text) = serde_json::to_vec(&message) {
         // A parent that does not listen any more has no use for it.

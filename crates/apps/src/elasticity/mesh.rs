@@ -2,6 +2,7 @@
 
 use super::element::{self, CORNERS, DegenerateElement, Material, Stiffness};
 use crate::array::share;
+use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
 /// Nodes that share an element with a node, itself among them.
@@ -10,7 +11,7 @@ pub const NEIGHBOURS: usize = 27;
 pub const SELF: usize = 13;
 
 /// A box of cubes; its longest edge is 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mesh {
     /// Elements along x, y, z; none of them is 0.
     pub elements: [usize; 3],

@@ -40,6 +40,8 @@ nodegauge_measure::config! {
         solutions: u64 = Observation "solutions";
         /// Time to number, assemble and factorise, seconds: median.
         setup_s: f64 = Observation "setup";
+        /// The MPI that carries halos and sums between ranks; absent where they share memory.
+        halo_by: String = Setting "halo by";
         /// Bytes that an iteration, or this part of it, moves by the count of the storage.
         moved_bytes: u64 = Observation "bytes moved";
         /// Operations of an iteration, or of this part of it.

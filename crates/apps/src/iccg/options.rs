@@ -2,10 +2,11 @@
 
 use crate::order::Order;
 use crate::sparse::Storage;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// A preconditioner, with the order in which it eliminates.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Method {
     /// Block-IC(0) of each thread's domain alone.
     #[default]
@@ -47,7 +48,7 @@ impl Method {
 }
 
 /// What can be asked of a run.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct IccgOptions {
     /// Elements along x, y, z; `None` for the size rule.
     pub elements: Option<[usize; 3]>,

@@ -1,6 +1,7 @@
 //! A run that has been planned, and how it is measured: solutions and the node's bandwidth by turns.
 
 use super::TEST;
+use super::follow::Request;
 use super::options::{IccgOptions, Method};
 use super::result::{Cell, Evidence, Found};
 use super::size::{self, Size, Surroundings};
@@ -63,7 +64,9 @@ impl IccgPlan {
         let around = Surroundings::of(site, &cpus, options.memory_fraction);
         let size = size::choose(options.elements, &around)?;
         let shared_out = |swept: Swept| match &swept.workers {
-            Workers::Ranks(plan) => size::grid(size.mesh, plan.ranks.len()).map(|_| swept),
+            Workers::Ranks(plan) | Workers::Mpi(plan, _) => {
+                size::grid(size.mesh, plan.ranks.len()).map(|_| swept)
+            }
             Workers::Threads(_) => Ok(swept),
         };
         let all = swept.into_iter().map(|swept| (swept.settings.clone(), shared_out(swept)));
@@ -174,7 +177,8 @@ impl Run<'_> {
         // What was chosen first stays.
         let products = self.cells[at].solutions.first().map(|(solution, _)| solution.products);
         let Self { pool, options, size, .. } = self;
-        let job = Job { mesh: size.mesh, options, products, method: options.method };
+        let options = (*options).clone();
+        let job = Job { mesh: size.mesh, method: options.method, options, products };
         let Some((solution, samples)) = solution::solve(pool, (at, workers), &job, observer)?
         else {
             return Ok(Vec::new());
@@ -188,6 +192,9 @@ impl Run<'_> {
         let (loops, elements) = (&self.loops, self.cells[at].array_elements);
         let mut samples = Vec::new();
         for _ in 0..BANDWIDTH_SAMPLES {
+            if let Workers::Mpi(_, world) = self.cells[at].swept.workers {
+                world.tell_all(&Request::Bandwidth(elements))?;
+            }
             // SAFETY: the job computes, maps memory and meets the others at their own barrier.
             let (sample, timed) = unsafe {
                 self.pool.sample(at, &mut || false, |member, laps| {
@@ -231,6 +238,7 @@ impl Run<'_> {
         let mut pool = WorkerPool::start(&threads)?;
         let products = Some(Products { storage: Storage::Bcsr, ..last.products });
         let Self { size, options, .. } = *self;
+        let options = options.clone();
         let job = Job { mesh: size.mesh, options, products, method: Method::Natural };
         let solved = solution::solve(&mut pool, (0, &threads[0]), &job, observer)?;
         Ok((solved.map(|(solution, _): (Solution, _)| solution.iterations), None))

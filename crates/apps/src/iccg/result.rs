@@ -180,6 +180,7 @@ impl Evidence<'_> {
             elements: Some(size.mesh.elements.map(|n| n.to_string()).join("x")),
             n: Some(3 * size.mesh.count() as u64),
             preconditioner: Some(options.method.name().to_owned()),
+            halo_by: cell.swept.workers.carrier(),
             tolerance: Some(options.tolerance),
             storage: Some(solution.products.storage.name().to_owned()),
             prefetch: Some(code::prefetch(code.ahead).to_string()),

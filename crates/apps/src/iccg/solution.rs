@@ -1,12 +1,13 @@
 //! One solution from the numbering to the check, by threads or by ranks.
 
+use super::follow::Request;
 use super::options::{IccgOptions, Method};
 use super::size;
 use crate::array::Array;
 use crate::cg::{End, PARTS, Solver, State, Times, Tolerance, Work};
 use crate::code::Code;
 use crate::elasticity::{Mesh, Stretch, Subdomain};
-use crate::halo::{Alone, Halo, SharedHalo};
+use crate::halo::{Alone, Halo, MpiRanks, Ranks, SharedHalo};
 use crate::order::Numbering;
 use crate::precondition::Preconditioner;
 use crate::seat::{Seat, Threads};
@@ -16,7 +17,8 @@ use crate::{WorkerPool, Workers};
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::{Failure, Observer};
 use nodegauge_os::monotonic_nanos;
-use nodegauge_team::{Laps, TeamError};
+use nodegauge_team::mpi::{self, World};
+use nodegauge_team::{Laps, Member, TeamError, Timed};
 use serde::{Deserialize, Serialize};
 use std::panic::resume_unwind;
 use std::time::Duration;
@@ -38,17 +40,17 @@ pub(super) struct Products {
 }
 
 /// What is solved, and how.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Job<'a> {
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Job {
     pub mesh: Mesh,
-    pub options: &'a IccgOptions,
+    pub options: IccgOptions,
     /// `None` has them chosen.
     pub products: Option<Products>,
     /// In place of the option's.
     pub method: Method,
 }
 
-impl Job<'_> {
+impl Job {
     fn tolerance(&self) -> Tolerance {
         Tolerance { residual: self.options.tolerance, iterations: self.options.iterations }
     }
@@ -87,19 +89,20 @@ pub(super) fn parts(work: &Work) -> impl Iterator<Item = usize> {
 pub(super) fn solve(
     pool: &mut WorkerPool<'_>,
     (at, workers): (usize, &Workers),
-    job: &Job<'_>,
+    job: &Job,
     observer: &mut dyn Observer,
 ) -> Result<Option<(Solution, Vec<Sample>)>, Failure> {
     match workers {
         Workers::Threads(_) => by_threads(pool, at, job, observer),
         Workers::Ranks(plan) => by_ranks(pool, (at, plan.ranks.len()), job, observer),
+        Workers::Mpi(_, world) => by_mpi(world, job, observer),
     }
 }
 
 fn by_threads(
     pool: &mut WorkerPool<'_>,
     at: usize,
-    job: &Job<'_>,
+    job: &Job,
     observer: &mut dyn Observer,
 ) -> Result<Option<(Solution, Vec<Sample>)>, Failure> {
     let Some(team) = pool.team(at) else { unreachable!("threads have a team") };
@@ -121,8 +124,7 @@ fn by_threads(
         let (reached, times) = &timed.made[0];
         state = *reached;
         samples.extend(samples_of(&sample, times, &solver.work()));
-        let last = sample.seconds.last().copied().unwrap_or(1.0).max(1e-6);
-        count = ((LOOK_EVERY.as_secs_f64() / last) as usize).clamp(1, 10_000);
+        count = until_next_look(sample.seconds.last().copied().unwrap_or(1.0));
         let share = state.residual.ln() / job.options.tolerance.ln();
         let told = format!("iteration {}, residual {:.1e}", state.iterations, state.residual);
         observer.progress(share.clamp(0.0, 1.0), &told);
@@ -135,7 +137,7 @@ fn by_threads(
 fn by_ranks(
     pool: &mut WorkerPool<'_>,
     (at, ranks): (usize, usize),
-    job: &Job<'_>,
+    job: &Job,
     observer: &mut dyn Observer,
 ) -> Result<Option<(Solution, Vec<Sample>)>, Failure> {
     let grid = size::grid(job.mesh, ranks)?;
@@ -143,37 +145,89 @@ fn by_ranks(
     // SAFETY: the job computes, allocates, makes system calls, and meets the others at their own barrier.
     let solved = unsafe {
         pool.sample(at, &mut || observer.interrupted(), |member, laps| {
-            let subdomain = Subdomain::of_rank(job.mesh, member.index, grid);
-            let subdomain = subdomain.ok_or("a rank has no nodes")?;
-            as_rank(&mut Seat::of_rank(member), laps, (subdomain, member.index), (job, &shared))
-                .map_err(|failure| failure.to_string())
+            let ranks = shared.of_rank(member.index);
+            // Whoever waits for them ends them.
+            part_of_rank((member, laps), job, (&ranks, grid), &mut || false)
         })
     };
-    let (sample, timed) = match solved {
-        Err(TeamError::Interrupted) => return Ok(None),
-        solved => solved?,
-    };
-    let made: Result<Vec<(Solution, Vec<Times>)>, String> = timed.made.into_iter().collect();
-    let made = made.map_err(Failure::missing)?;
+    match solved {
+        Err(TeamError::Interrupted) => Ok(None),
+        solved => {
+            let (sample, timed) = solved?;
+            joined(&sample, timed)
+        }
+    }
+}
+
+/// The same with the ranks of an MPI launcher, which all do this one's part.
+fn by_mpi(
+    world: &World,
+    job: &Job,
+    observer: &mut dyn Observer,
+) -> Result<Option<(Solution, Vec<Sample>)>, Failure> {
+    world.tell_all(&Request::Solve(job.clone()))?;
+    let timed = mpi_rank(world, job, &mut || observer.interrupted())?;
+    let Some(timed) = timed else { unreachable!("who orders is rank 0") };
+    let sample = timed.sample((f64::NAN, f64::NAN));
+    joined(&sample, timed)
+}
+
+/// What a rank has made: its solution and the times of its iterations, unless it was interrupted.
+pub(super) type OfRank = Result<Option<(Solution, Vec<Times>)>, String>;
+
+/// A rank's part among those of an MPI launcher; what all of them made is known to rank 0.
+pub(super) fn mpi_rank(
+    world: &World,
+    job: &Job,
+    interrupted: &mut dyn FnMut() -> bool,
+) -> Result<Option<Timed<OfRank>>, Failure> {
+    let grid = size::grid(job.mesh, world.count)?;
+    let ranks = MpiRanks::new(world, job.mesh, grid)?;
+    Ok(mpi::timed(world, |member, laps| {
+        part_of_rank((member, laps), job, (&ranks, grid), interrupted)
+    })?)
+}
+
+/// What all ranks made, as one solution.
+fn joined(
+    sample: &Sample,
+    timed: Timed<OfRank>,
+) -> Result<Option<(Solution, Vec<Sample>)>, Failure> {
+    let made: Result<Vec<Option<(Solution, Vec<Times>)>>, String> =
+        timed.made.into_iter().collect();
+    let made: Option<Vec<(Solution, Vec<Times>)>> =
+        made.map_err(Failure::missing)?.into_iter().collect();
+    let Some(made) = made else { return Ok(None) };
     let times = made[0].1.clone();
     let solutions: Vec<Solution> = made.into_iter().map(|(solution, _)| solution).collect();
     let together = together(&solutions);
-    let samples = samples_of(&sample, &times, &together.work);
+    let samples = samples_of(sample, &times, &together.work);
     Ok(Some((together, samples)))
 }
 
-/// A rank's part of a solution.
+/// A rank's part of a solution; failures in words, which go from process to process.
+fn part_of_rank(
+    (member, laps): (&Member<'_>, &mut Laps<'_>),
+    job: &Job,
+    (ranks, grid): (&impl Ranks, [usize; 3]),
+    interrupted: &mut dyn FnMut() -> bool,
+) -> OfRank {
+    let subdomain = Subdomain::of_rank(job.mesh, member.index, grid);
+    let subdomain = subdomain.ok_or("a rank has no nodes")?;
+    let seat = &mut Seat::of_rank(member);
+    as_rank(seat, laps, subdomain, (job, ranks), interrupted).map_err(|failure| failure.to_string())
+}
+
 fn as_rank(
     seat: &mut Seat<'_>,
     laps: &mut Laps<'_>,
-    (subdomain, rank): (Subdomain, usize),
-    (job, shared): (&Job<'_>, &SharedHalo),
-) -> Result<(Solution, Vec<Times>), Failure> {
-    let sums = shared.sums(rank);
-    let prepared =
-        Unstored::assemble(seat, subdomain, job, |part, rows| shared.of_rank(&sums, part, rows));
+    subdomain: Subdomain,
+    (job, ranks): (&Job, &impl Ranks),
+    interrupted: &mut dyn FnMut() -> bool,
+) -> Result<Option<(Solution, Vec<Times>)>, Failure> {
+    let prepared = Unstored::assemble(seat, subdomain, job, |part, rows| ranks.halo(part, rows));
     // A rank that cannot go on must not leave the others waiting.
-    let (_, ended) = sums.add_up(0.0, prepared.is_err(), || seat.barrier_of_all());
+    let ended = ranks.any(seat, prepared.is_err());
     let (prepared, halo) = prepared?;
     if ended {
         return Err(Failure::missing("another rank has no memory"));
@@ -181,10 +235,25 @@ fn as_rank(
     // From here on all ranks meet: one that fails is lost to the others.
     let prepared = prepared.choose(seat, &halo).unwrap_or_else(lost);
     let solver = prepared.solver(seat, &halo).unwrap_or_else(lost);
-    let most = job.options.iterations;
-    let (state, times) = solver.advance((seat, laps), solver.start(), (most, job.tolerance()));
+    let (mut state, mut times, mut count) = (solver.start(), Vec::new(), 1);
+    while state.end.is_none() {
+        let (reached, more) = solver.advance((seat, laps), state, (count, job.tolerance()));
+        state = reached;
+        let last = more.last().map_or(1.0, |times| times[0]);
+        times.extend(more);
+        // All look as often as each other.
+        count = until_next_look(halo.sum(seat, last) / halo.sum(seat, 1.0));
+        if ranks.any(seat, interrupted()) {
+            return Ok(None);
+        }
+    }
     let residual = solver.true_residual(seat).unwrap_or_else(lost);
-    Ok((prepared.solution(&solver, state, residual), times))
+    Ok(Some((prepared.solution(&solver, state, residual), times)))
+}
+
+/// Iterations until the user is asked again, where one takes so many seconds.
+fn until_next_look(seconds: f64) -> usize {
+    ((LOOK_EVERY.as_secs_f64() / seconds.max(1e-6)) as usize).clamp(1, 10_000)
 }
 
 /// Ends a rank that the others wait for.
@@ -293,7 +362,7 @@ impl Unstored {
     fn assemble<H>(
         threads: &mut impl Threads,
         subdomain: Subdomain,
-        job: &Job<'_>,
+        job: &Job,
         halo: impl FnOnce(&Subdomain, &Numbering) -> H,
     ) -> Result<(Self, H), Failure> {
         let begun = monotonic_nanos();

@@ -40,6 +40,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     section.note("solution", by + &solution(first.0, config));
     if detail == Detail::Full {
         section.note_if("storage", storage(config));
+        section.note_if("halo", config.halo_by.as_ref().map(|mpi| format!("and sums by {mpi}")));
         section.note_if("memory", memory(config));
         section.note(
             "bytes",

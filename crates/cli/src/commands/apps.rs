@@ -1,9 +1,13 @@
 //! `nodegauge apps`.
 
+mod mpi;
+
+use self::mpi::MpiRanks;
 use crate::args::PlacementArgs;
 use crate::args::apps::{AppRankArgs, AppsCommand, HpcgArgs, IccgArgs, TrapezoidArgs};
 use crate::args::ranks::RankArgs;
 use crate::failure::{Exit, Failure};
+use crate::launched;
 use crate::resolve;
 use crate::session;
 use nodegauge_apps::hpcg::{HpcgOptions, HpcgPlan, XhpcgOptions};
@@ -20,19 +24,21 @@ use nodegauge_placement::{Policy, Request, ThreadList, plan};
 const GAUGE: &str = "apps";
 
 pub(crate) fn execute(command: &AppsCommand) -> Result<Exit, Failure> {
-    if let Some(Started { rank, ranks, launcher, .. }) = Started::own() {
-        // One message is enough.
-        return match rank {
-            0 => Err(Failure::usage(format!(
-                "{launcher} has started {ranks} ranks, but ranks of apps are processes of its own\nhint: start one, with --ranks {ranks}"
-            ))),
-            _ => Ok(Exit::Told(2)),
-        };
-    }
-    match command {
-        AppsCommand::Trapezoid(args) => trapezoid(args),
-        AppsCommand::Iccg(args) => iccg(args),
-        AppsCommand::Hpcg(args) => hpcg(args),
+    match (command, Started::own()) {
+        (AppsCommand::Iccg(args), Some(started)) => {
+            mpi::join(&started, |ranks| iccg(args, Some(ranks)))
+        }
+        (_, Some(started)) => {
+            let refusal = Failure::usage(format!(
+                "{}, but ranks of this application are processes of its own\nhint: start one, with --ranks {}",
+                started.in_words(),
+                started.ranks
+            ));
+            launched::once(&started, refusal)
+        }
+        (AppsCommand::Trapezoid(args), None) => trapezoid(args),
+        (AppsCommand::Iccg(args), None) => iccg(args, None),
+        (AppsCommand::Hpcg(args), None) => hpcg(args),
     }
 }
 
@@ -144,12 +150,18 @@ fn ranks(
     Ok(Workers::Ranks(plan))
 }
 
-fn iccg(args: &IccgArgs) -> Result<Exit, Failure> {
+fn iccg(args: &IccgArgs, joined: Option<&MpiRanks<'_>>) -> Result<Exit, Failure> {
     refuse_numa(&args.placement)?;
     let site = session::site(&args.common)?;
     let mut notices = Vec::new();
     let asked = Asked { placement: &args.placement, ranks: &args.ranks, axes: &args.sweep.axes };
-    let swept = asked.swept(&site.topology, &mut notices)?;
+    let swept = match joined {
+        Some(ranks) => {
+            asked.refuse_all(ranks)?;
+            vec![Swept::alone(ranks.workers(&site.topology, &mut notices)?)]
+        }
+        None => asked.swept(&site.topology, &mut notices)?,
+    };
     let defaults = IccgOptions::default();
     let options = IccgOptions {
         elements: args.elements,
@@ -173,6 +185,28 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
+    /// Whatever is asked for, the launcher has decided.
+    fn refuse_all(&self, ranks: &MpiRanks<'_>) -> Result<(), Failure> {
+        let Self { placement, ranks: asked, axes } = *self;
+        let given = [
+            ("--threads", placement.threads.is_some()),
+            ("--places", placement.places.is_some()),
+            ("--bind", placement.bind.is_some()),
+            ("--threads-per-cache", placement.per_cache.is_some()),
+            ("--ranks", asked.ranks.is_some()),
+            ("--rank-map", asked.rank_map.is_some()),
+            ("--policy", asked.policy.is_some()),
+            ("--sweep", !axes.is_empty()),
+        ];
+        match given.iter().find(|(_, given)| *given) {
+            Some((option, _)) => Err(Failure::usage(format!(
+                "{option}, but {}\nhint: have the launcher place its ranks, or start one process",
+                ranks.started.in_words()
+            ))),
+            None => Ok(()),
+        }
+    }
+
     /// The workers of all combinations of the axes.
     fn swept(&self, topology: &Topology, notices: &mut Vec<Notice>) -> Result<Vec<Swept>, Failure> {
         let (swept, left_out) =

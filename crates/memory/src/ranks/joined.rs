@@ -34,11 +34,6 @@ impl Joined {
         limited(topology, self.cpus.iter().flatten())
     }
 
-    /// `Open MPI has started 4 ranks`
-    pub fn notice(&self) -> String {
-        format!("{} has started {} ranks", self.started.launcher, self.started.ranks)
-    }
-
     /// The ranks where the launcher has put them.
     ///
     /// # Errors
@@ -49,17 +44,38 @@ impl Joined {
         threads: u32,
         memory: &MemoryPolicy,
     ) -> Result<RankPlan, (u32, PlacementError)> {
+        self.started.places(&self.cpus, topology, threads, memory)
+    }
+}
+
+impl Started {
+    /// `Open MPI has started 4 ranks`
+    pub fn in_words(&self) -> String {
+        format!("{} has started {} ranks", self.launcher, self.ranks)
+    }
+
+    /// The ranks where the launcher has put them: each has so many threads on those of `cpus` that it was given.
+    ///
+    /// # Errors
+    /// The rank and the reason when its threads find no place on its CPUs.
+    pub fn places(
+        &self,
+        cpus: &[Vec<u32>],
+        topology: &Topology,
+        threads: u32,
+        memory: &MemoryPolicy,
+    ) -> Result<RankPlan, (u32, PlacementError)> {
         let place = |(rank, cpus): (u32, &Vec<u32>)| {
             let placement = within(topology, cpus, threads).map_err(|error| (rank, error))?;
             Ok(RankPlace { rank: Some(rank), placement, memory: memory.clone() })
         };
         Ok(RankPlan {
-            ranks: (0..).zip(&self.cpus).map(place).collect::<Result<_, _>>()?,
+            ranks: (0..).zip(cpus).map(place).collect::<Result<_, _>>()?,
             policy: None,
-            words: format!("as {} has it", self.started.launcher),
+            words: format!("as {} has it", self.launcher),
             devices: Vec::new(),
             device_count: 0,
-            notices: vec![self.notice()],
+            notices: vec![self.in_words()],
         })
     }
 }

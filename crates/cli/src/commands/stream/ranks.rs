@@ -3,6 +3,7 @@
 
 use crate::args::stream::StreamArgs;
 use crate::failure::{Exit, Failure};
+use crate::launched;
 use crate::resolve;
 use nodegauge_machine::Topology;
 use nodegauge_memory::ranks::{self, Joined, Started};
@@ -13,15 +14,9 @@ pub(super) fn join(
     started: Started,
     measure: impl FnOnce(&Joined) -> Result<Exit, Failure>,
 ) -> Result<Exit, Failure> {
-    let Started { rank, ranks, launcher, .. } = started;
-    if started.is_spread() {
-        // One message is enough.
-        return match rank {
-            0 => Err(Failure::missing(format!(
-                "{launcher} has started {ranks} ranks on several hosts, and nodegauge measures ranks of one host\nhint: start them on one host, e.g. mpirun --host $(hostname):{ranks} or srun --nodes=1"
-            ))),
-            _ => Ok(Exit::Told(3)),
-        };
+    let Started { rank, ranks, .. } = started;
+    if let Some(refused) = launched::on_several_hosts(&started) {
+        return refused;
     }
     if rank > 0 {
         return Ok(Exit::Told(ranks::serve(&started.meeting(), rank, ranks)?));
@@ -59,7 +54,7 @@ pub(super) fn plan(
         ranks.ranks = Some(count);
         let plan = resolve::ranks(placement, &ranks, &joined.topology(topology))?;
         let mut plan = plan.ok_or_else(|| Failure::usage("expected ranks"))?;
-        plan.notices.insert(0, joined.notice());
+        plan.notices.insert(0, joined.started.in_words());
         return Ok(plan);
     }
     let (threads, memory) = resolve::in_each_rank(placement, topology)?;

@@ -1,0 +1,121 @@
+//! Halos and sums by MPI, between ranks that its launcher has started.
+
+use super::{Halo, Ranks};
+use crate::array::Array;
+use crate::elasticity::{Mesh, Subdomain};
+use crate::order::Numbering;
+use crate::seat::Seat;
+use nodegauge_measure::Failure;
+use nodegauge_team::mpi::{Exchange, World};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// All ranks, and the part of the mesh that each of them has.
+#[derive(Debug)]
+pub(crate) struct MpiRanks<'a> {
+    world: &'a World,
+    parts: Vec<Subdomain>,
+}
+
+impl<'a> MpiRanks<'a> {
+    /// Those of `world`, which share out the mesh by `grid`.
+    ///
+    /// # Errors
+    /// When a rank has no nodes.
+    pub fn new(world: &'a World, mesh: Mesh, grid: [usize; 3]) -> Result<Self, Failure> {
+        let part = |rank| Subdomain::of_rank(mesh, rank, grid);
+        let parts: Option<Vec<Subdomain>> = (0..world.count).map(part).collect();
+        let parts = parts.ok_or_else(|| Failure::usage("a rank has no nodes"))?;
+        Ok(Self { world, parts })
+    }
+
+    /// The rank that has a node.
+    fn owner(&self, node: [usize; 3]) -> usize {
+        let owner = self.parts.iter().position(|part| part.owns(node));
+        owner.unwrap_or_else(|| unreachable!("every node of the mesh has a rank"))
+    }
+}
+
+impl Ranks for MpiRanks<'_> {
+    type Halo<'h>
+        = MpiHalo<'h>
+    where
+        Self: 'h;
+
+    fn any(&self, _: &Seat<'_>, said: bool) -> bool {
+        self.world.sum(f64::from(said)) > 0.0
+    }
+
+    fn halo(&self, part: &Subdomain, rows: &Numbering) -> MpiHalo<'_> {
+        let whole = Subdomain::whole(part.mesh);
+        let node_of = |row: usize| part.node(rows.nodes[row] as usize);
+        // By rank, in the order of the mesh's nodes, which both sides know.
+        let mut sent: BTreeMap<usize, BTreeSet<(usize, usize)>> = BTreeMap::new();
+        let mut received = sent.clone();
+        for row in 0..rows.owned() {
+            let node = node_of(row);
+            for (_, other) in part.neighbours(node).filter(|(_, other)| !part.owns(*other)) {
+                sent.entry(self.owner(other)).or_default().insert((whole.local(node), row));
+            }
+        }
+        for row in rows.owned()..rows.nodes.len() {
+            let node = node_of(row);
+            received.entry(self.owner(node)).or_default().insert((whole.local(node), row));
+        }
+        let rows_of = |nodes: BTreeSet<(usize, usize)>| nodes.into_iter().map(|(_, row)| row);
+        let neighbours = sent.into_iter().map(|(rank, nodes)| Neighbour {
+            rank,
+            sent: rows_of(nodes).collect(),
+            // Who sees a node of another is seen by it.
+            received: received.remove(&rank).into_iter().flat_map(rows_of).collect(),
+        });
+        MpiHalo { world: self.world, neighbours: neighbours.collect() }
+    }
+}
+
+/// A rank of one thread among those that MPI carries messages for.
+#[derive(Debug)]
+pub(crate) struct MpiHalo<'a> {
+    world: &'a World,
+    neighbours: Vec<Neighbour>,
+}
+
+/// Rows that a rank and another have for each other.
+#[derive(Debug)]
+struct Neighbour {
+    rank: usize,
+    sent: Vec<usize>,
+    received: Vec<usize>,
+}
+
+impl Halo for MpiHalo<'_> {
+    fn exchange(&self, _: &Seat<'_>, vector: &Array<f64>) {
+        // SAFETY: the vector is this thread's alone.
+        let components = |row: &usize| unsafe { vector.at(3 * row).cast::<[f64; 3]>().read() };
+        let pack = |neighbour: &Neighbour| -> (Vec<f64>, Vec<f64>) {
+            let sent = neighbour.sent.iter().flat_map(components).collect();
+            (sent, vec![0.0; 3 * neighbour.received.len()])
+        };
+        let mut packed: Vec<(Vec<f64>, Vec<f64>)> = self.neighbours.iter().map(pack).collect();
+        let pairs = self.neighbours.iter().zip(&mut packed);
+        let mut all: Vec<Exchange<'_>> = pairs
+            .map(|(with, (sent, received))| Exchange { with: with.rank, sent, received })
+            .collect();
+        self.world.exchange(&mut all);
+        for (neighbour, (_, received)) in self.neighbours.iter().zip(&packed) {
+            for (row, components) in neighbour.received.iter().zip(received.chunks_exact(3)) {
+                // SAFETY: as above.
+                unsafe { vector.part(3 * row..3 * row + 3) }.copy_from_slice(components);
+            }
+        }
+    }
+
+    fn sum(&self, _: &Seat<'_>, x: f64) -> f64 {
+        self.world.sum(x)
+    }
+
+    fn bytes(&self) -> usize {
+        // Each is read and written.
+        let numbers = |each: &Neighbour| 3 * (each.sent.len() + each.received.len());
+        2 * 8 * self.neighbours.iter().map(numbers).sum::<usize>()
+    }
+}

@@ -1,0 +1,116 @@
+//! Halos and sums in memory that ranks of one node share.
+
+use super::{Halo, Ranks};
+use crate::array::Array;
+use crate::elasticity::{Mesh, Subdomain};
+use crate::order::Numbering;
+use crate::seat::Seat;
+use crate::sums::{SharedSums, Sums};
+use nodegauge_measure::Failure;
+use nodegauge_os::Mapping;
+
+/// Memory that ranks of one node share: sums, and a vector of the whole mesh, of which pages are touched where
+/// ranks meet.
+#[derive(Debug)]
+pub(crate) struct SharedHalo {
+    sums: SharedSums,
+    vector: Mapping,
+}
+
+impl SharedHalo {
+    /// Memory for so many ranks, made before they are forked.
+    ///
+    /// # Errors
+    /// When the kernel gives none.
+    pub fn map(mesh: Mesh, ranks: usize) -> Result<Self, Failure> {
+        let vector = Mapping::shared(mesh.count() * 24).map_err(|error| {
+            Failure::missing(format!("cannot map memory that ranks share: {error}"))
+        })?;
+        Ok(Self { sums: SharedSums::map(ranks)?, vector })
+    }
+
+    /// As rank `rank` has it.
+    pub fn of_rank(&self, rank: usize) -> SharedRank<'_> {
+        SharedRank { shared: self, sums: self.sums.of_worker(rank) }
+    }
+
+    /// The three components of a node of the mesh.
+    fn components(&self, node: usize) -> *mut [f64; 3] {
+        self.vector.at(24 * node, 24).as_ptr().cast()
+    }
+}
+
+/// A rank of one thread among those of its node.
+#[derive(Debug)]
+pub(crate) struct SharedRank<'a> {
+    shared: &'a SharedHalo,
+    sums: Sums<'a>,
+}
+
+impl Ranks for SharedRank<'_> {
+    type Halo<'h>
+        = RankHalo<'h>
+    where
+        Self: 'h;
+
+    fn any(&self, seat: &Seat<'_>, said: bool) -> bool {
+        self.sums.add_up(0.0, said, || seat.barrier_of_all()).1
+    }
+
+    fn halo(&self, subdomain: &Subdomain, rows: &Numbering) -> RankHalo<'_> {
+        let global = |row: &usize| {
+            let node = subdomain.node(rows.nodes[*row] as usize);
+            let whole = Subdomain::whole(subdomain.mesh);
+            (*row, whole.local(node))
+        };
+        // Nodes of the rank beside one of another.
+        let is_sent = |row: &usize| {
+            let node = subdomain.node(rows.nodes[*row] as usize);
+            subdomain.neighbours(node).any(|(_, other)| !subdomain.owns(other))
+        };
+        RankHalo {
+            shared: self.shared,
+            sums: &self.sums,
+            sent: (0..rows.owned()).filter(is_sent).map(|row| global(&row)).collect(),
+            received: (rows.owned()..rows.nodes.len()).map(|row| global(&row)).collect(),
+        }
+    }
+}
+
+/// The same with its part of the mesh.
+#[derive(Debug)]
+pub(crate) struct RankHalo<'a> {
+    shared: &'a SharedHalo,
+    sums: &'a Sums<'a>,
+    /// Rows and the nodes of the mesh that they are.
+    sent: Vec<(usize, usize)>,
+    received: Vec<(usize, usize)>,
+}
+
+impl Halo for RankHalo<'_> {
+    fn exchange(&self, seat: &Seat<'_>, vector: &Array<f64>) {
+        for (row, node) in &self.sent {
+            // SAFETY: the node is this rank's to write; others read it behind the barrier, and before they
+            // meet again in a sum, as between any two exchanges.
+            unsafe {
+                self.shared.components(*node).write(vector.at(3 * row).cast::<[f64; 3]>().read());
+            }
+        }
+        seat.barrier_of_all();
+        for (row, node) in &self.received {
+            // SAFETY: as above; the row at the end of the vector is this thread's alone.
+            unsafe {
+                vector.at(3 * row).cast::<[f64; 3]>().write(self.shared.components(*node).read());
+            }
+        }
+    }
+
+    fn sum(&self, seat: &Seat<'_>, x: f64) -> f64 {
+        self.sums.add_up(x, false, || seat.barrier_of_all()).0
+    }
+
+    fn bytes(&self) -> usize {
+        // Each is read and written.
+        2 * 24 * (self.sent.len() + self.received.len())
+    }
+}

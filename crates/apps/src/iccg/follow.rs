@@ -1,0 +1,52 @@
+//! Ranks that an MPI launcher has started: the first one measures, and the others do as it says.
+
+use super::solution::{self, Job};
+use crate::bandwidth;
+use nodegauge_measure::Failure;
+use nodegauge_team::mpi::{self, World};
+use serde::{Deserialize, Serialize};
+
+/// What rank 0 has all ranks do, itself among them.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Request {
+    /// A solution.
+    Solve(Job),
+    /// A pass of the node's bandwidth over arrays of so many numbers.
+    Bandwidth(usize),
+    /// To end, with this exit code.
+    End(u8),
+}
+
+/// Does what rank 0 says, and returns the exit code that it gives.
+///
+/// # Errors
+/// When what it says cannot be read.
+pub fn follow(world: &World) -> Result<u8, Failure> {
+    // Rank 0 decides what becomes of the run, and the launcher ends the others when it ends.
+    nodegauge_os::ignore_interrupts();
+    let loops = bandwidth::loops();
+    loop {
+        match serde_json::from_slice(&world.hear(0)).map_err(Failure::missing)? {
+            Request::Solve(job) => drop(solution::mpi_rank(world, &job, &mut || false)?),
+            Request::Bandwidth(elements) => {
+                mpi::timed(world, |member, laps| {
+                    bandwidth::pass(member, laps, (&loops, elements)).map_err(|why| why.to_string())
+                })?;
+            }
+            Request::End(code) => {
+                world.leave();
+                return Ok(code);
+            }
+        }
+    }
+}
+
+/// Ends the others, and MPI.
+///
+/// # Errors
+/// None that can happen.
+pub fn end(world: &World, code: u8) -> Result<(), Failure> {
+    world.tell_all(&Request::End(code))?;
+    world.leave();
+    Ok(())
+}

@@ -1,0 +1,59 @@
+//! Applications in a process that an MPI launcher or srun has started as one of several ranks: rank 0 measures
+//! with all of them and prints, the others do as they are told.
+
+use super::told;
+use crate::failure::{Exit, Failure};
+use crate::launched;
+use nodegauge_apps::{Workers, iccg};
+use nodegauge_machine::Topology;
+use nodegauge_measure::Notice;
+use nodegauge_memory::ranks::Started;
+use nodegauge_placement::{MemoryPolicy, pin};
+use nodegauge_team::mpi::World;
+
+/// All ranks, as rank 0 sees them.
+pub(super) struct MpiRanks<'a> {
+    pub(super) started: &'a Started,
+    world: &'static World,
+    /// The CPUs that each of them was given.
+    cpus: Vec<Vec<u32>>,
+}
+
+/// Lets rank 0 measure with `measure`.
+pub(super) fn join(
+    started: &Started,
+    measure: impl FnOnce(&MpiRanks<'_>) -> Result<Exit, Failure>,
+) -> Result<Exit, Failure> {
+    if let Some(refused) = launched::on_several_hosts(started) {
+        return refused;
+    }
+    let world = match World::join(started.launcher, started.ranks as usize) {
+        Ok(world) => world,
+        Err(refusal) => return launched::once(started, refusal),
+    };
+    let own = pin::current_affinity().map_err(Failure::missing)?;
+    let own: Vec<u32> = own.into_iter().map(|cpu| cpu.0).collect();
+    let cpus = world.gather(own)?;
+    let Some(cpus) = cpus else { return Ok(Exit::Told(iccg::follow(world)?)) };
+    let result = measure(&MpiRanks { started, world, cpus });
+    let code = match &result {
+        Ok(exit) => exit.number(),
+        Err(failure) => Exit::from(failure).number(),
+    };
+    iccg::end(world, code)?;
+    result
+}
+
+impl MpiRanks<'_> {
+    /// The ranks where the launcher has put them.
+    pub(super) fn workers(
+        &self,
+        topology: &Topology,
+        notices: &mut Vec<Notice>,
+    ) -> Result<Workers, Failure> {
+        let plan = self.started.places(&self.cpus, topology, 1, &MemoryPolicy::Default);
+        let mut plan = plan.map_err(|(rank, why)| Failure::usage(format!("rank {rank}: {why}")))?;
+        told(notices, std::mem::take(&mut plan.notices));
+        Ok(Workers::Mpi(plan, self.world))
+    }
+}

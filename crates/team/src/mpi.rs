@@ -1,0 +1,393 @@
+//! Ranks that a launcher of MPI has started, as one of them sees the others: MPI carries all that they say.
+//!
+//! The library is opened when it is needed, so that nodegauge is built and starts without one. Handles and
+//! constants are those of binary interfaces that libraries keep: that of MPICH and of those that agreed on it
+//! (Intel MPI, MVAPICH, Cray MPICH; <https://www.mpich.org/abi/>), and that of Open MPI 3 to 5.
+
+use crate::timed::{Laps, Timed};
+use crate::{Meeting, Member};
+use nodegauge_measure::Failure;
+use nodegauge_measure::interference::stolen_ticks;
+use nodegauge_os::SharedLibrary;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::cell::Cell;
+use std::ffi::{c_char, c_int, c_void};
+use std::ptr::null_mut;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+/// A communicator, a type or an operation: a number of 32 bits, or an address. Either is passed in a register or
+/// a slot of 64 bits, of which whoever expects a number reads the lower half.
+type Handle = usize;
+/// What MPI functions return is not looked at: errors end the process unless a program asks otherwise.
+type Code = c_int;
+
+type Barrier = unsafe extern "C" fn(Handle) -> Code;
+type Send = unsafe extern "C" fn(*const c_void, c_int, Handle, c_int, c_int, Handle) -> Code;
+type Receive =
+    unsafe extern "C" fn(*mut c_void, c_int, Handle, c_int, c_int, Handle, *mut c_void) -> Code;
+type Begin =
+    unsafe extern "C" fn(*mut c_void, c_int, Handle, c_int, c_int, Handle, *mut c_void) -> Code;
+type WaitAll = unsafe extern "C" fn(c_int, *mut c_void, *mut c_void) -> Code;
+type Probe = unsafe extern "C" fn(c_int, c_int, Handle, *mut c_int, *mut c_void) -> Code;
+type Count = unsafe extern "C" fn(*const c_void, Handle, *mut c_int) -> Code;
+type Reduce =
+    unsafe extern "C" fn(*const c_void, *mut c_void, c_int, Handle, Handle, Handle) -> Code;
+type Initialise = unsafe extern "C" fn(*mut c_int, *mut c_void, c_int, *mut c_int) -> Code;
+type Own = unsafe extern "C" fn(Handle, *mut c_int) -> Code;
+type Version = unsafe extern "C" fn(*mut c_char, *mut c_int) -> Code;
+type Finalise = unsafe extern "C" fn() -> Code;
+
+/// A handle in a binary interface.
+enum Known {
+    Number(Handle),
+    /// The address of a symbol.
+    Symbol(&'static str),
+}
+
+/// A binary interface.
+struct Abi {
+    /// Files of libraries that have it.
+    libraries: &'static [&'static str],
+    world: Known,
+    byte: Known,
+    double: Known,
+    sum: Known,
+    /// `MPI_STATUS_IGNORE` and `MPI_STATUSES_IGNORE`.
+    no_status: usize,
+    /// Bytes of a request.
+    request: usize,
+    /// `MPI_THREAD_FUNNELED`.
+    funneled: c_int,
+}
+
+const MPICH: Abi = Abi {
+    // Open MPI 1 had a libmpi.so.12, too.
+    libraries: &["libmpich.so.12", "libmpi.so.12"],
+    world: Known::Number(0x4400_0000),
+    byte: Known::Number(0x4c00_010d),
+    double: Known::Number(0x4c00_080b),
+    sum: Known::Number(0x5800_0003),
+    no_status: 1,
+    request: 4,
+    funneled: 1,
+};
+
+const OPEN_MPI: Abi = Abi {
+    libraries: &["libmpi.so.40"],
+    world: Known::Symbol("ompi_mpi_comm_world"),
+    byte: Known::Symbol("ompi_mpi_byte"),
+    double: Known::Symbol("ompi_mpi_double"),
+    sum: Known::Symbol("ompi_mpi_op_sum"),
+    no_status: 0,
+    request: 8,
+    funneled: 1,
+};
+
+/// Bytes of a status at least, in every interface.
+const STATUS: usize = 64;
+/// Characters of what a library says of itself, at most: that of MPICH.
+const LONGEST_VERSION: usize = 8192;
+/// The tag of messages of [`World::exchange`].
+const HALO: c_int = 1;
+/// The tag of messages of [`World::say`].
+const WORDS: c_int = 2;
+/// How often whoever waits for words looks for them: it leaves its core to others meanwhile.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+
+thread_local! {
+    /// Whether this thread has initialised MPI: no other one may call it.
+    static SPEAKS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// All ranks of this job, and the library that carries what they say; as long as the process lives.
+#[derive(Debug)]
+pub struct World {
+    /// This process' number.
+    pub rank: usize,
+    /// How many there are.
+    pub count: usize,
+    /// The library, as it names itself: `Open MPI v4.1.4`, `MPICH 4.0.2`.
+    pub name: String,
+    calls: Calls,
+}
+
+#[derive(Debug)]
+struct Calls {
+    world: Handle,
+    byte: Handle,
+    double: Handle,
+    sum: Handle,
+    no_status: usize,
+    request: usize,
+    barrier: Barrier,
+    send: Send,
+    receive: Receive,
+    begin_send: Begin,
+    begin_receive: Begin,
+    wait_all: WaitAll,
+    probe: Probe,
+    count: Count,
+    reduce: Reduce,
+    finalise: Finalise,
+    _library: SharedLibrary,
+}
+
+/// What one rank sends to another and gets of it.
+#[derive(Debug)]
+pub struct Exchange<'a> {
+    /// The other.
+    pub with: usize,
+    /// For it.
+    pub sent: &'a [f64],
+    /// Of it.
+    pub received: &'a mut [f64],
+}
+
+/// A process has one.
+impl PartialEq for World {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl Eq for World {}
+
+impl World {
+    /// Initialises MPI in this process, which `launcher` has started as one of `count` ranks; all of them call
+    /// this, once. Only the thread that has called it may use the result.
+    ///
+    /// # Errors
+    /// When there is no library, or its ranks are not those of the launcher.
+    pub fn join(launcher: &str, count: usize) -> Result<&'static Self, Failure> {
+        static WORLD: OnceLock<Result<World, Failure>> = OnceLock::new();
+        // What speaks PMIx are Open MPI's ranks, also where srun starts them.
+        let pmix = std::env::var_os("PMIX_RANK").is_some();
+        let abi = if launcher == "Open MPI" || pmix { &OPEN_MPI } else { &MPICH };
+        let world = WORLD.get_or_init(|| Self::initialise(abi)).as_ref().map_err(Clone::clone)?;
+        if world.count != count {
+            return Err(Failure::missing(format!(
+                "{launcher} has started {count} ranks, but {} knows of {}\nhint: start them by the launcher of this MPI, or srun with --mpi=pmix for Open MPI, --mpi=pmi2 for MPICH",
+                world.name, world.count
+            )));
+        }
+        Ok(world)
+    }
+
+    fn initialise(abi: &Abi) -> Result<Self, Failure> {
+        // SAFETY: the launcher is one of this library, whose initialisation programs started by it run; the
+        // symbols have the types that the MPI standard gives them in C.
+        unsafe {
+            let library = SharedLibrary::first_global_of(abi.libraries).map_err(|why| {
+                Failure::missing(format!(
+                    "ranks cannot meet: {why}\nhint: have the linker find the library of the MPI that started them (LD_LIBRARY_PATH), or start one process, with --ranks"
+                ))
+            })?;
+            let lacks = |name: &str| {
+                Failure::missing(format!("ranks cannot meet: the library of MPI has no {name}"))
+            };
+            let handle = |known: &Known| match known {
+                Known::Number(number) => Ok(*number),
+                Known::Symbol(name) => library.address(name).ok_or_else(|| lacks(name)),
+            };
+            macro_rules! call {
+                ($name:literal) => {
+                    library.function($name).ok_or_else(|| lacks($name))?
+                };
+            }
+            let initialise: Initialise = call!("MPI_Init_thread");
+            let (rank_of, count_of): (Own, Own) = (call!("MPI_Comm_rank"), call!("MPI_Comm_size"));
+            let version: Version = call!("MPI_Get_library_version");
+            let calls = Calls {
+                world: handle(&abi.world)?,
+                byte: handle(&abi.byte)?,
+                double: handle(&abi.double)?,
+                sum: handle(&abi.sum)?,
+                no_status: abi.no_status,
+                request: abi.request,
+                barrier: call!("MPI_Barrier"),
+                send: call!("MPI_Send"),
+                receive: call!("MPI_Recv"),
+                begin_send: call!("MPI_Isend"),
+                begin_receive: call!("MPI_Irecv"),
+                wait_all: call!("MPI_Waitall"),
+                probe: call!("MPI_Iprobe"),
+                count: call!("MPI_Get_count"),
+                reduce: call!("MPI_Allreduce"),
+                finalise: call!("MPI_Finalize"),
+                _library: library,
+            };
+            let (mut provided, mut rank, mut count, mut length) = (0, 0, 0, 0);
+            // Some network's library catches Ctrl-C to print a backtrace.
+            nodegauge_os::keep_interrupts(|| {
+                initialise(null_mut(), null_mut(), abi.funneled, &raw mut provided)
+            });
+            SPEAKS.set(true);
+            rank_of(calls.world, &raw mut rank);
+            count_of(calls.world, &raw mut count);
+            let mut said = vec![0_u8; LONGEST_VERSION + 1];
+            version(said.as_mut_ptr().cast(), &raw mut length);
+            said.truncate(length.max(0) as usize);
+            let name = name_of(&String::from_utf8_lossy(&said));
+            Ok(Self { rank: rank as usize, count: count as usize, name, calls })
+        }
+    }
+
+    /// What this thread calls.
+    fn calls(&self) -> &Calls {
+        assert!(SPEAKS.get(), "a thread that did not initialise MPI must not call it");
+        &self.calls
+    }
+
+    /// Waits for all ranks.
+    pub fn barrier(&self) {
+        let calls = self.calls();
+        // SAFETY: MPI was initialised by this thread.
+        unsafe { (calls.barrier)(calls.world) };
+    }
+
+    /// The sum of `x` over all ranks, the same for each.
+    pub fn sum(&self, x: f64) -> f64 {
+        let (calls, mut sum) = (self.calls(), 0.0_f64);
+        // SAFETY: as above; one number goes in and one comes out.
+        unsafe {
+            let (of, to) = ((&raw const x).cast(), (&raw mut sum).cast());
+            (calls.reduce)(of, to, 1, calls.double, calls.sum, calls.world);
+        }
+        sum
+    }
+
+    /// Carries what neighbours have for each other, all at once.
+    pub fn exchange(&self, all: &mut [Exchange<'_>]) {
+        let calls = self.calls();
+        // Room for the longer kind.
+        let mut requests = vec![0_u64; 2 * all.len()];
+        let first: *mut u8 = requests.as_mut_ptr().cast();
+        let mut places = 0..requests.len();
+        let mut place = || {
+            let place = places.next().unwrap_or(0) * calls.request;
+            // SAFETY: as many are begun as there is room for.
+            unsafe { first.add(place).cast::<c_void>() }
+        };
+        // SAFETY: as above; numbers and requests live until all have arrived, and nobody else uses those that
+        // are received.
+        unsafe {
+            for each in &mut *all {
+                let (at, n) = (each.received.as_mut_ptr().cast(), each.received.len() as c_int);
+                let with = each.with as c_int;
+                (calls.begin_receive)(at, n, calls.double, with, HALO, calls.world, place());
+            }
+            for each in &*all {
+                let (at, n) = (each.sent.as_ptr().cast_mut().cast(), each.sent.len() as c_int);
+                let with = each.with as c_int;
+                (calls.begin_send)(at, n, calls.double, with, HALO, calls.world, place());
+            }
+            let n = 2 * all.len() as c_int;
+            (calls.wait_all)(n, first.cast(), calls.no_status as *mut c_void);
+        }
+    }
+
+    /// Sends words to another rank.
+    pub fn say(&self, rank: usize, words: &[u8]) {
+        let calls = self.calls();
+        let (at, n) = (words.as_ptr().cast(), words.len() as c_int);
+        // SAFETY: as above; the words live until they are sent.
+        unsafe { (calls.send)(at, n, calls.byte, rank as c_int, WORDS, calls.world) };
+    }
+
+    /// Waits for words of another rank; the core is left to others until they come.
+    pub fn hear(&self, rank: usize) -> Vec<u8> {
+        let calls = self.calls();
+        let mut status = [0_u64; STATUS / 8];
+        let (mut there, mut length, rank) = (0, 0, rank as c_int);
+        // SAFETY: as above; there is room for a status of either interface, and for the words.
+        unsafe {
+            let status = status.as_mut_ptr().cast();
+            loop {
+                (calls.probe)(rank, WORDS, calls.world, &raw mut there, status);
+                if there != 0 {
+                    break;
+                }
+                std::thread::sleep(LOOK_EVERY);
+            }
+            (calls.count)(status, calls.byte, &raw mut length);
+            let mut words = vec![0_u8; length.max(0) as usize];
+            let at = words.as_mut_ptr().cast();
+            (calls.receive)(at, length, calls.byte, rank, WORDS, calls.world, status);
+            words
+        }
+    }
+
+    /// Sends the same to all others, as JSON.
+    ///
+    /// # Errors
+    /// What has no JSON.
+    pub fn tell_all(&self, what: &impl Serialize) -> Result<(), Failure> {
+        let words = serde_json::to_vec(what).map_err(Failure::missing)?;
+        (1..self.count).for_each(|rank| self.say(rank, &words));
+        Ok(())
+    }
+
+    /// What each rank has, in order, at rank 0; `None` at the others. All of them call it.
+    ///
+    /// # Errors
+    /// What has no JSON, and what cannot be read.
+    pub fn gather<T: Serialize + DeserializeOwned>(
+        &self,
+        own: T,
+    ) -> Result<Option<Vec<T>>, Failure> {
+        if self.rank > 0 {
+            self.say(0, &serde_json::to_vec(&own).map_err(Failure::missing)?);
+            return Ok(None);
+        }
+        let others = (1..self.count).map(|rank| {
+            let said = serde_json::from_slice(&self.hear(rank));
+            said.map_err(|cause| Failure::missing(format!("rank {rank}: {cause}")))
+        });
+        std::iter::once(Ok(own)).chain(others).collect::<Result<_, _>>().map(Some)
+    }
+
+    /// Ends MPI in this process; all ranks call it.
+    pub fn leave(&self) {
+        // SAFETY: as above; nothing of MPI is called afterwards.
+        unsafe { (self.calls().finalise)() };
+        SPEAKS.set(false);
+    }
+}
+
+/// The words before the first of what a library says of itself besides: `Open MPI v4.1.4`.
+fn name_of(said: &str) -> String {
+    let first = said.split([',', '\n']).next().unwrap_or_default();
+    // `MPICH Version:\t4.0.2`
+    first.replace("Version:", "").split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Lets every rank do `job`, which all call with the same; what they made comes together at rank 0.
+///
+/// # Errors
+/// At rank 0, when a rank says what cannot be read.
+pub fn timed<T: Serialize + DeserializeOwned>(
+    world: &World,
+    job: impl FnOnce(&Member<'_>, &mut Laps<'_>) -> T,
+) -> Result<Option<Timed<T>>, Failure> {
+    let World { rank, count, .. } = *world;
+    let member = Member { index: rank, count, meeting: Meeting::World(world) };
+    let stolen = stolen_ticks();
+    let mut laps = Laps::new(&member);
+    let made = job(&member, &mut laps);
+    let all = world.gather((made, laps.into_inner()))?;
+    Ok(all.map(|all| Timed::of(all, stolen)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_are_named_as_people_know_them() {
+        let open_mpi = "Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4, repo rev: v4.1.4";
+        assert_eq!(name_of(open_mpi), "Open MPI v4.1.4");
+        assert_eq!(name_of("MPICH Version:\t4.0.2\nMPICH Release date:\tThu Apr"), "MPICH 4.0.2");
+    }
+}

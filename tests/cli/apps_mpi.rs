@@ -1,0 +1,141 @@
+//! `nodegauge apps iccg` in ranks that an MPI launcher or srun has started.
+
+use crate::apps::children;
+use crate::harness::{Harness, lives, measurements, signal, texts, wait_for};
+use crate::mpi::{MPICH, installed};
+use crate::slurm::Slurm;
+use serde_json::Value;
+use std::process::Stdio;
+
+#[test]
+fn what_ranks_of_a_launcher_cannot_do_is_told_by_one_of_them() {
+    let harness = Harness::new();
+    let run = |rank: &str, app: &str, code| {
+        let variables = ["OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"];
+        let started = [(variables[0], rank), (variables[1], "2")];
+        harness.run_with(&started, &["apps", app]).exits(code).prints_nothing()
+    };
+    run("0", "hpcg", 2).complains("has started 2 ranks").complains("start one, with --ranks 2");
+    assert_eq!(run("1", "hpcg", 2).stderr, "");
+    // A rank of which MPI does not know.
+    if !installed(&harness).is_empty() {
+        run("0", "iccg", 3).complains("Open MPI has started 2 ranks, but Open MPI v");
+        assert_eq!(run("1", "iccg", 3).stderr, "");
+    }
+}
+
+/// As Open MPI wants to be told in root's containers.
+const ROOT: [(&str, &str); 2] =
+    [("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")];
+
+/// A solver of two ranks under a launcher.
+fn solver<'a>(launcher: &[&'a str], rest: &[&'a str]) -> Vec<&'a str> {
+    let program = env!("CARGO_BIN_EXE_nodegauge");
+    let solver = [program, "apps", "iccg", "--elements", "6,5,7"];
+    [&["timeout", "100"], launcher, &solver, rest].concat()
+}
+
+#[test]
+fn ranks_of_a_launcher_solve_as_forked_ranks_do() {
+    let harness = Harness::new();
+    let asked = ["--samples", "2", "--json", "-"];
+    let forked = ["apps", "iccg", "--elements", "6,5,7", "--ranks", "2"];
+    let forked = harness.run(&[&forked[..], &asked].concat()).exits(0).json();
+    let solution = |record: &Value| {
+        let of = measurements(record).iter().find(|m| m["name"] == "time_to_solution");
+        of.unwrap()["config"].clone()
+    };
+    for which in installed(&harness) {
+        let words = solver(&[which.mpirun, "-np", "2"], &asked);
+        // One document, though two processes run.
+        let record = harness.run_other(&words, &ROOT).exits(0).json();
+        let (own, other) = (solution(&record), solution(&forked));
+        for key in ["iterations", "natural_iterations", "processes", "n", "colours"] {
+            assert_eq!(own[key], other[key], "{key}");
+        }
+        let [own_residual, residual] = [&own, &other].map(|of| of["residual"].as_f64().unwrap());
+        assert!((own_residual / residual - 1.0).abs() < 1e-3, "{own_residual} {residual}");
+        assert!(own["halo_by"].as_str().unwrap().starts_with(which.name), "{own:#}");
+        assert_eq!(other.get("halo_by"), None);
+        let said = texts(&record["notices"]);
+        assert!(said.iter().any(|said| said.ends_with("has started 2 ranks")), "{said:?}");
+        harness.run(&["history", "show", "latest"]).exits(0).says("and sums by ");
+        // The launcher has decided.
+        let refused =
+            harness.run_other(&solver(&[which.mpirun, "-np", "2"], &["--ranks", "2"]), &ROOT);
+        assert_eq!(refused.stderr.matches("error: --ranks, but ").count(), 1, "{}", refused.stderr);
+        refused.exits(2);
+    }
+}
+
+#[test]
+fn srun_starts_ranks_of_an_mpi_that_speaks_its_language() {
+    let harness = Harness::new();
+    if !installed(&harness).iter().any(|mpi| mpi.name == MPICH.name) {
+        return;
+    }
+    let Some(slurm) = Slurm::start(&harness) else { return };
+    let variables = [("SLURM_CONF", slurm.conf.as_str())];
+    let args = ["--samples", "1", "--json", "-"];
+    let record = harness.run_other(&solver(&["srun", "-n2", "--mpi=pmi2"], &args), &variables);
+    let record = record.exits(0).json();
+    assert!(texts(&record["notices"]).contains(&"Slurm has started 2 ranks"));
+    assert_eq!(measurements(&record)[0]["config"]["processes"], 2);
+    let alone = harness.run_other(&solver(&["srun", "-n2", "--mpi=none"], &args), &variables);
+    alone.exits(3).complains("Slurm has started 2 ranks, but ").complains("--mpi=pmi2 for MPICH");
+}
+
+#[test]
+fn an_interrupted_launcher_leaves_a_record_and_a_killed_rank_no_process() {
+    for which in installed(&Harness::new()) {
+        let harness = Harness::new();
+        for (sent, to) in [("INT", 0), ("KILL", 1)] {
+            let words = solver(&[which.mpirun, "-np", "2"], &["--budget", "60"]);
+            let mut command = harness.command(words[2]);
+            command.args(&words[3..]).envs(ROOT).stdout(Stdio::null()).stderr(Stdio::null());
+            let mut launcher = command.spawn().unwrap();
+            let process = launcher.id();
+            // The library catches signals while it is initialised; the history is opened later.
+            let history = harness.path(".local/share/nodegauge/history.db");
+            let ranks =
+                wait_for("two ranks", || if history.exists() { ranks(process) } else { None });
+            // As launchers hand it on, sooner or later.
+            signal(ranks[to], sent);
+            assert!(!launcher.wait().unwrap().success());
+            wait_for("their end", || (!ranks.iter().any(|rank| lives(*rank))).then_some(()));
+            // What was measured until the interrupt, and nothing of a run whose rank is gone.
+            assert_eq!(harness.latest()["complete"], false);
+            let runs = harness.run(&["history", "list", "-q"]).exits(0).stdout;
+            assert_eq!(runs.lines().count(), 1, "{runs}");
+        }
+    }
+}
+
+/// The rank that measures, which catches SIGINT, and the one that follows, which ignores it, once both do.
+fn ranks(launcher: u32) -> Option<[u32; 2]> {
+    let status = |process: u32, key: &str| {
+        let text = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix(key));
+        line.unwrap_or_default().trim().to_owned()
+    };
+    let all = descendants(launcher);
+    let one = |key: &str| {
+        let has = |process: &&u32| {
+            let mask = u64::from_str_radix(&status(**process, key), 16).unwrap_or(0);
+            status(**process, "Name:") == "nodegauge" && mask & 2 != 0
+        };
+        all.iter().find(has).copied()
+    };
+    Some([one("SigCgt:")?, one("SigIgn:")?])
+}
+
+/// All processes that a process has started, and theirs.
+fn descendants(of: u32) -> Vec<u32> {
+    let mut all = vec![of];
+    let mut at = 0;
+    while at < all.len() {
+        all.extend(children(all[at]));
+        at += 1;
+    }
+    all.split_off(1)
+}
