@@ -338,7 +338,14 @@ impl Stage<'_> {
             Leg { device: at, from: End::Device(memories[1]), to: End::Host(pinned[1]) }
         };
         let all = 0..self.devices.len();
-        for bytes in [self.sizes[0], largest as u64].into_iter().filter(|size| *size > SMALL) {
+        let last = self.sizes.last().copied().unwrap_or(SMALL);
+        // The smallest and the largest, each once.
+        let ends = |first: u64| {
+            let mut ends = vec![first, last];
+            ends.dedup();
+            ends
+        };
+        for bytes in ends(self.sizes[0]).into_iter().filter(|size| *size > SMALL) {
             rig.cell(ALL_NAMES[0], bytes, all.clone().map(to).collect());
             rig.cell(ALL_NAMES[1], bytes, all.clone().map(back).collect());
             rig.cell(ALL_NAMES[2], bytes, all.clone().flat_map(|at| [to(at), back(at)]).collect());
@@ -352,7 +359,7 @@ impl Stage<'_> {
                     from: End::Device(from_memory),
                     to: End::Device(to_memory),
                 };
-                for bytes in [SMALL, largest as u64] {
+                for bytes in ends(SMALL) {
                     rig.cell(ACROSS, bytes, vec![leg]);
                 }
             }
@@ -377,7 +384,10 @@ impl Stage<'_> {
         };
         let all = cell.name.starts_with(ALL);
         let mut validity = Validity::valid();
-        rig.wrong.iter().for_each(|wrong| validity.invalid(wrong.clone()));
+        if !rig.wrong.is_empty() {
+            let ways = rig.wrong.join(", ");
+            validity.invalid(format!("what arrived is not what was sent: {ways}"));
+        }
         for (watched, device) in watched.iter().zip(self.devices) {
             watched.judge(&device.info().id(), &mut validity);
         }

@@ -79,7 +79,7 @@ pub(super) struct Host {
 /// Everything between which copies go. Fields are dropped in their order: devices last.
 pub(super) struct Rig {
     pub(super) cells: Vec<Cell>,
-    /// What did not arrive as it was sent.
+    /// Ways on which something else arrived than was sent.
     pub(super) wrong: Vec<String>,
     queues: HashMap<(usize, usize), Box<dyn Queue>>,
     pub(super) hosts: Vec<Host>,
@@ -240,10 +240,11 @@ impl Rig {
                 if let Some((at, _)) = words.find(|(at, word)| **word != number(copy, *at)) {
                     let (from, to) = (self.name(leg.from), self.name(leg.to));
                     let together = if legs.len() > 1 { " with others at once" } else { "" };
-                    self.wrong.push(format!(
-                        "{from} to {to}{together}: what arrived is not what was sent, from byte {} on",
-                        at * 8
-                    ));
+                    let from_byte = at * 8;
+                    let way = format!("{from} to {to}{together} from byte {from_byte} on");
+                    if !self.wrong.contains(&way) {
+                        self.wrong.push(way);
+                    }
                 }
             }
             copies += legs.len() as u64;
