@@ -24,8 +24,8 @@ mod io_objects;
 
 /// How long hwloc may take over a description: thousands of times what the largest machine needs.
 const LIMIT: Duration = Duration::from_secs(5);
-/// The same over the live machine, of which the kernel tells file by file.
-const LIMIT_LIVE: Duration = Duration::from_secs(60);
+/// The same over the live machine, of which the kernel tells file by file: a day.
+const LIMIT_LIVE: Duration = Duration::from_secs(24 * 3600);
 
 /// The variable by which hwloc is told what plug-ins not to load. Switching off their components by
 /// `hwloc_topology_set_components` is too late: all plug-ins are loaded when a topology is begun.
