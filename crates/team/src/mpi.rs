@@ -25,9 +25,8 @@ type Code = c_int;
 
 type Barrier = unsafe extern "C" fn(Handle) -> Code;
 type Send = unsafe extern "C" fn(*const c_void, c_int, Handle, c_int, c_int, Handle) -> Code;
-type Receive =
-    unsafe extern "C" fn(*mut c_void, c_int, Handle, c_int, c_int, Handle, *mut c_void) -> Code;
-type Begin =
+/// `MPI_Recv`, `MPI_Isend` and `MPI_Irecv`: a status or a request comes last.
+type Transfer =
     unsafe extern "C" fn(*mut c_void, c_int, Handle, c_int, c_int, Handle, *mut c_void) -> Code;
 type WaitAll = unsafe extern "C" fn(c_int, *mut c_void, *mut c_void) -> Code;
 type Probe = unsafe extern "C" fn(c_int, c_int, Handle, *mut c_int, *mut c_void) -> Code;
@@ -123,9 +122,9 @@ struct Calls {
     request: usize,
     barrier: Barrier,
     send: Send,
-    receive: Receive,
-    begin_send: Begin,
-    begin_receive: Begin,
+    receive: Transfer,
+    begin_send: Transfer,
+    begin_receive: Transfer,
     wait_all: WaitAll,
     probe: Probe,
     count: Count,
