@@ -1,6 +1,9 @@
 //! All that reads what others wrote: the grammars of the command line and of variables, topologies, records,
 //! databases, outputs of other programs; each with real texts to start from.
 
+use nodegauge_analysis::compare::{self, Design, Side, Threshold};
+use nodegauge_analysis::csv;
+use nodegauge_analysis::expect::Expectation;
 use nodegauge_compute::output::HplRow;
 use nodegauge_compute::{ComputeGauge, choose::TrialPlaces, matrix_market};
 use nodegauge_devices::Devices;
@@ -8,15 +11,11 @@ use nodegauge_devices::babelstream::BabelStreamOutput;
 use nodegauge_devices::nvbandwidth::NvbandwidthOutput;
 use nodegauge_files::{CacheMode, Files, IoEngine, Msync, OperationList, SizeList, SyncWrites};
 use nodegauge_gauge::Gauge;
-use nodegauge_gauge::roofline::{GivenPoint, RooflineGauge};
 use nodegauge_history::{RunFilter, Store};
-use nodegauge_machine::published::Against;
 use nodegauge_machine::{DimmSpec, Topology, TopologySource, catalog};
-use nodegauge_measure::compare::{self, Design, Side, Threshold};
-use nodegauge_measure::expect::Expectation;
 use nodegauge_measure::keys::Registry;
 use nodegauge_measure::record::Record;
-use nodegauge_measure::{Bytes, csv, legible};
+use nodegauge_measure::{Bytes, legible};
 use nodegauge_memory::Memory;
 use nodegauge_memory::arrays::Pages;
 use nodegauge_memory::axis::Axis;
@@ -29,7 +28,9 @@ use nodegauge_placement::{
     Bind, CpuList, Distance, Environment, KmpAffinity, NumaSpec, PlacesSpec, Policy, Request,
     ThreadList, plan,
 };
+use nodegauge_published::Against;
 use nodegauge_report::{Style, run, text};
+use nodegauge_roofline::{GivenPoint, RooflineGauge};
 use nodegauge_toolchain::CommandLine;
 use nodegauge_toolchain::blas::BlasRequest;
 use nodegauge_toolchain::mpi::HostList;

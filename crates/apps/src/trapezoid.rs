@@ -6,8 +6,8 @@ pub(crate) mod view;
 
 use crate::config::TrapezoidConfig;
 use crate::{GAUGE, WorkerPool, Workers, paired};
+use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::{Foreseen, Planned, Site};
-use nodegauge_measure::expect::Figures;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
 use nodegauge_measure::repeat::Stop;

@@ -27,14 +27,14 @@ pub(crate) use history::HistoryCommand;
 pub(crate) use watch::{WatchArgs, WhenBusy};
 
 use clap::{Args as ClapArgs, CommandFactory, Parser, Subcommand, ValueEnum};
-use nodegauge_machine::published::Against;
+use nodegauge_analysis::expect::Expectation;
 use nodegauge_machine::{DimmSpec, TopologySource};
 use nodegauge_measure::Bytes;
-use nodegauge_measure::expect::Expectation;
 use nodegauge_memory::compiled::self_test;
 use nodegauge_memory::kernels::{Element, Kernel};
 use nodegauge_memory::ranks::Started;
 use nodegauge_placement::{Bind, NumaSpec, PlacesSpec, ThreadList};
+use nodegauge_published::Against;
 use ranks::{Emit, RankArgs};
 use std::path::PathBuf;
 use std::time::Duration;

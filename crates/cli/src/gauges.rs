@@ -2,10 +2,10 @@
 
 use crate::args::history::Tests;
 use crate::progress::Progress;
-use nodegauge_gauge::{Gauge, Glance, Planned, Site};
+use nodegauge_gauge::{Gauge, Glance, Site};
 use nodegauge_measure::keys::{ConfigKind, Registry};
 use nodegauge_measure::record::Record;
-use nodegauge_measure::{Failure, Notice, NoticeId, Outcome, UnknownName};
+use nodegauge_measure::{Outcome, UnknownName};
 use std::collections::BTreeSet;
 
 /// All gauges.
@@ -16,7 +16,7 @@ pub(crate) const GAUGES: [&dyn Gauge; 7] = [
     &nodegauge_files::Files,
     &nodegauge_devices::Devices,
     &nodegauge_apps::Apps,
-    &nodegauge_gauge::roofline::RooflineGauge,
+    &nodegauge_roofline::RooflineGauge,
 ];
 
 /// The kinds of figures of all gauges, with the keys of their configurations.
@@ -46,7 +46,7 @@ pub(crate) fn tests(name: &str) -> Result<Tests, UnknownName> {
 
 /// A record as CSV.
 pub(crate) fn csv(record: &Record) -> String {
-    nodegauge_measure::csv::render(std::slice::from_ref(record), &registry())
+    nodegauge_analysis::csv::render(std::slice::from_ref(record), &registry())
 }
 
 /// A gauge's part of `run`.
@@ -56,38 +56,13 @@ pub(crate) fn glance(
     ask: &Glance<'_>,
     progress: &mut Progress,
 ) -> Outcome {
-    attempted(gauge, gauge.glance(site, ask), site, progress)
-}
-
-/// What a gauge's plan finds. What one gauge lacks must not cost the others' figures: why it was not
-/// measured is a notice.
-pub(crate) fn attempted(
-    gauge: &dyn Gauge,
-    planned: Result<Option<Box<dyn Planned>>, Failure>,
-    site: &Site,
-    progress: &mut Progress,
-) -> Outcome {
-    let not_measured = |failure: Failure| {
-        let text = format!("not measured: {}", failure.in_a_line());
-        Notice::new(NoticeId::LeftOut, gauge.name(), text)
-    };
-    let found =
-        planned.and_then(|planned| planned.map(|planned| planned.run(site, progress)).transpose());
-    match found {
-        Ok(outcome) => {
-            let mut outcome = outcome.unwrap_or_default();
-            let failure = outcome.failure.take();
-            outcome.notices.extend(failure.map(not_measured));
-            outcome
-        }
-        Err(failure) => Outcome { notices: vec![not_measured(failure)], ..Outcome::default() },
-    }
+    nodegauge_gauge::attempted(gauge, gauge.glance(site, ask), site, progress)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodegauge_measure::compare::{Comparison, Design, Side, Verdict, compare};
+    use nodegauge_analysis::compare::{Comparison, Design, Side, Verdict, compare};
     use nodegauge_measure::keys::Role;
     use nodegauge_measure::record::{Measurement, Status};
     use serde_json::{Value, json};
@@ -280,7 +255,7 @@ mod tests {
         let registry = registry();
         let columns = registry.columns();
         for (name, record) in golden() {
-            let text = nodegauge_measure::csv::render(std::slice::from_ref(&record), &registry);
+            let text = nodegauge_analysis::csv::render(std::slice::from_ref(&record), &registry);
             let mut rows = csv::Reader::from_reader(text.as_bytes());
             let header = rows.headers().unwrap().clone();
             let tells = |column: &str| {

@@ -48,7 +48,7 @@ fn complaint(error: &clap::Error) -> Option<String> {
     let source = std::error::Error::source(error);
     let own = source.filter(|source| {
         source.is::<nodegauge_measure::SyntaxError>()
-            || source.is::<nodegauge_machine::published::UnknownNode>()
+            || source.is::<nodegauge_published::UnknownNode>()
     });
     match own {
         Some(wrong) => Some(wrong.to_string()),

@@ -7,14 +7,14 @@ use crate::gauges;
 use crate::output::{self, Sink};
 use crate::progress::Progress;
 use crate::signals::Signals;
+use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::{Gauge, Planned, Site};
 use nodegauge_history::{RunFilter, Store};
-use nodegauge_machine::published::{self, Against, DEVICE_STREAM, PublishedNode};
 use nodegauge_machine::{DescribeOptions, SysRoot, Topology, TopologySource};
-use nodegauge_measure::expect::Figures;
 use nodegauge_measure::record::SavedTrips;
-use nodegauge_measure::record::{self, Category, Machine, Measurement, Record, Status, Tool};
+use nodegauge_measure::record::{self, Category, Machine, Record, Status, Tool};
 use nodegauge_measure::{Notice, NoticeId, Outcome};
+use nodegauge_published::Against;
 use nodegauge_report::{Style, run, text};
 use std::path::PathBuf;
 use std::time::Instant;
@@ -184,7 +184,7 @@ pub(crate) fn conduct(
     show: impl FnOnce(&Record, Style) -> Shown,
 ) -> Result<Exit, Failure> {
     if common.against == Some(Against::List) {
-        output::show(&nodegauge_report::published::list());
+        output::show(&nodegauge_published::list());
         return Ok(Exit::Success);
     }
     for expectation in common.conditions.expect.iter().filter(|_| !figures.is_empty()) {
@@ -197,7 +197,7 @@ pub(crate) fn conduct(
     let mut progress = Progress::new(common.quiet, session.signals.clone(), command, common.budget);
     let mut found = gauge(&node, &mut progress)?;
     progress.finish();
-    published(common, &node.machine, &mut found);
+    nodegauge_published::add_to(&mut found, &node.machine, common.against.as_ref());
     let skipped = nodegauge_toolchain::skipped_folders(|name| std::env::var_os(name));
     let notice = |text| Notice::new(NoticeId::Environment, "", text);
     found.notices.extend(skipped.into_iter().map(notice));
@@ -237,45 +237,6 @@ pub(crate) fn conduct(
         (Exit::Success | Exit::Unmet, Some(failure)) => Err(failure),
         _ => Ok(ended),
     }
-}
-
-/// Puts the published figures behind what was measured: those that were asked for, of the same tests;
-/// else of STREAM those of the nearest node with this processor, or of this device. They are shown by the gauge
-/// that measured the same test.
-fn published(common: &Common, machine: &Machine, found: &mut Outcome) {
-    let threads = found
-        .measurements
-        .iter()
-        .find_map(|m| m.config.get("threads")?.as_u64())
-        .and_then(|threads| u32::try_from(threads).ok());
-    let own = |node: &PublishedNode| found.measurements.iter().find(|m| node.is_of(&m.test));
-    let nearest = || {
-        let stream = found
-            .measurements
-            .iter()
-            .find(|m| ["stream", DEVICE_STREAM].contains(&m.test.as_str()))?;
-        match stream.config.get("device_name").and_then(|name| name.as_str()) {
-            Some(name) => published::nearest_device(name),
-            None => published::nearest(machine, threads.unwrap_or(0)),
-        }
-    };
-    let (nodes, why) = match &common.against {
-        Some(Against::Nodes { nodes, .. }) => (nodes.clone(), "asked"),
-        _ => (nearest().into_iter().collect(), "nearest"),
-    };
-    let shown_by = |(node, own): (&PublishedNode, &Measurement)| -> Vec<Measurement> {
-        let of = |m: Measurement| Measurement { gauge: own.gauge.clone(), ..m };
-        node.measurements(threads, why).into_iter().map(of).collect()
-    };
-    let of_tests = nodes.into_iter().filter_map(|node| Some((node, own(node)?)));
-    let figures: Vec<Measurement> = of_tests.flat_map(shown_by).collect();
-    if let (Some(Against::Nodes { asked, .. }), true) = (&common.against, figures.is_empty())
-        && !found.measurements.is_empty()
-    {
-        let text = format!("nothing published of {asked} is of what was measured here");
-        found.notices.push(Notice::new(NoticeId::Published, "", text));
-    }
-    found.measurements.extend(figures);
 }
 
 impl Session {

@@ -5,11 +5,11 @@ use crate::output::{self, HplRow};
 use crate::plan::HplPlan;
 use crate::{GAUGE, TEST};
 use crate::{lu, size};
+use nodegauge_analysis::ratio::closing;
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::{
     Block, Cell, Chart, Note, Picture, Scale, Section, Series, Table, plain_table, summary,
 };
-use nodegauge_measure::ratio::closing;
 use nodegauge_measure::record::{Category, Measurement, Quoted, Record};
 use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec, Hertz, Seconds, Unit};
 

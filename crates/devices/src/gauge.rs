@@ -7,13 +7,13 @@ use crate::links::{LinkOptions, LinkPlan};
 use crate::peaks::{self, PeakPlan};
 use crate::stream::{StreamOptions, StreamPlan};
 use crate::{GAUGE, links, stream, view};
+use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::view::Section;
 use nodegauge_gauge::{Depth, Detail, Foreseen, Gauge, Glance, Headline, InTurn, Planned, Site};
-use nodegauge_machine::published::PublishedConfig;
-use nodegauge_measure::expect::Figures;
 use nodegauge_measure::keys::ConfigKind;
 use nodegauge_measure::record::Record;
 use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome};
+use nodegauge_published::PublishedConfig;
 use std::time::Duration;
 
 /// GPUs and other accelerators.

@@ -7,12 +7,13 @@ mod stream;
 
 use crate::config::{DeviceConfig, DevicePeakConfig};
 use crate::{GAUGE, links as of_links, peaks, stream as of_stream};
+use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::{Cell, Section, Table};
-use nodegauge_gauge::{Detail, published};
 use nodegauge_measure::Unit;
 use nodegauge_measure::keys::Config;
 use nodegauge_measure::quantity::significant;
 use nodegauge_measure::record::{Category, Limit, Measurement, Record};
+use nodegauge_published as published;
 
 /// A figure with its configuration.
 type Figure<'a, C> = (&'a Measurement, C);

@@ -6,16 +6,15 @@
 //! measures processors: a device with memory and queues of its own fits as well.
 #![forbid(unsafe_code)]
 
-pub mod published;
 pub mod roofline;
 pub mod view;
 
+use nodegauge_analysis::expect::Figures;
 use nodegauge_machine::{SysRoot, Topology};
-use nodegauge_measure::expect::Figures;
 use nodegauge_measure::keys::ConfigKind;
 use nodegauge_measure::record::SavedTrips;
 use nodegauge_measure::record::{Machine, Measurement, Record};
-use nodegauge_measure::{Bytes, Failure, Observer, Outcome};
+use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome};
 use nodegauge_placement::Environment;
 use roofline::{CeilingsAsk, Point};
 use std::time::Duration;
@@ -156,6 +155,31 @@ impl<'r> Headline<'r> {
         let ranked = own.filter_map(|m| Some((rank(m)?, m)));
         let last = ranked.reduce(|best, next| if next.0 >= best.0 { next } else { best });
         Self { title, what, figure: last.map(|(_, m)| m) }
+    }
+}
+
+/// Returns the outcome of a gauge's plan as part of a larger run: what one gauge lacks must not cost the figures
+/// of the others, so the reason why it did not measure becomes a notice.
+pub fn attempted(
+    gauge: &dyn Gauge,
+    planned: Result<Option<Box<dyn Planned>>, Failure>,
+    site: &Site,
+    observer: &mut dyn Observer,
+) -> Outcome {
+    let not_measured = |failure: Failure| {
+        let text = format!("not measured: {}", failure.in_a_line());
+        Notice::new(NoticeId::LeftOut, gauge.name(), text)
+    };
+    let found =
+        planned.and_then(|planned| planned.map(|planned| planned.run(site, observer)).transpose());
+    match found {
+        Ok(outcome) => {
+            let mut outcome = outcome.unwrap_or_default();
+            let failure = outcome.failure.take();
+            outcome.notices.extend(failure.map(not_measured));
+            outcome
+        }
+        Err(failure) => Outcome { notices: vec![not_measured(failure)], ..Outcome::default() },
     }
 }
 

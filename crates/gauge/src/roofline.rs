@@ -1,25 +1,22 @@
-//! The roofline of a node (Williams, Waterman, Patterson 2009, doi 10.1145/1498765.1498785): what a program
-//! can reach that computes so many operations for each byte that it moves, and which ceiling it runs into.
+//! The roofline model (Williams, Waterman, Patterson 2009, doi 10.1145/1498765.1498785): the rate that a program can
+//! reach, by its operations per byte, and the ceiling that limits it.
 //!
-//! Gauges measure the ceilings ([`Gauge::ceilings`]) and may place what they measured under them
-//! ([`Gauge::points`]); all of it stands in the record under a gauge of this name, so that it is shown,
-//! compared and exported as one. A level of memory has a roof of its own, as the operations for each byte of
-//! that level say: a point is held against the level whose bytes were counted.
+//! Gauges measure the ceilings ([`Gauge::ceilings`](crate::Gauge::ceilings)) and may place their own figures under
+//! them ([`Gauge::points`](crate::Gauge::points)). Each level of memory has a roof of its own: a point is compared
+//! with the level whose bytes were counted. The gauge that collects them is the crate `nodegauge-roofline`.
 
+mod ceiling;
+mod chart;
 mod point;
-mod view;
+#[cfg(test)]
+mod tests;
 
-pub use point::{GivenPoint, Point};
-pub use view::{Dot, chart};
+pub use ceiling::{Ceiling, Roofline};
+pub use chart::{Dot, chart, intensity};
+pub use point::{Point, PointConfig};
 
-use crate::view::Section;
-use crate::{Detail, Gauge, Glance, Headline, Planned, Site};
-use nodegauge_measure::expect::Figures;
-use nodegauge_measure::keys::ConfigKind;
-use nodegauge_measure::record::{Measurement, Record};
-use nodegauge_measure::{Bytes, Failure, Unit};
+use nodegauge_measure::Bytes;
 use nodegauge_placement::{MemoryPolicy, Placement};
-use serde_json::Value;
 use std::time::Duration;
 
 /// The gauge's name, as records have it.
@@ -38,28 +35,6 @@ pub const PEAKS: [&str; 4] = ["fma", "simd", "scalar", "dgemm"];
 pub const MEMORY: &str = "memory";
 /// What ends the name of a ceiling of a single thread beside those of all.
 pub const ONE_THREAD: &str = "_one";
-
-/// A rate above its roof by more than this share is no measurement noise: bytes or operations were counted
-/// wrong, or a cache served what was counted of another level.
-const ABOVE: f64 = 0.03;
-
-nodegauge_measure::config! {
-    /// Configuration of a point under a roofline: what was computed and moved in which time.
-    pub struct PointConfig {
-        /// Operations for each byte of the level.
-        flops_per_byte: f64 = Observation "FLOP/B" @ 70;
-        /// The level whose bytes were counted: `memory`, `L1`, ...
-        level: String = Observation "level";
-        /// Floating-point operations.
-        flops: f64 = Observation "operations";
-        /// Bytes that moved to and from the level.
-        bytes: f64 = Observation "bytes";
-        /// Time, seconds.
-        seconds: f64 = Observation "seconds";
-        /// Where the counts come from.
-        basis: String = Observation "basis";
-    }
-}
 
 /// Threads of which a roofline is asked for.
 #[derive(Clone, Copy)]
@@ -88,173 +63,3 @@ pub struct CeilingsAsk<'a> {
     /// Exactly this many samples, whatever the time.
     pub samples: Option<usize>,
 }
-
-/// A ceiling.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Ceiling {
-    /// Its name, as the record has it, of however many threads.
-    pub name: String,
-    /// B/s, or FLOP/s of a peak.
-    pub rate: f64,
-    /// The level of memory that is so fast; `None` of a peak.
-    pub level: Option<String>,
-}
-
-impl Ceiling {
-    /// What it lets a program reach with so many operations for each byte of its level, FLOP/s.
-    pub fn at(&self, flops_per_byte: f64) -> f64 {
-        if self.level.is_some() { self.rate * flops_per_byte } else { self.rate }
-    }
-
-    /// The name for people: `memory read`, `FMA`.
-    pub fn in_words(&self) -> String {
-        match self.name.as_str() {
-            "fma" => "FMA".to_owned(),
-            "simd" => "SIMD without FMA".to_owned(),
-            "dgemm" => "DGEMM".to_owned(),
-            other => other.replace('_', " "),
-        }
-    }
-}
-
-/// The ceilings of a node for a number of threads.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Roofline {
-    /// All of them, as they were measured.
-    pub ceilings: Vec<Ceiling>,
-}
-
-impl Roofline {
-    /// The ceilings among these figures, of one thread or of all.
-    pub fn of(measurements: &[Measurement], one_thread: bool) -> Self {
-        let ceiling = |m: &Measurement| {
-            let is = m.gauge == GAUGE && [BANDWIDTH, PEAK].contains(&m.test.as_str());
-            let name = m.name.strip_suffix(ONE_THREAD);
-            let name = if one_thread { name } else { name.xor(Some(m.name.as_str())) };
-            let rate = m.value.filter(|rate| is && *rate > 0.0)?;
-            Some(Ceiling { name: name?.to_owned(), rate, level: text(m, "level") })
-        };
-        Self { ceilings: measurements.iter().filter_map(ceiling).collect() }
-    }
-
-    /// The highest peak.
-    pub fn peak(&self) -> Option<&Ceiling> {
-        highest(self.ceilings.iter().filter(|ceiling| ceiling.level.is_none()))
-    }
-
-    /// The levels, in the order of measuring.
-    pub fn levels(&self) -> Vec<&str> {
-        let mut levels: Vec<&str> =
-            self.ceilings.iter().filter_map(|ceiling| ceiling.level.as_deref()).collect();
-        levels.dedup();
-        levels
-    }
-
-    /// The highest bandwidth of a level.
-    pub fn bandwidth(&self, level: &str) -> Option<&Ceiling> {
-        highest(self.ceilings.iter().filter(|ceiling| ceiling.level.as_deref() == Some(level)))
-    }
-
-    /// Operations for each byte of a bandwidth's level from which the highest peak binds, FLOP/B.
-    pub fn ridge(&self, bandwidth: &Ceiling) -> Option<f64> {
-        Some(self.peak()?.rate / bandwidth.rate)
-    }
-
-    /// The ceiling that binds a program with so many operations for each byte of a level: the lower one of
-    /// the level's bandwidth and the highest peak.
-    pub fn roof(&self, level: &str, flops_per_byte: f64) -> Option<&Ceiling> {
-        let both = [self.bandwidth(level)?, self.peak()?];
-        both.into_iter().min_by(|a, b| a.at(flops_per_byte).total_cmp(&b.at(flops_per_byte)))
-    }
-
-    /// The lowest ceiling that such a program has not reached yet: what it runs into next.
-    pub fn next(&self, level: &str, flops_per_byte: f64, reached: f64) -> Option<&Ceiling> {
-        let roof = self.roof(level, flops_per_byte)?.at(flops_per_byte);
-        let of_level = |ceiling: &&Ceiling| ceiling.level.as_deref().is_none_or(|of| of == level);
-        let between = |ceiling: &&Ceiling| {
-            ceiling.at(flops_per_byte) > reached && ceiling.at(flops_per_byte) <= roof
-        };
-        self.ceilings
-            .iter()
-            .filter(of_level)
-            .filter(between)
-            .min_by(|a, b| a.at(flops_per_byte).total_cmp(&b.at(flops_per_byte)))
-    }
-}
-
-fn highest<'a>(ceilings: impl Iterator<Item = &'a Ceiling>) -> Option<&'a Ceiling> {
-    ceilings.max_by(|a, b| a.rate.total_cmp(&b.rate))
-}
-
-/// A key of a configuration that several kinds of figures have.
-fn text(m: &Measurement, key: &str) -> Option<String> {
-    m.config.get(key).and_then(Value::as_str).map(str::to_owned)
-}
-
-fn number(m: &Measurement, key: &str) -> Option<f64> {
-    m.config.get(key).and_then(Value::as_f64)
-}
-
-/// Where a figure lies under a roof: its level and its operations for each byte.
-fn place_of(m: &Measurement) -> Option<(String, f64)> {
-    [KERNEL, POINT].contains(&m.test.as_str()).then_some(())?;
-    Some((text(m, "level")?, number(m, "flops_per_byte")?))
-}
-
-/// Puts points behind what was measured, and holds every point and kernel against its roof.
-pub fn place(measured: Vec<Measurement>, points: Vec<Point>) -> Vec<Measurement> {
-    let roofline = Roofline::of(&measured, false);
-    let points = points.into_iter().map(Point::measurement);
-    let under_the_roof = |m: Measurement| {
-        let roof = place_of(&m).filter(|_| m.value.is_some());
-        let roof = roof.and_then(|(level, x)| Some((roofline.roof(&level, x)?, x)));
-        let Some((roof, x)) = roof else { return m };
-        let m =
-            m.limit(roof.at(x), format!("{} at {} FLOP/B", roof.in_words(), view::intensity(x)));
-        let mut validity = m.validity.clone();
-        if let Some(limit) = m.limit.as_ref().filter(|limit| limit.fraction > 1.0 + ABOVE) {
-            let above = 100.0 * (limit.fraction - 1.0);
-            validity.suspect(format!(
-                "{above:.0} % above its roof: operations or bytes are counted wrong, a faster level served part of them, or the node was slower when its ceilings were measured"
-            ));
-        }
-        m.judged(validity)
-    };
-    measured.into_iter().chain(points).map(under_the_roof).collect()
-}
-
-/// What points there are, for expectations.
-pub fn figures(points: &[Point]) -> Figures {
-    let names = points.iter().map(|point| point.name.as_str());
-    Figures::new((GAUGE, POINT), names, &[Unit::FlopsPerSecond]).limited(true)
-}
-
-/// Rooflines: what the other gauges measure for one, and points under it.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct RooflineGauge;
-
-impl Gauge for RooflineGauge {
-    fn name(&self) -> &'static str {
-        GAUGE
-    }
-
-    fn kinds(&self) -> Vec<ConfigKind> {
-        vec![ConfigKind::of::<PointConfig>(GAUGE, &[POINT])]
-    }
-
-    /// A run measures the parts themselves.
-    fn glance(&self, _: &Site, _: &Glance<'_>) -> Result<Option<Box<dyn Planned>>, Failure> {
-        Ok(None)
-    }
-
-    fn headlines<'r>(&self, _: &'r Record) -> Vec<Headline<'r>> {
-        Vec::new()
-    }
-
-    fn view(&self, record: &Record, _: Detail) -> Vec<Section> {
-        view::sections(record)
-    }
-}
-
-#[cfg(test)]
-mod tests;

@@ -250,10 +250,10 @@ pub fn named(name: &str) -> Result<ProcessorEntry, Failure> {
 
 /// How unlike two names are, the least first: edits of the word with the number, which alone distinguishes
 /// processors; of as many, one that goes on where the other ends; edits of the whole.
-pub(crate) type Likeness = (usize, bool, usize);
+pub type Likeness = (usize, bool, usize);
 
 /// How unlike the name that was typed is to one that is known.
-pub(crate) fn likeness(typed: &str, known: &str) -> Likeness {
+pub fn likeness(typed: &str, known: &str) -> Likeness {
     let (typed, known) = (plain(typed), plain(known));
     let [last, of_known] = [&typed, &known].map(|text| text.rsplit(' ').next().unwrap_or(text));
     (levenshtein(of_known, last), !of_known.starts_with(last), levenshtein(&known, &typed))
@@ -281,7 +281,7 @@ fn by_name(name: &str) -> Option<ProcessorEntry> {
 }
 
 /// A name without trade marks, filler words and doubled blanks, in lower case.
-pub(crate) fn plain(name: &str) -> String {
+pub fn plain(name: &str) -> String {
     let mut text = name.to_lowercase();
     for mark in ["(r)", "(tm)", "\u{ae}", "\u{2122}"] {
         text = text.replace(mark, " ");

@@ -20,7 +20,6 @@ pub mod memory;
 pub mod pci;
 pub mod power;
 mod processor;
-pub mod published;
 mod root;
 mod synthetic;
 pub mod topology;

@@ -39,13 +39,13 @@ pub struct Key {
 }
 
 /// Whether the values of a key are bytes: in the record, names end with their unit.
-pub(crate) fn is_size(name: &str) -> bool {
+pub fn is_size(name: &str) -> bool {
     name.ends_with("_bytes")
 }
 
 /// A value in a word, for a place or a cell: a word, a number; of an object what was asked, the command of a
 /// compiler, the path of a volume, or a library with its version. `None` for lists and other objects.
-pub(crate) fn scalar(value: &Value) -> Option<String> {
+pub fn scalar(value: &Value) -> Option<String> {
     match value {
         Value::Null | Value::Array(_) => None,
         Value::String(text) => Some(text.clone()),

@@ -4,11 +4,7 @@
 //! Nothing here knows a machine, a place or a kernel. Statistics are pure functions of slices;
 //! only [`clock`] and [`interference`] ask the kernel anything.
 
-pub mod bests;
 pub mod clock;
-pub mod compare;
-pub mod csv;
-pub mod expect;
 mod failure;
 pub mod grammar;
 pub mod interference;
@@ -17,10 +13,8 @@ pub mod legible;
 mod names;
 pub mod notice;
 mod outcome;
-pub mod place;
 pub mod progress;
 pub mod quantity;
-pub mod ratio;
 pub mod record;
 pub mod regime;
 pub mod repeat;

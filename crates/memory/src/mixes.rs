@@ -5,8 +5,8 @@
 use crate::GAUGE;
 use crate::config::StreamConfig;
 use crate::kernels::Kernel;
+use nodegauge_analysis::compare::machine_changes;
 use nodegauge_gauge::Site;
-use nodegauge_measure::compare::machine_changes;
 use nodegauge_measure::record::{Measurement, Record, Status};
 use nodegauge_measure::{BytesPerSec, Notice, NoticeId, regime};
 

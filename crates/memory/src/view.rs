@@ -17,10 +17,11 @@ pub use statistics::Statistic;
 use crate::GAUGE;
 pub(crate) use figures::points;
 use figures::{Figure, comparable};
+use nodegauge_analysis::ratio::closing::of_several;
+use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::{Section, plain_table, summary};
-use nodegauge_gauge::{Detail, published};
-use nodegauge_measure::ratio::closing::of_several;
 use nodegauge_measure::record::{Category, Finding, Measurement, Quoted, Record};
+use nodegauge_published as published;
 
 /// Findings that come from the measurement itself and explain its figures.
 const OWN_FINDINGS: [&str; 1] = ["topology-untrue"];

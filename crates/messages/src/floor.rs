@@ -9,7 +9,7 @@ use crate::pattern::Pattern;
 use crate::result::MessageFigure;
 use crate::start::StartReport;
 use crate::transport::Route;
-use nodegauge_measure::ratio;
+use nodegauge_analysis::ratio;
 use nodegauge_measure::record::Status;
 use nodegauge_measure::{Bytes, Notice, NoticeId, regime, stats};
 use std::collections::BTreeMap;

@@ -3,8 +3,8 @@
 
 use nodegauge_gauge::view::{Bar, Beside, Card};
 use nodegauge_gauge::{Gauge, Headline};
-use nodegauge_machine::published::{self, PublishedConfig};
 use nodegauge_measure::record::{Measurement, Record};
+use nodegauge_published::{self as published, PublishedConfig};
 
 /// The bars of a record. Beside each stands what was published of a node, if the record or the catalog has
 /// something of this processor, else the first of `others` that has the figure.

@@ -1,12 +1,12 @@
 //! The view of `compare`: what differs between the settings, then a table a test, then every reason
 //! for doubt.
 
+use nodegauge_analysis::compare::threshold::change_in_words;
+use nodegauge_analysis::compare::{Comparison, Difference, Figure, Pair, Runners, Verdict};
+use nodegauge_analysis::ratio::Basis;
+use nodegauge_analysis::ratio::closing::{interval_in_words, times_as_fast};
 use nodegauge_gauge::view::{self, Cell, Note, Page, Section, Table, Tone};
-use nodegauge_measure::compare::threshold::change_in_words;
-use nodegauge_measure::compare::{Comparison, Difference, Figure, Pair, Runners, Verdict};
 use nodegauge_measure::quantity::counted;
-use nodegauge_measure::ratio::Basis;
-use nodegauge_measure::ratio::closing::{interval_in_words, times_as_fast};
 use nodegauge_measure::stats::Better;
 
 /// Longest value of a difference that stays in the table; longer ones get lines of their own.

@@ -1,9 +1,9 @@
 //! The figures of a record for other programs: each by its name, what tells it from others, and its evidence in
 //! words. Knows no gauge but by the registry.
 
-use nodegauge_measure::expect::Expectation;
+use nodegauge_analysis::expect::Expectation;
+use nodegauge_analysis::identity::{self, Identity};
 use nodegauge_measure::keys::Registry;
-use nodegauge_measure::place::{self, Identity};
 use nodegauge_measure::quantity::{counted, significant};
 use nodegauge_measure::record::{Measurement, Record};
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ pub(crate) struct Figure<'r> {
 /// The figures of a record without those that others have published.
 pub(crate) fn own<'r>(record: &'r Record, registry: &Registry) -> Vec<Figure<'r>> {
     let all: Vec<&Measurement> = record.measurements.iter().filter(|m| !m.is_published()).collect();
-    let identities = place::identities(&all, registry);
+    let identities = identity::identities(&all, registry);
     let mut units: BTreeMap<(&str, &str, &str), usize> = BTreeMap::new();
     for (m, identity) in all.iter().zip(&identities) {
         *units.entry((&m.test, &m.name, &identity.words)).or_default() += 1;

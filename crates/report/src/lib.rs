@@ -16,7 +16,6 @@ pub mod markdown;
 mod markup;
 pub mod openmetrics;
 pub mod places;
-pub mod published;
 pub mod run;
 pub mod several;
 pub mod text;

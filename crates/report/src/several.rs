@@ -3,15 +3,15 @@
 
 use crate::compare::{differences, grouped, listed, speed};
 use crate::run;
+use nodegauge_analysis::compare::{Design, Pair, Shared, Side, Verdict, compare, several};
+use nodegauge_analysis::ratio::closing::{interval_in_words, times_as_fast};
 use nodegauge_gauge::Gauge;
 use nodegauge_gauge::view::{
     self, BarSeries, Bars, Cell, Chart, Drawing, Note, Page, Picture, Scale, Section, Series,
     Table, Tone,
 };
 use nodegauge_measure::Unit;
-use nodegauge_measure::compare::{Design, Pair, Shared, Side, Verdict, compare, several};
 use nodegauge_measure::keys::Registry;
-use nodegauge_measure::ratio::closing::{interval_in_words, times_as_fast};
 use nodegauge_measure::record::{Measurement, Record, Status};
 
 /// Most groups of bars in a picture, and most pictures of a test: the tables have all.

@@ -1,11 +1,11 @@
 //! The page of many runs in time: each figure that stands for a node as it was from run to run, with the
 //! regimes in which the runs were as bands and the times without a run as gaps.
 
+use nodegauge_analysis::compare::{Part, machine_changes, parts};
 use nodegauge_gauge::Gauge;
 use nodegauge_gauge::view::{
     self, Cell, Drawing, Note, Page, Picture, Section, Table, Tone, Trend, TrendBand, TrendDot,
 };
-use nodegauge_measure::compare::{Part, machine_changes, parts};
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{self, Machine, Measurement, Record, Status};
 use nodegauge_measure::regime::{self, Regime};

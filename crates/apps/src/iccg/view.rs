@@ -6,10 +6,10 @@ use super::config::IccgConfig;
 use crate::GAUGE;
 use crate::cg::PARTS;
 use crate::sweep;
+use nodegauge_analysis::ratio::closing::of_several;
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::{Cell, Chart, Column, Picture, Scale, Section, Series, Table, summary};
 use nodegauge_measure::quantity::{counted, significant};
-use nodegauge_measure::ratio::closing::of_several;
 use nodegauge_measure::record::{Measurement, Quoted, Record};
 use nodegauge_measure::{Bytes, Seconds, Unit};
 

@@ -2,8 +2,8 @@
 
 use super::{Database, Documents};
 use clap::Args as ClapArgs;
+use nodegauge_analysis::compare::Threshold;
 use nodegauge_measure::SyntaxError;
-use nodegauge_measure::compare::Threshold;
 use nodegauge_toolchain::CommandLine;
 
 /// `compare`.

@@ -6,8 +6,8 @@
 use super::{Common, PlacementArgs};
 use clap::Args as ClapArgs;
 use nodegauge_devices::drivers::DeviceChoice;
-use nodegauge_gauge::roofline::GivenPoint;
 use nodegauge_measure::Bytes;
+use nodegauge_roofline::GivenPoint;
 
 /// `roofline`.
 #[derive(Debug, ClapArgs)]

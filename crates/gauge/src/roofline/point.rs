@@ -1,10 +1,26 @@
-//! Points: what a program computed and moved, as it is given, counted, or known of a saved figure.
+//! Points under a roofline: operations, bytes and time of a program.
 
-use super::{GAUGE, MEMORY, POINT, PointConfig};
+use super::{GAUGE, MEMORY, POINT};
 use nodegauge_measure::Unit;
-use nodegauge_measure::grammar::{Cursor, SyntaxError};
 use nodegauge_measure::record::{Category, Measurement, Quoted};
-use std::str::FromStr;
+
+nodegauge_measure::config! {
+    /// Configuration of a point under a roofline: what was computed and moved in which time.
+    pub struct PointConfig {
+        /// Operations for each byte of the level.
+        flops_per_byte: f64 = Observation "FLOP/B" @ 70;
+        /// The level whose bytes were counted: `memory`, `L1`, ...
+        level: String = Observation "level";
+        /// Floating-point operations.
+        flops: f64 = Observation "operations";
+        /// Bytes that moved to and from the level.
+        bytes: f64 = Observation "bytes";
+        /// Time, seconds.
+        seconds: f64 = Observation "seconds";
+        /// Where the counts come from.
+        basis: String = Observation "basis";
+    }
+}
 
 /// A point.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,117 +48,10 @@ impl Point {
     }
 
     /// As the record has it.
-    pub(super) fn measurement(self) -> Measurement {
+    pub fn measurement(self) -> Measurement {
         Measurement::new(GAUGE, POINT, self.name, Unit::FlopsPerSecond)
             .value(Quoted::Single, self.rate)
             .category(self.category)
             .config(&self.config)
-    }
-}
-
-/// What a program did: `NAME,FLOPS,BYTES,SECONDS`, and `,LEVEL` where the bytes are not memory's.
-#[derive(Debug, Clone, PartialEq)]
-pub struct GivenPoint {
-    /// What it is called.
-    pub name: String,
-    /// Floating-point operations.
-    pub flops: f64,
-    /// Bytes to and from the level.
-    pub bytes: f64,
-    /// Time, seconds.
-    pub seconds: f64,
-    /// `memory`, or a cache: `L1`, `L2`, ...
-    pub level: String,
-}
-
-impl GivenPoint {
-    /// The point, whose counts come from `basis`.
-    pub fn point(&self, basis: &str) -> Point {
-        let Self { name, flops, bytes, seconds, level } = self.clone();
-        let config = PointConfig {
-            flops_per_byte: Some(flops / bytes),
-            level: Some(level),
-            flops: Some(flops),
-            bytes: Some(bytes),
-            seconds: Some(seconds),
-            basis: Some(basis.to_owned()),
-        };
-        Point { name, rate: flops / seconds, config, category: Category::Reference }
-    }
-}
-
-/// Reads a number above zero behind a comma.
-fn positive(cursor: &mut Cursor<'_>, problem: &str) -> Result<f64, SyntaxError> {
-    cursor.expect(',', &format!("expected ',' and then {}", &problem["expected ".len()..]))?;
-    let at = cursor.position();
-    let digits = cursor.take_while(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
-    let value: f64 = digits.parse().map_err(|_| cursor.error_at(at, problem))?;
-    match value > 0.0 && value.is_finite() {
-        true => Ok(value),
-        false => Err(cursor.error_at(at, "expected a number above 0")),
-    }
-}
-
-impl FromStr for GivenPoint {
-    type Err = SyntaxError;
-
-    fn from_str(text: &str) -> Result<Self, SyntaxError> {
-        let mut cursor = Cursor::new("point", "--point spmv,2.4e9,1.9e10,0.8", text);
-        // As conditions spell names, so that one may be about a point.
-        let name = cursor.take_while(|c| c.is_ascii_alphanumeric() || "_-:".contains(c)).to_owned();
-        if name.is_empty() {
-            return Err(cursor.error("expected a name of letters, digits, '_', '-' and ':'"));
-        }
-        let flops = positive(&mut cursor, "expected a number of operations, e.g. 2.4e9")?;
-        let bytes = positive(&mut cursor, "expected a number of bytes, e.g. 1.9e10")?;
-        let seconds = positive(&mut cursor, "expected a number of seconds, e.g. 0.8")?;
-        let mut level = MEMORY.to_owned();
-        if cursor.eat(',') {
-            let at = cursor.position();
-            let given = cursor.take_while(|c| c.is_ascii_alphanumeric());
-            let cache = given.strip_prefix('L').filter(|n| matches!(n.as_bytes(), [b'1'..=b'9']));
-            if given != MEMORY && cache.is_none() {
-                return Err(cursor.error_at(at, "expected memory, L1, L2, ..."));
-            }
-            given.clone_into(&mut level);
-        }
-        cursor.finish("expected nothing more")?;
-        if !(flops / bytes).is_normal() || !(flops / seconds).is_normal() {
-            return Err(cursor.error_at(0, "expected numbers whose ratios can be told"));
-        }
-        Ok(Self { name, flops, bytes, seconds, level })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_point_is_read_and_its_wrong_character_pointed_at() {
-        let point: GivenPoint = "spmv,2.4e9,1.92e10,0.8".parse().unwrap();
-        assert_eq!((point.level.as_str(), point.flops, point.seconds), (MEMORY, 2.4e9, 0.8));
-        let made = point.point("given");
-        assert_eq!((made.rate, made.config.flops_per_byte), (3e9, Some(0.125)));
-        assert_eq!("x:1,1,2,3,L2".parse::<GivenPoint>().unwrap().level, "L2");
-        for (text, at) in [
-            ("", 0),
-            (",1,1,1", 0),
-            ("a b,1,1,1", 1),
-            ("a", 1),
-            ("a,x,1,1", 2),
-            ("a,1,0,1", 4),
-            ("a,1,1", 5),
-            ("a,1,1,-3", 6),
-            ("a,1,1,inf", 6),
-            ("a,nan,1,1", 2),
-            ("a,1,1,1,L0", 8),
-            ("a,1,1,1,disk", 8),
-            ("a,1,1,1,L2 ", 10),
-            ("a,1e300,1e-300,1", 0),
-        ] {
-            let error = text.parse::<GivenPoint>().unwrap_err();
-            assert_eq!(error.at, at, "{error}");
-        }
     }
 }

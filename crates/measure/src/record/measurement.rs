@@ -406,7 +406,7 @@ impl Measurement {
 
     /// Whether conditions must name its test to be about it: messages without an MPI never pass for an
     /// MPI's.
-    pub(crate) fn needs_scope(&self) -> bool {
+    pub fn needs_scope(&self) -> bool {
         self.category == Category::Transport
     }
 }

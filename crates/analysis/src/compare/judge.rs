@@ -1,0 +1,228 @@
+//! The verdict on a pair of figures: whether they are of the same thing, which runs of each side count,
+//! how such runs differ by themselves, and what that leaves of the ratio.
+
+use super::figures::{self, Chosen, Figure, Matched};
+use super::pairing::{self, Point};
+use super::settings::{self, machine_changes};
+use super::{Design, Pair, Side, Verdict, distinct};
+use crate::expect;
+use crate::identity::Numbered;
+use crate::ratio;
+use nodegauge_measure::keys::{self, Registry, Role};
+use nodegauge_measure::record::{Measurement, Record, Status};
+use nodegauge_measure::stats::Better;
+
+/// What is known of a comparison before its measurements are looked at.
+pub(super) struct Question<'a> {
+    design: Design,
+    /// Whether all runs were asked the same.
+    pub same: bool,
+    /// Whether the sides are the same runs.
+    itself: bool,
+    regimes_matter: bool,
+    /// For each side other runs that were asked the same, by the same version on the same machine.
+    others: [Vec<&'a Record>; 2],
+    /// What to do where nothing tells how runs differ.
+    remedy: String,
+}
+
+impl<'a> Question<'a> {
+    pub fn of(a: &'a Side, b: &'a Side, design: Design) -> Self {
+        let same = settings::same_question(&[&a.runs, &b.runs]);
+        let others = [a, b].map(|side| {
+            let compared = |run: &Record| a.runs.iter().chain(&b.runs).any(|own| own.id == run.id);
+            let alike = |run: &&Record| {
+                let first = side.runs.first()?;
+                let unchanged = machine_changes(&first.machine, &run.machine).is_empty();
+                let asked = settings::question(first)? == settings::question(run)?;
+                (asked && run.tool == first.tool && unchanged && !compared(run)).then_some(())
+            };
+            side.others.iter().filter(|run| alike(run).is_some()).collect()
+        });
+        let itself = shared(a, b) == a.runs.len().max(b.runs.len());
+        let regimes_matter = regimes_matter(a, b);
+        Self { design, same, itself, regimes_matter, others, remedy: remedy(a, b, same) }
+    }
+
+    /// The verdict on a measurement that both sides have.
+    pub fn judge(&self, point: &Point<'_>, registry: &Registry) -> Pair {
+        let first = point.first();
+        let mut pair = Pair {
+            gauge: first.gauge.clone(),
+            test: first.test.clone(),
+            name: first.name.clone(),
+            name_in_words: first.name_in_words(),
+            unit: first.unit,
+            place: point.place.clone(),
+            at: point.at.clone(),
+            size: expect::size_of(first),
+            a: Figure::of(&point.sides[0]),
+            b: Figure::of(&point.sides[1]),
+            statistic: first.quoted.name(),
+            ratio: None,
+            ci95: None,
+            visible: None,
+            basis: None,
+            median_ratio: None,
+            verdict: Verdict::NotComparable,
+            suspect: None,
+            reasons: obstacles(point, self.same, registry),
+        };
+        if !pair.reasons.is_empty() {
+            return pair;
+        }
+        match self.comparable(point, &mut pair) {
+            Ok(matched) => self.settle(&mut pair, first, matched),
+            Err(reason) => pair.reasons.push(reason),
+        }
+        pair
+    }
+
+    /// The figures that can be held against each other; what is to be kept in mind goes to `pair`.
+    fn comparable(&self, point: &Point<'_>, pair: &mut Pair) -> Result<Matched, String> {
+        let trusted =
+            |m: &Measurement| m.validity.status == Status::Valid || self.design.accept_suspect;
+        let (mut sides, mut like) = (Vec::new(), Vec::new());
+        for ((name, side), others) in ["A", "B"].into_iter().zip(&point.sides).zip(&self.others) {
+            let (all, usable) = (side.len(), figures::usable(name, side)?);
+            if usable.len() < all {
+                let failed = all - usable.len();
+                pair.reasons.push(format!("{failed} of {all} runs of {name} have no valid result"));
+            }
+            let suspect = usable.iter().filter(|(_, m)| m.validity.status == Status::Suspect);
+            let why = suspect.clone().find_map(|(_, m)| m.validity.reasons.first());
+            let believed: Vec<Numbered<'_>> =
+                usable.iter().copied().filter(|(_, m)| trusted(m)).collect();
+            let left_out = usable.len() - believed.len();
+            let doubt = why.map(|why| match believed.is_empty() || left_out == 0 {
+                true => format!("{name} is suspect: {why}"),
+                false => {
+                    format!("{left_out} of {all} runs of {name} are suspect and left out: {why}")
+                }
+            });
+            if believed.is_empty() && pair.suspect.is_none() {
+                pair.suspect.clone_from(&doubt);
+            }
+            pair.reasons.extend(doubt);
+            let side = if believed.is_empty() { usable } else { believed };
+            let alike = others.iter().filter_map(|run| pairing::like(point, run));
+            like.push(alike.filter(|m| trusted(m)).map(|m| (0, m)).collect::<Vec<Numbered<'_>>>());
+            sides.push(side);
+        }
+        let matched =
+            figures::matched([&sides[0], &sides[1]], [&like[0], &like[1]], self.regimes_matter)?;
+        pair.reasons.splice(0..0, matched.remark.clone());
+        Ok(matched)
+    }
+
+    /// Ratio, interval and verdict.
+    fn settle(&self, pair: &mut Pair, first: &Measurement, matched: Matched) {
+        let Matched { a, b, like: [like_a, like_b], .. } = matched;
+        for (figure, chosen) in [(&mut pair.a, &a), (&mut pair.b, &b)] {
+            *figure = Figure { status: figure.status, ..chosen.figure() };
+        }
+        let over = |a: Option<f64>, b: Option<f64>| a.zip(b).map(|(a, b)| b / a);
+        pair.ratio = over(pair.a.value, pair.b.value).filter(|ratio| ratio.is_finite());
+        pair.median_ratio = over(pair.a.median, pair.b.median);
+        let runs = |side: &Chosen, like: &Chosen| side.runs(like, first.quoted, first.unit);
+        let interval = match self.design.blocks {
+            true => ratio::of_blocks(&a.by_blocks(&b)),
+            false if self.itself => None,
+            false => ratio::interval(&runs(&a, &like_a), &runs(&b, &like_b)),
+        };
+        if let Some(interval) = interval {
+            if self.design.blocks {
+                // That of the whole ones.
+                pair.ratio = Some(interval.ratio);
+            }
+            pair.ci95 = Some(interval.ci95);
+            pair.visible = Some(interval.visible);
+            pair.basis = Some(interval.basis);
+        }
+        pair.verdict = match (interval, pair.unit.direction()) {
+            _ if pair.suspect.is_some() => Verdict::CannotTell,
+            (None, _) if self.itself => Verdict::WithinNoise,
+            (None, _) => {
+                pair.reasons.insert(0, self.remedy.clone());
+                Verdict::CannotTell
+            }
+            (Some(known), direction) => {
+                let [low, high] = known.ci95;
+                match (direction, low > 1.0, high < 1.0) {
+                    (_, false, false) => Verdict::WithinNoise,
+                    (Some(Better::Higher), true, _) | (Some(Better::Lower), _, true) => {
+                        Verdict::Faster
+                    }
+                    (Some(_), ..) => Verdict::Slower,
+                    (None, true, _) => Verdict::Higher,
+                    (None, ..) => Verdict::Lower,
+                }
+            }
+        };
+    }
+}
+
+/// What tells how runs differ where nothing does yet.
+fn remedy(a: &Side, b: &Side, same: bool) -> String {
+    let command = |side: &Side| {
+        let asked = settings::question(side.runs.first()?)?.join(" ");
+        (!asked.contains('\'')).then(|| if asked.is_empty() { "run".to_owned() } else { asked })
+    };
+    let host = |side: &Side| side.runs.first().map(|run| run.machine.host.clone());
+    let here = host(a) == host(b);
+    let how = match (command(a), command(b)) {
+        (Some(a), Some(b)) if !same && here => format!("nodegauge compare --run '{a}' '{b}'"),
+        _ => "make three runs a side, each side with a --label of its own".to_owned(),
+    };
+    format!("nothing tells how much such runs differ by themselves: {how}")
+}
+
+/// Why the sides are not of the same thing; empty when they are.
+pub(super) fn obstacles(
+    point: &Point<'_>,
+    same_question: bool,
+    registry: &Registry,
+) -> Vec<String> {
+    let differ = |what: &str, of: &dyn Fn(&Measurement) -> Option<String>| {
+        let of_side = |side: &Vec<Numbered<'_>>| distinct(side.iter().map(|(_, m)| of(m)));
+        let mut known: Vec<String> = Vec::new();
+        for words in point.sides.iter().map(of_side) {
+            if !words.is_empty() && !known.contains(&words) {
+                known.push(words);
+            }
+        }
+        (known.len() > 1).then(|| format!("{what}: {}", known.join(" against ")))
+    };
+    let mut reasons = Vec::new();
+    reasons.extend(differ("category", &|m| {
+        serde_json::to_value(m.category).ok()?.as_str().map(str::to_owned)
+    }));
+    let first = point.first();
+    let identities = first.config.keys().filter_map(|name| {
+        let key = registry.key(&first.gauge, &first.test, name)?;
+        // What the same question came to is no other thing.
+        (key.role == Role::Identity && !same_question).then_some(key)
+    });
+    for key in identities {
+        reasons.extend(differ(key.words, &|m| {
+            let value = m.config.get(key.name)?;
+            let bytes = value.as_u64().filter(|_| keys::is_size(key.name));
+            // In full: a size that is rounded may look like the other.
+            bytes.map(expect::exact_bytes).or_else(|| keys::scalar(value))
+        }));
+    }
+    reasons
+}
+
+/// How many runs of A are on B too.
+pub(super) fn shared(a: &Side, b: &Side) -> usize {
+    a.runs.iter().filter(|run| b.runs.iter().any(|other| other.id == run.id)).count()
+}
+
+/// Whether round trips from core to core tell regimes apart: of virtual machines on processors of one
+/// model. On bare metal bound threads stay where they are, and round trips differ with the setting.
+fn regimes_matter(a: &Side, b: &Side) -> bool {
+    let mut all = a.runs.iter().chain(&b.runs).map(|run| &run.machine);
+    let model = all.clone().next().and_then(|machine| machine.processor.model.as_ref());
+    all.all(|machine| machine.virtualisation.is_some() && machine.processor.model.as_ref() == model)
+}

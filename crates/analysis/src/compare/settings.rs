@@ -1,0 +1,341 @@
+//! What differs between two settings: labels, machine, kernel, build, and the configuration of what
+//! was measured. What one side does not tell is no difference.
+
+use super::{TURNS, distinct, pairing};
+use crate::identity::Numbered;
+use nodegauge_measure::keys::{Registry, Role, scalar};
+use nodegauge_measure::record::{Device, Machine, Record, Severity};
+use nodegauge_measure::{Bytes, BytesPerSec};
+use pairing::Point;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// Something that is not the same on all sides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// What.
+    pub what: String,
+    /// On each side; several values are separated by ` | `, and what is not known of a side is `?`.
+    pub sides: Vec<String>,
+}
+
+/// As comparisons have it: `what`, `a`, `b`.
+impl Serialize for Difference {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let named = ["a", "b"].into_iter().zip(&self.sides);
+        serializer.collect_map([("what", &self.what)].into_iter().chain(named))
+    }
+}
+
+impl Difference {
+    /// The difference between sides that are known; `None` where it is none.
+    fn between(what: String, mut sides: Vec<String>) -> Option<Self> {
+        let known: BTreeSet<&String> = sides.iter().filter(|words| !words.is_empty()).collect();
+        (known.len() > 1).then(|| {
+            let unknown = sides.iter_mut().filter(|words| words.is_empty());
+            unknown.for_each(|words| *words = "?".to_owned());
+            Self { what, sides }
+        })
+    }
+}
+
+/// A fact about a machine, when it is known: its name, whether it decides which configuration is
+/// fastest, and the fact. Free memory, clocks and loads come and go, and decide nothing.
+type Fact = (&'static str, bool, fn(&Machine) -> Option<String>);
+
+/// Facts about machines, in the order of the list.
+const FACTS: [Fact; 23] = [
+    ("host", true, |m| m.host.clone()),
+    ("processor", true, |m| m.processor.model.clone()),
+    ("sockets", true, |m| count(m.processor.sockets)),
+    ("cores", true, |m| count(m.processor.cores)),
+    ("hardware threads", true, |m| count(m.processor.threads)),
+    ("instruction sets", true, |m| {
+        (!m.processor.isa.is_empty()).then(|| m.processor.isa.join(" "))
+    }),
+    ("last-level caches", true, |m| {
+        let last =
+            m.caches.iter().filter(|cache| cache.level >= 3).max_by_key(|cache| cache.level)?;
+        Some(format!("{} x {}", last.count, Bytes(last.bytes?)))
+    }),
+    ("NUMA nodes", true, |m| count(m.numa_nodes.len() as u32)),
+    ("memory", false, |m| m.memory.bytes.map(|bytes| Bytes(bytes).to_string())),
+    ("memory limit", false, |m| m.memory.cgroup_limit.map(|bytes| Bytes(bytes).to_string())),
+    ("memory channels", true, |m| m.memory.channels.map(|n| n.to_string())),
+    ("memory speed", false, |m| {
+        m.memory.transfers_per_s.map(|rate| format!("{:.0} MT/s", rate / 1e6))
+    }),
+    ("theoretical bandwidth", false, |m| {
+        m.memory.theoretical.as_ref().map(|figure| BytesPerSec(figure.value).to_string())
+    }),
+    ("kernel", true, |m| m.kernel.clone()),
+    ("virtual machine", true, |m| {
+        (m.host.is_some()).then(|| m.virtualisation.clone().unwrap_or_else(|| "no".to_owned()))
+    }),
+    ("governor", false, |m| m.governor.clone()),
+    ("transparent huge pages", true, |m| m.pages.as_ref()?.thp.clone()),
+    ("THP defragmentation", false, |m| m.pages.as_ref()?.thp_defrag.clone()),
+    ("reserved huge pages", true, |m| {
+        let huge = m.pages.as_ref()?.huge.iter().filter(|pages| pages.total > 0);
+        let kinds: Vec<String> =
+            huge.map(|pages| format!("{} of {}", pages.total, Bytes(pages.bytes))).collect();
+        Some(if kinds.is_empty() { "none".to_owned() } else { kinds.join(", ") })
+    }),
+    ("devices", false, |m| of_devices(m, |device| Some(device.title()))),
+    ("driver of devices", false, |m| {
+        of_devices(m, |device| {
+            Some(format!("{} {}", device.driver.as_ref()?, device.driver_version.as_ref()?))
+        })
+    }),
+    ("ECC of devices", false, |m| {
+        of_devices(m, |device| {
+            Some(if device.memory.as_ref()?.ecc? { "on" } else { "off" }.to_owned())
+        })
+    }),
+    ("inherited memory policy", false, |m| {
+        let inherited = m.circumstances.as_ref()?.inherited.as_ref()?;
+        let nodes: Vec<String> = inherited.nodes.iter().map(u32::to_string).collect();
+        let separator = if nodes.is_empty() { "" } else { ":" };
+        Some(format!("{}{separator}{}", inherited.policy.as_ref()?, nodes.join(",")))
+    }),
+];
+
+/// What the devices of a machine that compute say of themselves, each thing once.
+fn of_devices(machine: &Machine, fact: impl Fn(&Device) -> Option<String>) -> Option<String> {
+    let computing = machine.devices.iter().filter(|device| device.computes());
+    let facts: BTreeSet<String> = computing.filter_map(fact).collect();
+    (!facts.is_empty()).then(|| facts.into_iter().collect::<Vec<_>>().join(", "))
+}
+
+/// What differs between a machine as it was and as it is now, in words, as far as it decides which
+/// configuration is fastest.
+pub fn machine_changes(then: &Machine, now: &Machine) -> Vec<String> {
+    let words = |fact: Option<String>| fact.unwrap_or_else(|| "unknown".to_owned());
+    let decisive = FACTS.iter().filter(|(_, decides, _)| *decides);
+    let held = decisive.map(|(what, _, fact)| (what, words(fact(then)), words(fact(now))));
+    held.filter(|(_, then, now)| then != now)
+        .map(|(what, then, now)| format!("{what}: {then}, now {now}"))
+        .collect()
+}
+
+/// Most measurements for which a difference is listed one by one.
+const EACH: usize = 3;
+
+fn count(n: u32) -> Option<String> {
+    (n > 0).then(|| n.to_string())
+}
+
+/// Options of a command that say nothing of what is measured, and whether a value follows.
+const ASIDE: [(&str, bool); 10] = [
+    ("--label", true),
+    ("--json", true),
+    ("--csv", true),
+    ("--db", true),
+    ("--expect", true),
+    ("--show", true),
+    ("--no-save", false),
+    ("--accept-suspect", false),
+    ("-q", false),
+    ("-v", false),
+];
+
+/// What a run was asked to measure: its command without what goes beside it. `None` of what was imported.
+pub(super) fn question(run: &Record) -> Option<Vec<&str>> {
+    let mut asked = Vec::new();
+    let mut words = run.command.iter().map(String::as_str).peekable();
+    while let Some(word) = words.next() {
+        let is = |(option, _): &&(&str, bool)| {
+            word.strip_prefix(option).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
+        };
+        match ASIDE.iter().find(is) {
+            None => asked.push(word),
+            Some((_, follows)) if *follows && !word.contains('=') => {
+                words.next_if(|next| *next == "-" || !next.starts_with('-'));
+            }
+            Some(_) => {}
+        }
+    }
+    (!run.machine.is_imported()).then_some(asked)
+}
+
+/// Whether all runs were asked the same, so that what differs between them came of it.
+pub(super) fn same_question(sides: &[&[Record]]) -> bool {
+    let mut all = sides.iter().copied().flatten().map(question);
+    let first = all.next().flatten();
+    first.is_some() && all.all(|question| question == first)
+}
+
+/// What differs, labels first.
+pub(super) fn differences(
+    sides: &[&[Record]],
+    points: &[Point<'_>],
+    same_question: bool,
+    registry: &Registry,
+) -> Vec<Difference> {
+    let mut differences = Vec::new();
+    let mut add = |what: &str, sides: Vec<String>| {
+        differences.extend(Difference::between(what.to_owned(), sides));
+    };
+    let of_sides = |of: &dyn Fn(&Record) -> Option<String>| -> Vec<String> {
+        sides.iter().map(|side| distinct(side.iter().map(of))).collect()
+    };
+    let all = || sides.iter().copied().flatten();
+    let mut labels: Vec<&String> = all().flat_map(|run| run.labels.keys()).collect();
+    labels.retain(|label| *label != TURNS);
+    labels.sort();
+    labels.dedup();
+    for key in labels {
+        let label = |side: &&[Record]| {
+            let text = distinct(side.iter().map(|run| run.labels.get(key).cloned()));
+            if text.is_empty() { "-".to_owned() } else { text }
+        };
+        add(&format!("label {key}"), sides.iter().map(label).collect());
+    }
+    let is_known =
+        |run: &Record| run.machine.host.is_some() || run.machine.processor.model.is_some();
+    let known: Vec<bool> = sides.iter().map(|side| side.iter().any(is_known)).collect();
+    let in_words = |known: &bool| if *known { "described" } else { "not known" }.to_owned();
+    add("machine", known.iter().map(in_words).collect());
+    for (what, _, fact) in FACTS {
+        add(what, of_sides(&|run| fact(&run.machine)));
+    }
+    let commit = |run: &Record| run.tool.commit.as_ref().map(|commit| format!(" ({commit})"));
+    let tool = |run: &Record| format!("{}{}", run.tool.version, commit(run).unwrap_or_default());
+    add("nodegauge", of_sides(&|run| Some(tool(run))));
+    let warnings = all().flat_map(|run| &run.findings);
+    let warnings = warnings.filter(|finding| finding.severity >= Severity::Warning);
+    let mut ids: Vec<&str> = Vec::new();
+    for finding in warnings {
+        if !ids.contains(&finding.id.as_str()) {
+            ids.push(&finding.id);
+        }
+    }
+    for id in ids {
+        let has = |(side, known): (&&[Record], &bool)| match known {
+            true => finding_in_words(side, id),
+            false => String::new(),
+        };
+        add(&format!("finding {id}"), sides.iter().zip(&known).map(has).collect());
+    }
+    differences.extend(configurations(points, same_question, registry));
+    differences
+}
+
+/// Whether the runs of a side have a finding.
+fn finding_in_words(side: &[Record], id: &str) -> String {
+    let n = side.iter().filter(|run| run.findings.iter().any(|known| known.id == id)).count();
+    match n {
+        0 => "no".to_owned(),
+        n if n == side.len() => "yes".to_owned(),
+        n => format!("{n} of {} runs", side.len()),
+    }
+}
+
+/// What of the configuration differs: a line where it is the same for all measurements, else a line
+/// for each of the first few.
+fn configurations(
+    points: &[Point<'_>],
+    same_question: bool,
+    registry: &Registry,
+) -> Vec<Difference> {
+    let mut keys: Vec<&String> = Vec::new();
+    for (_, m) in points.iter().flat_map(|point| point.sides.iter().flatten()) {
+        for key in m.config.keys() {
+            let role = registry.key(&m.gauge, &m.test, key).map(|known| known.role);
+            // Identities that differ where the same was asked; else they are why there is no ratio.
+            let listed = |role| match role {
+                Role::Setting | Role::Choice => true,
+                Role::Identity => same_question,
+                Role::Size | Role::Observation => false,
+            };
+            if role.is_none_or(listed) && !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+    }
+    let mut differences = Vec::new();
+    for key in keys {
+        let value = |side: &Vec<Numbered<'_>>| {
+            distinct(side.iter().map(|(_, m)| told(key, m.config.get(key)?)))
+        };
+        let what = key.replace('_', " ");
+        // Measurements that differ alike share a line.
+        let mut alike: Vec<(Difference, Vec<String>)> = Vec::new();
+        for point in points {
+            let sides = point.sides.iter().map(value).collect();
+            let Some(difference) = Difference::between(what.clone(), sides) else { continue };
+            let title = point.title();
+            match alike.iter_mut().find(|(known, _)| *known == difference) {
+                Some((_, titles)) => titles.push(title),
+                None => alike.push((difference, vec![title])),
+            }
+        }
+        let many = alike.len() > EACH;
+        for (mut difference, titles) in alike.into_iter().take(EACH) {
+            // Of all measurements, or of these.
+            if titles.len() < points.len() {
+                difference.what = format!("{what} ({})", in_short(&titles));
+            }
+            differences.push(difference);
+        }
+        if many {
+            let sides = points.first().map_or(0, |point| point.sides.len());
+            let of = "of further measurements".to_owned();
+            differences.push(Difference { what, sides: vec![of; sides] });
+        }
+    }
+    differences
+}
+
+fn in_short(titles: &[String]) -> String {
+    match titles {
+        [one] => one.clone(),
+        [one, two] => format!("{one}; {two}"),
+        [one, .., last] => format!("{one} ... {last}"),
+        [] => String::new(),
+    }
+}
+
+/// A value of the configuration in words; fractions are observations and `None`.
+fn told(key: &str, value: &Value) -> Option<String> {
+    let text = |key: &str| value.get(key).and_then(Value::as_str);
+    let tens = |share: f64| (share * 10.0).round() * 10.0;
+    let got = || {
+        let got = value.get("got").and_then(Value::as_object).into_iter().flatten();
+        got.filter_map(|(of, share)| Some((of, share.as_f64()?)))
+    };
+    match (key, value) {
+        (_, Value::Number(number)) if !number.is_u64() && !number.is_i64() => None,
+        ("pages", Value::Object(_)) => {
+            let huge = |size: &String| size.parse::<u64>().is_ok_and(|size| size >= 2 << 20);
+            let huge: f64 = got().filter(|(size, _)| huge(size)).map(|(_, share)| share).sum();
+            Some(format!("{}, {} % huge", text("asked")?, tens(huge)))
+        }
+        ("numa", Value::Object(map)) if map.contains_key("got") => {
+            let shares = got().map(|(node, share)| (node, tens(share)));
+            let shares = shares.filter(|(_, tens)| *tens > 0.0);
+            let shares: Vec<String> =
+                shares.map(|(node, tens)| format!("{tens} % on node {node}")).collect();
+            Some(format!("{}, {}", text("asked")?, shares.join(", ")))
+        }
+        ("compiler", Value::Object(_)) => {
+            let version = text("version").map(|version| format!(" ({version})"));
+            Some(format!("{}{}", text("command")?, version.unwrap_or_default()))
+        }
+        ("places", Value::Array(places)) => {
+            let cpus = places.iter().filter_map(Value::as_array).map(|cpus| {
+                let cpus: Vec<String> = cpus.iter().map(Value::to_string).collect();
+                if cpus.len() == 1 { cpus.concat() } else { format!("{{{}}}", cpus.join(",")) }
+            });
+            Some(cpus.collect::<Vec<_>>().join(" "))
+        }
+        ("layout", Value::Object(map)) => {
+            let offset = map.get("sequential")?.get("offset")?.as_u64()?;
+            Some(format!("sequential, offset {offset}"))
+        }
+        (_, Value::Object(map)) if map.contains_key("asked") => map.get("asked").and_then(scalar),
+        (_, Value::Object(_) | Value::Array(_)) => Some(value.to_string()),
+        (_, other) => scalar(other),
+    }
+}

@@ -1,0 +1,173 @@
+//! Several runs held against each other at once: what differs between them, and every figure that any of
+//! them has with the runs that have it.
+
+use super::judge;
+use super::pairing::{self, Point};
+use super::settings::{self, Difference};
+use crate::expect;
+use crate::identity::{group_of, in_words};
+use nodegauge_measure::Bytes;
+use nodegauge_measure::keys::{Registry, Role};
+use nodegauge_measure::record::{Measurement, Record, Status};
+use nodegauge_measure::stats::Better;
+
+/// Runs side by side.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Several<'a> {
+    /// What is not the same in all of them, labels and the machine first.
+    pub differences: Vec<Difference>,
+    /// Every figure, in the order in which the runs have them.
+    pub figures: Vec<Shared<'a>>,
+}
+
+/// A figure of the runs that have it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shared<'a> {
+    /// `triad`, `latency 8 B`, `triad, threads 4`.
+    pub title: String,
+    /// The same without the size that it is quoted at: what its curve over size is called.
+    pub curve: String,
+    /// The size that it is quoted at, of figures of one size.
+    pub size: Option<Bytes>,
+    /// Of each run, in their order.
+    pub runs: Vec<Option<&'a Measurement>>,
+    /// Why the runs' figures are not of the same thing; empty where they are.
+    pub obstacles: Vec<String>,
+}
+
+impl<'a> Shared<'a> {
+    fn of(point: &Point<'a>, same_question: bool, registry: &Registry) -> Self {
+        let first = point.first();
+        let is_size = |key: &str| {
+            let known = registry.key(&first.gauge, &first.test, key);
+            known.is_some_and(|key| key.role == Role::Size)
+        };
+        let (name, named) = (first.name_in_words(), first.name_in_words() != first.name);
+        let mut rest = point.at.clone();
+        rest.retain(|key, _| !is_size(key));
+        let sizes = point.at.len() - rest.len() + usize::from(named);
+        let name_of_size = named.then(|| first.name.parse().ok().map(Bytes)).flatten();
+        let rest = in_words(group_of(first), &rest, registry);
+        Self {
+            title: point.title(),
+            curve: format!("{}{rest}", if named { &first.test } else { &name }),
+            size: name_of_size.or_else(|| expect::size_of(first)).filter(|_| sizes == 1),
+            runs: point.sides.iter().map(|side| side.first().map(|(_, m)| *m)).collect(),
+            obstacles: judge::obstacles(point, same_question, registry),
+        }
+    }
+
+    /// One of them.
+    pub fn first(&self) -> &'a Measurement {
+        self.runs.iter().flatten().next().expect("a run has the figure")
+    }
+
+    /// Whether every run has it.
+    pub fn is_of_all(&self) -> bool {
+        self.runs.iter().all(Option::is_some)
+    }
+
+    /// The runs with the best and the worst value among those that are valid; `None` where it is not known
+    /// whether more is better, where runs measured different things, and where fewer than two values differ.
+    pub fn best_and_worst(&self) -> Option<[usize; 2]> {
+        let better = self.first().unit.direction().filter(|_| self.obstacles.is_empty())?;
+        let valid = |m: &Measurement| m.value.filter(|_| m.validity.status == Status::Valid);
+        let of_runs = self.runs.iter().enumerate();
+        let mut ranked: Vec<(usize, f64)> =
+            of_runs.filter_map(|(run, m)| Some((run, m.and_then(valid)?))).collect();
+        ranked.sort_by(|(_, x), (_, y)| match better {
+            Better::Higher => y.total_cmp(x),
+            Better::Lower => x.total_cmp(y),
+        });
+        let [(best, most), .., (worst, least)] = ranked[..] else { return None };
+        (most != least).then_some([best, worst])
+    }
+}
+
+/// Holds runs against each other.
+pub fn several<'a>(runs: &'a [Record], registry: &Registry) -> Several<'a> {
+    let sides: Vec<&[Record]> = runs.chunks(1).collect();
+    let points = pairing::points(&sides, registry);
+    let same = settings::same_question(&sides);
+    Several {
+        differences: settings::differences(&sides, &points, same, registry),
+        figures: points.iter().map(|point| Shared::of(point, same, registry)).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_measure::Unit;
+    use nodegauge_measure::record::Validity;
+    use serde_json::json;
+
+    /// A run with a figure of each of these names and values.
+    fn run(host: &str, figures: &[(&str, Unit, f64)]) -> Record {
+        let of = |(name, unit, value): &(&str, Unit, f64)| Measurement {
+            value: Some(*value),
+            ..Measurement::new("memory", "stream", *name, *unit)
+        };
+        let measurements: Vec<Measurement> = figures.iter().map(of).collect();
+        serde_json::from_value(json!({
+            "schema": "nodegauge/1", "id": host, "started": "2026-11-21T20:00:00Z", "seconds": 1.0,
+            "complete": true, "tool": {"version": "0", "commit": null}, "command": ["stream"],
+            "machine": nodegauge_measure::record::Machine { host: Some(host.to_owned()), ..Default::default() },
+            "measurements": measurements,
+        }))
+        .unwrap()
+    }
+
+    fn registry() -> Registry {
+        Registry::new(std::iter::empty())
+    }
+
+    #[test]
+    fn best_and_worst_follow_the_direction_of_the_unit_and_leave_out_what_is_doubted() {
+        let rate = Unit::BytesPerSecond;
+        let values = [(3.0, 5.0), (4.0, 6.0), (1.0, 4.0), (9.0, 1.0)];
+        let of = |(i, (bw, time)): (usize, &(f64, f64))| {
+            run(&format!("n{i}"), &[("triad", rate, *bw), ("latency", Unit::Seconds, *time)])
+        };
+        let mut runs: Vec<Record> = values.iter().enumerate().map(of).collect();
+        for m in &mut runs[3].measurements {
+            m.validity = Validity { status: Status::Suspect, reasons: vec!["busy".to_owned()] };
+        }
+        let known = several(&runs, &registry());
+        let marked: Vec<_> = known.figures.iter().map(Shared::best_and_worst).collect();
+        assert_eq!(marked, [Some([1, 2]), Some([2, 1])]);
+        assert!(known.figures.iter().all(Shared::is_of_all));
+        // Of one value that is valid, and of equal ones, none is best.
+        runs[2] = run("n2", &[]);
+        runs[1].measurements[0].value = Some(3.0);
+        let known = several(&runs, &registry());
+        assert_eq!(known.figures[0].best_and_worst(), None);
+        assert!(!known.figures[0].is_of_all());
+    }
+
+    #[test]
+    fn runs_of_different_things_have_no_best_and_say_why() {
+        let mut runs = ["a", "b", "c"].map(|id| run(id, &[("triad", Unit::BytesPerSecond, 1.0)]));
+        runs[1].measurements[0].value = Some(2.0);
+        runs[2].measurements[0].category = nodegauge_measure::record::Category::Standard;
+        let known = several(&runs, &registry());
+        assert_eq!(known.figures[0].best_and_worst(), None);
+        assert_eq!(known.figures[0].obstacles, ["category: variant against standard"]);
+        assert_eq!(several(&runs[..2], &registry()).figures[0].best_and_worst(), Some([1, 0]));
+    }
+
+    #[test]
+    fn only_what_differs_is_listed_for_each_run_and_what_is_not_known_is_said() {
+        let mut runs = ["a", "b", "c"].map(|host| run(host, &[]));
+        for run in &mut runs[..2] {
+            run.machine.kernel = Some(format!("6.{}", run.id));
+        }
+        runs[0].labels.insert("nps".to_owned(), "4".to_owned());
+        let differences = several(&runs, &registry()).differences;
+        let told: Vec<String> =
+            differences.iter().map(|d| format!("{}: {}", d.what, d.sides.join(" "))).collect();
+        assert!(told.contains(&"host: a b c".to_owned()), "{told:?}");
+        assert!(told.contains(&"kernel: 6.a 6.b ?".to_owned()), "{told:?}");
+        assert!(!told.iter().any(|line| line.starts_with("nodegauge")), "{told:?}");
+    }
+}

@@ -1,0 +1,424 @@
+use super::*;
+use crate as nodegauge_measure;
+use nodegauge_measure::record::{
+    Category, Machine, Measurement, Quoted, RegimeSamples, Status, Tool,
+};
+use nodegauge_measure::stats::{Better, Summary};
+use serde_json::json;
+
+mod noise;
+
+nodegauge_measure::config! {
+    /// The keys that the measurements of these tests have.
+    pub struct Keys {
+        /// Type of the elements.
+        element: String = Identity "elements";
+        /// Bytes of an array.
+        array_bytes: u64 = Identity "arrays", speaks;
+        /// Size of a message.
+        message_bytes: u64 = Size "messages", speaks;
+        /// Size of a file.
+        file_bytes: u64 = Size "files", speaks;
+        /// Size of a block.
+        block_bytes: u64 = Size "blocks", speaks;
+        /// Kernel of a curve.
+        kernel: String = Identity "kernel", speaks;
+        /// Distance of a pair.
+        distance: String = Identity "pairs", speaks;
+        /// Order of the matrix.
+        n: u64 = Identity "order";
+        /// Threads.
+        threads: u64 = Setting "threads";
+        /// Who measured.
+        engine: String = Setting "engine", speaks;
+        /// Kind of store.
+        stores: String = Choice "stores";
+        /// The MPI.
+        mpi: Value = Setting "MPI", speaks;
+        /// The compiler.
+        compiler: Value = Setting "compiler", speaks;
+        /// How often a loop's body is repeated.
+        unroll: u64 = Choice "unroll";
+        /// Pages.
+        pages: Value = Setting "pages";
+        /// CPUs of each thread.
+        places: Value = Setting "places";
+        /// Passes.
+        passes: u64 = Observation "passes";
+        /// Core-to-core round trip.
+        round_trip_s: f64 = Observation "round trip";
+    }
+}
+
+fn registry() -> Registry {
+    let kinds =
+        [("memory", &["stream", "explain"][..]), ("messages", &["mpi"]), ("files", &["io"])];
+    Registry::new(
+        kinds.map(|(gauge, tests)| nodegauge_measure::keys::ConfigKind::of::<Keys>(gauge, tests)),
+    )
+}
+
+/// Compares with the keys of these tests.
+fn compare(a: &Side, b: &Side) -> Comparison {
+    super::compare(a, b, Design::default(), &registry())
+}
+
+/// A record of one host with these measurements.
+fn record(id: &str, measurements: Vec<Measurement>) -> Record {
+    Record {
+        schema: SCHEMA.to_owned(),
+        id: id.to_owned(),
+        started: "2026-11-21T08:46:26Z".to_owned(),
+        seconds: 2.0,
+        complete: true,
+        tool: Tool { version: "0.1.0".to_owned(), commit: None },
+        command: vec!["stream".to_owned()],
+        labels: BTreeMap::new(),
+        machine: Machine {
+            host: Some("n01".to_owned()),
+            virtualisation: Some("kvm".to_owned()),
+            ..Machine::default()
+        },
+        findings: Vec::new(),
+        notices: Vec::new(),
+        measurements,
+    }
+}
+
+fn measurement(name: &str, unit: &str, samples: &[f64], config: Value) -> Measurement {
+    let Value::Object(config) = config else { panic!("a configuration is an object") };
+    let unit = Unit::of_symbol(unit).unwrap();
+    let measured = Measurement::new("memory", "stream", name, unit);
+    Measurement { config, ..measured.sampled(Quoted::Best, samples.to_vec()) }
+}
+
+fn triad(samples: &[f64]) -> Measurement {
+    measurement("triad", "B/s", samples, json!({"threads": 2, "element": "f64"}))
+}
+
+fn side(runs: Vec<Record>) -> Side {
+    Side { asked: "latest".to_owned(), runs, others: Vec::new() }
+}
+
+/// Other runs of what `m` measured, that differ by a standard deviation of 1 %.
+fn known(m: &Measurement, id: &str) -> Vec<Record> {
+    let run = |(i, factor): (usize, &f64)| {
+        let value = m.value.map(|value| value * factor);
+        record(&format!("{id}{i}"), vec![Measurement { value, ..m.clone() }])
+    };
+    [0.99, 1.0, 1.01, 0.99, 1.01].repeat(2).iter().enumerate().map(run).collect()
+}
+
+/// One run a side, and saved ones like them.
+fn sides(a: Measurement, b: Measurement) -> [Side; 2] {
+    [("A", a), ("B", b)].map(|(id, m)| Side {
+        others: known(&m, &format!("{id}-other")),
+        ..side(vec![record(id, vec![m])])
+    })
+}
+
+fn one(a: Measurement, b: Measurement) -> Pair {
+    let [a, b] = sides(a, b);
+    let mut pairs = compare(&a, &b).pairs;
+    assert_eq!(pairs.len(), 1);
+    pairs.remove(0)
+}
+
+#[test]
+fn published_figures_have_a_ratio_and_no_verdict() {
+    let [nps1, nps4] = [715_650.4e6, 753_699.8e6].map(|rate| triad(&[rate]));
+    let [a, b] = [nps1, nps4].map(|m| side(vec![record(m.in_words().as_str(), vec![m])]));
+    let pair = &compare(&a, &b).pairs[0];
+    assert!((pair.ratio.unwrap() - 1.0532).abs() < 1e-4);
+    assert_eq!((pair.verdict, pair.ci95, pair.statistic), (Verdict::CannotTell, None, "best"));
+}
+
+#[test]
+fn a_time_that_is_shorter_is_faster() {
+    let time = |t: f64| {
+        let samples: Vec<f64> = (0..20).map(|i| t * (1.0 + f64::from(i % 5) * 1e-3)).collect();
+        measurement("latency", "s", &samples, json!({"message_bytes": 8}))
+    };
+    assert_eq!(one(time(1e-6), time(0.8e-6)).verdict, Verdict::Faster);
+    assert_eq!(one(time(1e-6), time(1.2e-6)).verdict, Verdict::Slower);
+    let factor = |x: f64| measurement("pages", "x", &[x; 8], json!({}));
+    assert_eq!(one(factor(1.1), factor(1.4)).verdict, Verdict::Higher);
+}
+
+#[test]
+fn what_is_not_the_same_thing_is_not_compared() {
+    let of = |config: Value| measurement("triad", "B/s", &[1e9; 8], config);
+    // Of two questions: what one question came to is one thing.
+    let reasons = |a: Value, b: Value| {
+        let [a, mut b] = sides(of(a), of(b));
+        b.runs[0].command.push("--other".to_owned());
+        let pair = compare(&a, &b).pairs.remove(0);
+        assert_eq!((pair.verdict, pair.ratio, pair.ci95), (Verdict::NotComparable, None, None));
+        pair.reasons
+    };
+    assert_eq!(
+        reasons(json!({"element": "f64"}), json!({"element": "f32"})),
+        ["elements: f64 against f32"]
+    );
+    assert_eq!(
+        reasons(json!({"array_bytes": 134_217_728}), json!({"array_bytes": 134_000_000})),
+        ["arrays: 128MiB against 134000000B"]
+    );
+    let standard = Measurement { category: Category::Standard, ..triad(&[1e9; 8]) };
+    assert_eq!(one(triad(&[1e9; 8]), standard).reasons, ["category: variant against standard"]);
+    let mut invalid = triad(&[1e9; 8]);
+    invalid.validity.add(Status::Invalid, "a[0] is 1, not 2");
+    invalid.value = None;
+    assert_eq!(one(invalid, triad(&[1e9; 8])).reasons, ["A has no valid result: a[0] is 1, not 2"]);
+}
+
+/// A measurement in a regime, and another regime that it met.
+fn in_regime(trip: f64, rate: f64, other: Option<(f64, f64)>) -> Measurement {
+    let mut m = triad(&[rate; 12]);
+    m.config.insert("round_trip_s".to_owned(), json!(trip));
+    let regime = |(trip, rate): (f64, f64)| RegimeSamples {
+        round_trip_s: trip,
+        share: 0.5,
+        summary: Summary::of(&[rate; 12], Better::Higher).unwrap(),
+        samples: vec![rate; 12],
+    };
+    if let Some(other) = other {
+        m.regimes = vec![regime((trip, rate)), regime(other)];
+    }
+    m
+}
+
+#[test]
+fn regimes_of_a_virtual_machine_are_never_held_against_each_other() {
+    let pair = one(in_regime(115e-9, 48e9, None), in_regime(390e-9, 82e9, None));
+    assert_eq!(pair.verdict, Verdict::NotComparable);
+    assert!(pair.reasons[0].starts_with("different regimes of a virtual machine"), "{pair:?}");
+    // B met that of A as well: they are compared there.
+    let pair = one(in_regime(115e-9, 48e9, None), in_regime(390e-9, 82e9, Some((114e-9, 48.5e9))));
+    assert_eq!((pair.verdict, pair.b.value), (Verdict::WithinNoise, Some(48.5e9)));
+    assert!(pair.reasons[0].contains("12 samples of others are left out"), "{pair:?}");
+    // On bare metal round trips differ with the setting, and tell no regimes.
+    let mut bare = sides(in_regime(115e-9, 48e9, None), in_regime(390e-9, 82e9, None));
+    for side in &mut bare {
+        side.runs
+            .iter_mut()
+            .chain(&mut side.others)
+            .for_each(|run| run.machine.virtualisation = None);
+    }
+    assert_eq!(compare(&bare[0], &bare[1]).pairs[0].verdict, Verdict::Faster);
+}
+
+#[test]
+fn measurements_are_paired_by_what_tells_them_apart() {
+    let message = |bytes: u64, rate: f64| {
+        measurement("bw", "B/s", &[rate; 8], json!({"message_bytes": bytes, "threads": 1}))
+    };
+    let a = side(vec![record("A", vec![message(8, 1e6), message(4096, 5e9)])]);
+    let b = side(vec![record("B", vec![message(4096, 5.5e9), message(65536, 9e9)])]);
+    let comparison = compare(&a, &b);
+    let titles: Vec<String> = comparison.pairs.iter().map(Pair::title).collect();
+    assert_eq!(titles, ["bw 4 KiB"]);
+    assert_eq!(comparison.only_a[0].title, "bw 8 B");
+    assert_eq!(comparison.only_b[0].title, "bw 64 KiB");
+    // What B lacks fails every condition that names it; what A lacks fails none.
+    let check = |text: &str| text.parse::<Threshold>().unwrap().check(&comparison);
+    let missing = || threshold::Finding::Met(vec!["bw 8 B is missing on B".to_owned()]);
+    assert_eq!((check("bw<-5%@8B"), check("slower")), (missing(), missing()));
+    assert!(!check("bw<-5%@4KiB").fails() && check("bw<-5%@1KiB").fails());
+    // A sweep is held against a run with one of its thread counts.
+    let of_threads =
+        |n: u64| measurement("triad", "B/s", &[n as f64 * 1e9; 8], json!({"threads": n}));
+    let sweep = side(vec![record("S", [1, 2, 4].map(of_threads).to_vec())]);
+    let single = side(vec![record("O", vec![of_threads(2)])]);
+    let comparison = compare(&sweep, &single);
+    assert_eq!(comparison.pairs[0].title(), "triad, threads 2");
+    assert_eq!((comparison.pairs.len(), comparison.only_a.len()), (1, 2));
+    // One count against another is a difference of setting, and compared.
+    let comparison = compare(&single, &side(vec![record("T", vec![of_threads(4)])]));
+    assert_eq!(comparison.pairs[0].ratio, Some(2.0));
+    assert!(comparison.differences.iter().any(|d| d.what == "threads" && d.sides == ["2", "4"]));
+    // What nothing tells apart is told apart by its number.
+    let twice = side(vec![record("D", vec![triad(&[1e9; 8]), triad(&[2e9; 8])])]);
+    let titles: Vec<String> = compare(&twice, &twice).pairs.iter().map(Pair::title).collect();
+    assert_eq!(titles, ["triad", "triad, number 2"]);
+}
+
+#[test]
+fn what_was_chosen_on_the_way_pairs_nothing_and_is_listed() {
+    let of = |config: Value| measurement("triad", "B/s", &[1e9; 8], config);
+    // Native loops beside those of two compilers: another run chose other native ones.
+    let run = |stores: &str, unroll: u64| {
+        let compiled = |command: &str| {
+            of(json!({"engine": "compiled", "compiler": {"command": command}, "stores": "regular"}))
+        };
+        let native = of(json!({"engine": "native", "stores": stores, "unroll": unroll}));
+        vec![native, compiled("gcc"), compiled("clang -O3")]
+    };
+    let [a, b] = [("A", "nontemporal", 4), ("B", "regular", 8)]
+        .map(|(id, stores, unroll)| side(vec![record(id, run(stores, unroll))]));
+    let comparison = compare(&a, &b);
+    let titles: Vec<String> = comparison.pairs.iter().map(Pair::title).collect();
+    assert_eq!(titles, ["triad native", "triad compiled gcc", "triad compiled clang -O3"]);
+    assert!(
+        comparison.differences.iter().any(|d| d.what == "unroll (triad native)"),
+        "{:?}",
+        comparison.differences
+    );
+    // Where nothing else tells them apart, as in a sweep, it does.
+    let sweep = ["regular", "nontemporal"].map(|stores| of(json!({"stores": stores})));
+    let sweep = side(vec![record("S", sweep.to_vec())]);
+    assert_eq!(compare(&sweep, &sweep).pairs[1].title(), "triad, stores nontemporal");
+    // Two MPIs are told apart by library and version.
+    let mpi =
+        |version: &str| of(json!({"mpi": {"library": "MPICH", "version": version, "mpicc": "cc"}}));
+    let two = side(vec![record("M", vec![mpi("4.0"), mpi("4.1")])]);
+    assert_eq!(compare(&two, &two).pairs[1].title(), "triad MPICH 4.1");
+    // What the same question came to is no other thing; between two questions it is.
+    let arrays = |bytes: u64| of(json!({"array_bytes": bytes}));
+    let mut other = side(vec![record("O", vec![arrays(2000)])]);
+    let one = side(vec![record("N", vec![arrays(1000)])]);
+    let comparison = compare(&one, &other);
+    assert_eq!(comparison.pairs[0].ratio, Some(1.0));
+    assert_eq!(comparison.differences[0].what, "array bytes");
+    other.runs[0].command.push("--size=2000B".to_owned());
+    assert_eq!(compare(&one, &other).pairs[0].verdict, Verdict::NotComparable);
+}
+
+#[test]
+fn a_quoted_statistic_is_compared_as_quoted() {
+    let of = |quoted, samples: &[f64]| {
+        let m = triad(&[]);
+        Measurement { config: m.config.clone(), ..m.sampled(quoted, samples.to_vec()) }
+    };
+    for quoted in [Quoted::Best, Quoted::Mean, Quoted::HarmonicMean, Quoted::Median, Quoted::Single]
+    {
+        let (a, b) = (of(quoted, &[1e9, 2e9, 4e9]), of(quoted, &[3e9, 2e9, 9e9, 5e9]));
+        let expected = b.value.unwrap() / a.value.unwrap();
+        let pair = one(a, b);
+        assert!((pair.ratio.unwrap() / expected - 1.0).abs() < 1e-12, "{quoted:?}");
+        assert_eq!(pair.statistic, quoted.name());
+    }
+}
+
+#[test]
+fn what_differs_is_listed_and_evidence_is_not() {
+    let mut a = record("A", vec![triad(&[1e9; 8])]);
+    let mut b = a.clone();
+    b.id = "B".to_owned();
+    a.labels.insert("nps".to_owned(), "1".to_owned());
+    b.labels.insert("nps".to_owned(), "4".to_owned());
+    b.machine.kernel = Some("Linux 6.12".to_owned());
+    a.machine.kernel = Some("Linux 6.1".to_owned());
+    b.machine.governor = Some("powersave".to_owned());
+    let config = &mut b.measurements[0].config;
+    config.insert("pages".to_owned(), json!({"asked": "thp", "got": {"2097152": 0.41}}));
+    config.insert("passes".to_owned(), json!(31));
+    a.measurements[0]
+        .config
+        .insert("pages".to_owned(), json!({"asked": "thp", "got": {"2097152": 0.98}}));
+    let told: Vec<String> = compare(&side(vec![a]), &side(vec![b]))
+        .differences
+        .iter()
+        .map(|d| format!("{}: {}", d.what, d.sides.join(" | ")))
+        .collect();
+    // The governor of A is not known, which is no difference.
+    assert_eq!(
+        told,
+        [
+            "label nps: 1 | 4",
+            "kernel: Linux 6.1 | Linux 6.12",
+            "pages: thp, 100 % huge | thp, 40 % huge"
+        ]
+    );
+}
+
+#[test]
+fn what_decides_of_a_machine_is_told_and_the_rest_is_not() {
+    let then = Machine { kernel: Some("Linux 6.1.0".to_owned()), ..Machine::default() };
+    let mut now = then.clone();
+    now.memory.available = Some(7);
+    assert!(machine_changes(&then, &now).is_empty());
+    now.kernel = Some("Linux 6.12.1".to_owned());
+    assert_eq!(machine_changes(&then, &now), ["kernel: Linux 6.1.0, now Linux 6.12.1"]);
+}
+
+#[test]
+fn a_published_figure_in_a_record_is_not_compared() {
+    let published = Measurement {
+        category: Category::Reference,
+        config: json!({"engine": "published"}).as_object().unwrap().clone(),
+        ..triad(&[])
+    };
+    let a = side(vec![record("A", vec![triad(&[1e9; 8]), published])]);
+    let comparison = compare(&a, &a);
+    assert_eq!((comparison.pairs.len(), comparison.only_a.len()), (1, 0));
+    assert_eq!(comparison.notices, ["both sides are the same"]);
+}
+
+#[test]
+fn conditions_read_back_and_point_at_what_is_wrong() {
+    for text in ["slower", "triad<-5%", "mpi.latency>10%@8B", "any<=-2.5%", "n0->n1>=0%"] {
+        assert_eq!(text.parse::<Threshold>().unwrap().to_string(), text);
+    }
+    assert_eq!("triad < +5 %".parse::<Threshold>().unwrap().to_string(), "triad<5%");
+    let wrong = |text: &str| text.parse::<Threshold>().unwrap_err().to_string();
+    assert!(wrong("triad<5").contains("expected % after the number, but the text ends here"));
+    assert!(wrong("triad<-x%").contains("expected a change in percent, such as -5%"));
+    assert!(wrong("faster").contains("expected >=, <=, > or <"));
+    assert!(wrong("triad=5%").contains("expected >=, <=, > or <"));
+    assert!(wrong("").contains("expected the name of a measurement"));
+}
+
+#[test]
+fn conditions_fail_beyond_the_bound_but_not_within_noise() {
+    let pair = |a: Measurement, b: Measurement| {
+        let [a, b] = sides(a, b);
+        compare(&a, &b)
+    };
+    let check =
+        |text: &str, comparison: &Comparison| text.parse::<Threshold>().unwrap().check(comparison);
+    let slower = pair(triad(&[1e9; 20]), triad(&[0.9e9; 20]));
+    assert_eq!(
+        check("triad<-5%", &slower),
+        threshold::Finding::Met(vec!["triad -10.0 %".to_owned()])
+    );
+    assert_eq!(check("triad<-15%", &slower), threshold::Finding::Passed);
+    assert!(check("slower", &slower).fails() && check("any<-5%", &slower).fails());
+    assert!(check("stream.triad<-5%", &slower).fails());
+    assert!(check("copy<-5%", &slower).fails(), "a condition on nothing must not pass");
+    assert!(check("hpl.triad<-5%", &slower).fails());
+    let noise = pair(triad(&[1e9; 20]), triad(&[0.985e9; 20]));
+    let finding = check("triad<-1%", &noise);
+    assert!(!finding.fails());
+    let words = finding.in_words(&"triad<-1%".parse().unwrap()).unwrap();
+    assert_eq!(words, "triad<-1% would be met, but within noise: triad -1.5 %");
+    assert!(!check("slower", &noise).fails());
+    // Times that got longer are a loss of speed.
+    let time = |t: f64| measurement("latency", "s", &[t; 20], json!({}));
+    let longer = pair(time(1e-6), time(1.2e-6));
+    assert!(check("latency>10%", &longer).fails() && check("any<-10%", &longer).fails());
+    let standard = Measurement { category: Category::Standard, ..triad(&[1e9; 8]) };
+    assert!(
+        check("triad<-5%", &pair(triad(&[1e9; 8]), standard)).fails(),
+        "what cannot be compared does not pass"
+    );
+    // Where nobody can tell noise, a bound is held against the figures, and a verdict is missed.
+    let [a, b] =
+        [1e9, 0.9e9].map(|rate| side(vec![record(&rate.to_string(), vec![triad(&[rate])])]));
+    let untold = compare(&a, &b);
+    assert!(check("triad<-5%", &untold).fails() && !check("triad<-15%", &untold).fails());
+    assert_eq!(check("slower", &untold), threshold::Finding::Untold(vec!["triad".to_owned()]));
+}
+
+#[test]
+fn the_csv_is_a_line_a_pair() {
+    let [a, b] = sides(triad(&[1e9; 8]), triad(&[2e9; 8]));
+    let csv = compare(&a, &b).to_csv();
+    let lines: Vec<&str> = csv.lines().collect();
+    assert_eq!(lines.len(), 2);
+    assert!(
+        lines[1].starts_with("memory,stream,triad,,B/s,best,1000000000,2000000000,2,1."),
+        "{csv}"
+    );
+    assert!(lines[1].contains(",faster,8,8,1,1,"), "{csv}");
+}

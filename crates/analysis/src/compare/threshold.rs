@@ -1,0 +1,215 @@
+//! `--fail-on 'triad<-5%'`: a condition on a comparison, for acceptance scripts.
+//!
+//! Grammar: `slower`, for any measurement that is slower beyond noise; or `[GAUGE.|TEST.]NAME OP
+//! [+|-]PERCENT% [@SIZE]` with `OP` of `>=`, `<=`, `>`, `<`, in the style of `--expect`. The percentage
+//! is the change from A to B of the figure as it is shown: below zero a rate that fell, or a time that
+//! got shorter. `any` as the name means every measurement, and then the change of its speed, so that
+//! one condition fits rates and times.
+//!
+//! Verdicts decide: a change beyond the bound that lies within noise does not fail, and is said. What is
+//! suspect, not comparable, or missing on B fails, since a condition on nothing must not pass; and a
+//! change beyond the bound fails where nobody can tell noise from it.
+
+use super::{Comparison, Pair, Unpaired, Verdict};
+use crate::expect::{self, Comparison as Operator};
+use nodegauge_measure::Bytes;
+use nodegauge_measure::grammar::{Cursor, SyntaxError};
+use nodegauge_measure::quantity::read_bytes;
+use nodegauge_measure::stats::Better;
+use std::fmt;
+use std::str::FromStr;
+
+/// The word for every measurement.
+const ANY: &str = "any";
+/// The word for a verdict.
+const SLOWER: &str = "slower";
+/// Most names that are shown where one is not found, or where many fail.
+const SHOWN: usize = 8;
+
+/// A condition under which a comparison fails.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Threshold {
+    /// Some measurement is slower beyond noise.
+    Slower,
+    /// A change is beyond a bound.
+    Change {
+        /// Gauge or test before the point, when given.
+        scope: Option<String>,
+        /// The measurement, or `any`.
+        name: String,
+        /// How it is compared.
+        operator: Operator,
+        /// The bound, percent.
+        percent: f64,
+        /// Message, block or array size, when given.
+        size: Option<Bytes>,
+    },
+}
+
+impl FromStr for Threshold {
+    type Err = SyntaxError;
+
+    fn from_str(text: &str) -> Result<Self, SyntaxError> {
+        let mut cursor =
+            Cursor::new("condition", "--fail-on 'triad<-5%' or --fail-on slower", text);
+        cursor.skip_blanks();
+        let (scope, name) = expect::read_scoped(&mut cursor)?;
+        cursor.skip_blanks();
+        if cursor.at_end() && scope.is_none() && name == SLOWER {
+            return Ok(Self::Slower);
+        }
+        let operator = expect::read_comparison(&mut cursor)?;
+        cursor.skip_blanks();
+        let at = cursor.position();
+        let negative = cursor.eat('-');
+        if !negative {
+            cursor.eat('+');
+        }
+        let digits = cursor.take_while(|c| c.is_ascii_digit() || c == '.');
+        let percent: f64 = digits
+            .parse()
+            .map_err(|_| cursor.error_at(at, "expected a change in percent, such as -5%"))?;
+        if !percent.is_finite() {
+            return Err(cursor.error_at(at, "this number is too large"));
+        }
+        cursor.skip_blanks();
+        cursor.expect('%', "expected % after the number")?;
+        cursor.skip_blanks();
+        let mut size = None;
+        if cursor.eat('@') {
+            cursor.skip_blanks();
+            size = Some(read_bytes(&mut cursor)?);
+            cursor.skip_blanks();
+        }
+        cursor.finish("expected nothing more, or @ and a size")?;
+        let percent = if negative { -percent } else { percent };
+        Ok(Self::Change { scope, name, operator, percent, size })
+    }
+}
+
+/// As it is typed: what is printed parses back to the same.
+impl fmt::Display for Threshold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::Change { scope, name, operator, percent, size } = self else {
+            return f.write_str(SLOWER);
+        };
+        if let Some(scope) = scope {
+            write!(f, "{scope}.")?;
+        }
+        write!(f, "{name}{}{operator}{percent}%", expect::blank(name))?;
+        match size {
+            Some(size) => write!(f, "@{}", expect::exact(*size)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// How a condition fared.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Finding {
+    /// It is not met: the comparison does not fail for it.
+    Passed,
+    /// These are beyond the bound, but within noise: not a failure, but to be said.
+    Noise(Vec<String>),
+    /// It is met by these, in words: the comparison fails.
+    Met(Vec<String>),
+    /// It asks for a verdict, and of these there is none: not a failure, but to be said.
+    Untold(Vec<String>),
+    /// There is no such measurement on both sides; these there are.
+    NoSuch(Vec<String>),
+}
+
+impl Finding {
+    /// Whether the comparison fails.
+    pub fn fails(&self) -> bool {
+        matches!(self, Self::Met(_) | Self::NoSuch(_))
+    }
+
+    /// One line for people; `None` when there is nothing to say.
+    pub fn in_words(&self, threshold: &Threshold) -> Option<String> {
+        let listed = |texts: &[String]| {
+            let shown = texts.iter().take(SHOWN).cloned().collect::<Vec<_>>().join("; ");
+            match texts.len().saturating_sub(SHOWN) {
+                0 => shown,
+                n => format!("{shown}; and {n} more"),
+            }
+        };
+        match self {
+            Self::Passed => None,
+            Self::Noise(pairs) => {
+                Some(format!("{threshold} would be met, but within noise: {}", listed(pairs)))
+            }
+            Self::Untold(pairs) => Some(format!("{threshold} cannot be told of {}", listed(pairs))),
+            Self::Met(pairs) => Some(format!("{threshold}: {}", listed(pairs))),
+            Self::NoSuch(known) => Some(format!(
+                "{threshold}: both sides have no such measurement; they have {}",
+                listed(known)
+            )),
+        }
+    }
+}
+
+impl Threshold {
+    /// Holds the condition against a comparison.
+    pub fn check(&self, comparison: &Comparison) -> Finding {
+        let named = |pair: &&Pair| self.names(&pair.gauge, &pair.test, &pair.name, pair.size);
+        let lost = |of: &&Unpaired| self.names(&of.gauge, &of.test, &of.name, of.size);
+        let named: Vec<&Pair> = comparison.pairs.iter().filter(named).collect();
+        let lost: Vec<&Unpaired> = comparison.only_a.iter().filter(lost).collect();
+        if named.is_empty() && lost.is_empty() {
+            let known = comparison.pairs.iter().map(Pair::title).collect();
+            return Finding::NoSuch(known);
+        }
+        let mut met: Vec<String> =
+            lost.iter().map(|of| format!("{} is missing on B", of.title)).collect();
+        let (mut noise, mut untold) = (Vec::new(), Vec::new());
+        for pair in named {
+            let (title, why) = (pair.title(), pair.reasons.first().map_or("", String::as_str));
+            let Some(ratio) = pair.ratio else {
+                met.push(format!("{title} is not comparable: {why}"));
+                continue;
+            };
+            if let Some(why) = &pair.suspect {
+                met.push(format!("{title}: {why}"));
+                continue;
+            }
+            let text = format!("{title} {}", change_in_words(ratio));
+            match (self.holds(pair, ratio), pair.verdict) {
+                (true, Verdict::WithinNoise) => noise.push(text),
+                (true, _) => met.push(text),
+                (false, Verdict::CannotTell) if *self == Self::Slower => untold.push(title),
+                (false, _) => {}
+            }
+        }
+        match (met.is_empty(), noise.is_empty(), untold.is_empty()) {
+            (false, ..) => Finding::Met(met),
+            (true, false, _) => Finding::Noise(noise),
+            (true, true, false) => Finding::Untold(untold),
+            (true, true, true) => Finding::Passed,
+        }
+    }
+
+    /// Whether it is about this measurement.
+    fn names(&self, gauge: &str, test: &str, of: &str, at: Option<Bytes>) -> bool {
+        let Self::Change { scope, name, size, .. } = self else { return true };
+        (name == ANY || of == *name)
+            && scope.as_ref().is_none_or(|scope| gauge == *scope || test == *scope)
+            && size.is_none_or(|size| at == Some(size))
+    }
+
+    fn holds(&self, pair: &Pair, ratio: f64) -> bool {
+        match self {
+            Self::Slower => pair.verdict == Verdict::Slower,
+            Self::Change { name, operator, percent, .. } => {
+                let of_speed = name == ANY && pair.unit.direction() == Some(Better::Lower);
+                let ratio = if of_speed { ratio.recip() } else { ratio };
+                operator.holds((ratio - 1.0) * 100.0, *percent)
+            }
+        }
+    }
+}
+
+/// `+5.3 %`.
+pub fn change_in_words(ratio: f64) -> String {
+    format!("{:+.1} %", (ratio - 1.0) * 100.0)
+}

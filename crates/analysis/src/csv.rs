@@ -1,0 +1,223 @@
+//! Records as CSV (RFC 4180): a line a measurement, so that spreadsheets and data frames read them.
+//!
+//! Figures are in base units, and the measurement's unit is in a column of its own. A cell is empty
+//! where a record does not say. New columns go to the end, before which nothing moves.
+
+use nodegauge_measure::keys::{Registry, scalar};
+use nodegauge_measure::record::{Measurement, Record};
+use serde_json::Value;
+
+/// What one column shows of a measurement.
+type Cell = fn(&Record, &Measurement) -> String;
+
+/// The columns that all measurements have: name and content.
+const COLUMNS: &[(&str, Cell)] = &[
+    ("id", |r, _| r.id.clone()),
+    ("started", |r, _| r.started.clone()),
+    ("host", |r, _| r.machine.host.clone().unwrap_or_default()),
+    ("gauge", |_, m| m.gauge.clone()),
+    ("test", |_, m| m.test.clone()),
+    ("name", |_, m| m.name.clone()),
+    ("unit", |_, m| m.unit.to_string()),
+    ("value", |_, m| number(m.value)),
+    ("n", |_, m| m.summary.as_ref().map(|s| s.n.to_string()).unwrap_or_default()),
+    ("best", |_, m| number(m.summary.as_ref().map(|s| s.best))),
+    ("median", |_, m| number(m.summary.as_ref().map(|s| s.median))),
+    ("p05", |_, m| number(m.summary.as_ref().map(|s| s.p05))),
+    ("p95", |_, m| number(m.summary.as_ref().map(|s| s.p95))),
+    ("ci95_low", |_, m| number(m.summary.as_ref().and_then(|s| s.ci95).map(|[low, _]| low))),
+    ("ci95_high", |_, m| number(m.summary.as_ref().and_then(|s| s.ci95).map(|[_, high]| high))),
+    ("status", |_, m| word(serde_json::to_value(m.validity.status))),
+    ("category", |_, m| word(serde_json::to_value(m.category))),
+    ("limit", |_, m| number(m.limit.as_ref().map(|limit| limit.value))),
+    ("limit_fraction", |_, m| number(m.limit.as_ref().map(|limit| limit.fraction))),
+    ("traffic", |_, m| number(m.traffic.as_ref().map(|traffic| traffic.value))),
+    ("complete", |r, _| r.complete.to_string()),
+    ("labels", |r, _| joined(r.labels.iter().map(|(key, value)| format!("{key}={value}")))),
+    ("reasons", |_, m| joined(m.validity.reasons.iter().cloned())),
+];
+
+/// All measurements of the records, under one header: what all have, then a column for each key of
+/// the registry that has one.
+pub fn render(records: &[Record], registry: &Registry) -> String {
+    let keys: Vec<&str> = registry.columns().iter().map(|key| key.name).collect();
+    let common = COLUMNS.iter().map(|(name, _)| *name);
+    let mut rows = vec![common.chain(keys.iter().copied()).map(str::to_owned).collect()];
+    for record in records {
+        for measurement in &record.measurements {
+            let common = COLUMNS.iter().map(|(_, cell)| cell(record, measurement));
+            let keys = keys.iter().map(|key| config(measurement, key, registry));
+            rows.push(common.chain(keys).collect());
+        }
+    }
+    written(&rows)
+}
+
+/// Rows as CSV, the first of them the header; all are equally long.
+pub fn written(rows: &[Vec<String>]) -> String {
+    let mut writer = ::csv::Writer::from_writer(Vec::new());
+    for row in rows {
+        writer
+            .write_record(row.iter().map(|cell| no_formula(cell)))
+            .expect("memory takes every write, and rows are equally long");
+    }
+    let bytes = writer.into_inner().expect("memory takes every write");
+    String::from_utf8(bytes).expect("text and separators are UTF-8")
+}
+
+/// A cell that no spreadsheet takes for a formula: an apostrophe goes before the signs that begin one, as
+/// OWASP advises, unless a number follows.
+fn no_formula(cell: &str) -> String {
+    let begins = cell.len() > 1 && cell.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    match begins && cell.parse::<f64>().is_err() {
+        true => format!("'{cell}"),
+        false => cell.to_owned(),
+    }
+}
+
+/// A figure that reads back as the same; what is not finite is no figure.
+pub fn number(figure: Option<f64>) -> String {
+    figure.filter(|x| x.is_finite()).map(|x| x.to_string()).unwrap_or_default()
+}
+
+/// The name of an enumeration's value, as JSON has it.
+fn word(value: serde_json::Result<Value>) -> String {
+    value.ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+/// Several texts in a cell.
+pub fn joined(texts: impl Iterator<Item = String>) -> String {
+    texts.collect::<Vec<_>>().join("; ")
+}
+
+/// An entry of the configuration in a word, of which its kind of figure has a column: lists as JSON, of
+/// objects without a word of their own what they hold.
+fn config(measurement: &Measurement, name: &str, registry: &Registry) -> String {
+    let key = registry.key(&measurement.gauge, &measurement.test, name);
+    let value =
+        measurement.config.get(name).filter(|_| key.is_some_and(|key| key.column.is_some()));
+    let whole = |value: &Value| match value {
+        Value::Array(_) => Some(value.to_string()),
+        Value::Object(map) => {
+            let parts = map.iter().filter_map(|(part, value)| Some((part, scalar(value)?)));
+            Some(joined(parts.map(|(part, value)| format!("{part}={value}"))))
+        }
+        _ => None,
+    };
+    value.and_then(|value| scalar(value).or_else(|| whole(value))).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate as nodegauge_measure;
+    use serde_json::json;
+
+    nodegauge_measure::config! {
+        /// Some keys.
+        pub struct Keys {
+            /// Size of a message.
+            message_bytes: u64 = Identity "messages" @ 2, speaks;
+            /// Threads.
+            threads: u64 = Setting "threads" @ 1;
+            /// Pages.
+            pages: Value = Setting "pages" @ 3;
+            /// Passes.
+            passes: u64 = Observation "passes";
+        }
+    }
+
+    #[test]
+    fn nothing_becomes_a_formula() {
+        let row = ["=cmd|' /C calc'!A0", "@SUM(A1)", "-5.5", "+1e9", "-", "-x", "\t=1"];
+        let text = written(&[row.map(str::to_owned).to_vec()]);
+        assert_eq!(text, "'=cmd|' /C calc'!A0,'@SUM(A1),-5.5,+1e9,-,'-x,'\t=1\n");
+    }
+
+    fn registry() -> Registry {
+        Registry::new([nodegauge_measure::keys::ConfigKind::of::<Keys>("memory", &["stream"])])
+    }
+
+    /// A record with a measurement of memory, one without a result, and one of messages.
+    fn record() -> Record {
+        serde_json::from_value(json!({
+            "schema": "nodegauge/1", "id": "01KA0000000000000000000001",
+            "started": "2026-11-21T05:00:00Z", "seconds": 9.5, "complete": true,
+            "tool": {"version": "0.1.0", "commit": null}, "command": ["stream"],
+            "labels": {"bios": "NPS4, \"tuned\"", "ecc": "on"},
+            "machine": {
+                "host": "n01",
+                "processor": {"model": null, "microarchitecture": null, "sockets": 1, "cores": 2,
+                              "threads": 2, "flops_per_cycle": null, "hz": null},
+                "caches": [], "numa_nodes": [],
+                "memory": {"bytes": null, "available": null, "channels": null,
+                           "transfers_per_s": null, "theoretical": null},
+                "peak_flops": null, "kernel": null, "virtual": null,
+            },
+            "measurements": [
+                {"gauge": "memory", "test": "stream", "name": "triad", "unit": "B/s",
+                 "value": 78.4e9,
+                 "summary": {"n": 6, "best": 78.4e9, "median": 78.1e9, "p05": 77e9, "p95": 78.3e9,
+                             "ci95": [77.5e9, 78.2e9]},
+                 "samples": [],
+                 "config": {"threads": 2, "bind": "close", "stores": "nontemporal",
+                            "pages": {"asked": "thp", "got": {"2097152": 0.997}},
+                            "element": "f64", "array_bytes": 268435456, "engine": "native"},
+                 "quoted": "best", "traffic": {"value": 78.4e9, "basis": "no write-allocate"},
+                 "category": "variant",
+                 "limit": {"value": 1e11, "basis": "option", "fraction": 0.784},
+                 "validity": {"status": "valid", "reasons": []}},
+                {"gauge": "memory", "test": "stream", "name": "copy", "unit": "B/s",
+                 "value": null, "summary": null, "samples": [], "config": {}, "quoted": "median", "traffic": null,
+                 "category": "variant", "limit": null,
+                 "validity": {"status": "invalid", "reasons": ["a[0] is 1, not 2", "stopped"]}},
+                {"gauge": "messages", "test": "mpi", "name": "latency", "unit": "s",
+                 "value": 2.5e-7, "summary": null, "samples": [],
+                 "config": {"message_bytes": 8, "distance": "same socket"}, "quoted": "median", "traffic": null,
+                 "category": "variant", "limit": null,
+                 "validity": {"status": "valid", "reasons": []}},
+            ],
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_record_is_a_line_a_measurement() {
+        insta::assert_snapshot!(render(&[record()], &registry()), @r#"
+        id,started,host,gauge,test,name,unit,value,n,best,median,p05,p95,ci95_low,ci95_high,status,category,limit,limit_fraction,traffic,complete,labels,reasons,threads,message_bytes,pages
+        01KA0000000000000000000001,2026-11-21T05:00:00Z,n01,memory,stream,triad,B/s,78400000000,6,78400000000,78100000000,77000000000,78300000000,77500000000,78200000000,valid,variant,100000000000,0.784,78400000000,true,"bios=NPS4, ""tuned""; ecc=on",,2,,thp
+        01KA0000000000000000000001,2026-11-21T05:00:00Z,n01,memory,stream,copy,B/s,,,,,,,,,invalid,variant,,,,true,"bios=NPS4, ""tuned""; ecc=on","a[0] is 1, not 2; stopped",,,
+        01KA0000000000000000000001,2026-11-21T05:00:00Z,n01,messages,mpi,latency,s,0.00000025,,,,,,,,valid,variant,,,,true,"bios=NPS4, ""tuned""; ecc=on",,,8,
+        "#);
+    }
+
+    #[test]
+    fn what_is_written_reads_back() {
+        let odd = ["plain", "a,b", "say \"x\"", "two\nlines", "cr\r", " blank ", "", "ü→"];
+        let rows = vec![odd.map(str::to_owned).to_vec(), vec![String::new(); odd.len()]];
+        let text = written(&rows);
+        assert!(text.starts_with("plain,\"a,b\",\"say \"\"x\"\"\",\"two\nlines\",\"cr\r\","));
+        let mut reader =
+            ::csv::ReaderBuilder::new().has_headers(false).from_reader(text.as_bytes());
+        let back: Vec<Vec<String>> =
+            reader.records().map(|row| row.unwrap().iter().map(str::to_owned).collect()).collect();
+        assert_eq!(back, rows);
+    }
+
+    #[test]
+    fn figures_read_back_as_the_same() {
+        for x in [0.1, 1e-300, 78_412_345_678.9, f64::MAX, 0.0] {
+            assert_eq!(number(Some(x)).parse(), Ok(x));
+        }
+        assert_eq!(number(Some(f64::NAN)), "");
+        assert_eq!(number(None), "");
+    }
+
+    #[test]
+    fn several_records_share_a_header_whose_names_differ() {
+        assert_eq!(render(&[], &registry()).lines().count(), 1);
+        assert_eq!(render(&[record(), record()], &registry()).lines().count(), 7);
+        let names: std::collections::BTreeSet<_> = COLUMNS.iter().map(|(name, _)| name).collect();
+        assert_eq!(names.len(), COLUMNS.len());
+    }
+}

@@ -1,0 +1,229 @@
+//! What a run will measure, as far as that is known before: a condition on anything else is refused then, and
+//! not after an hour.
+
+use super::{Expectation, PERCENT, base_of, exact, listed};
+use nodegauge_measure::{Bytes, Unit};
+
+/// Figures of one test that a run may give.
+#[derive(Debug, Clone)]
+pub struct Figures {
+    gauge: &'static str,
+    test: &'static str,
+    /// All names, or examples of those that `fits` knows.
+    names: Vec<String>,
+    fits: fn(&str) -> bool,
+    units: &'static [Unit],
+    limited: bool,
+    /// Message, block or array sizes, where they are known before; none where they have no size.
+    sizes: Option<Vec<u64>>,
+    /// Conditions are about them only where they name their test.
+    scoped: bool,
+}
+
+impl Figures {
+    /// Figures of these names and units, without a known limit.
+    pub fn new<S: Into<String>>(
+        (gauge, test): (&'static str, &'static str),
+        names: impl IntoIterator<Item = S>,
+        units: &'static [Unit],
+    ) -> Self {
+        let names = names.into_iter().map(Into::into).collect();
+        let fits = |_: &str| false;
+        Self { gauge, test, names, fits, units, limited: false, sizes: None, scoped: false }
+    }
+
+    /// Names like these are possible too, such as sizes.
+    pub fn or_like(self, fits: fn(&str) -> bool) -> Self {
+        Self { fits, ..self }
+    }
+
+    /// Whether a limit may be known that they are held against.
+    pub fn limited(self, limited: bool) -> Self {
+        Self { limited, ..self }
+    }
+
+    /// Of these message, block or array sizes (bytes), and of no other; of none where they have no size.
+    pub fn sized(self, sizes: impl IntoIterator<Item = u64>) -> Self {
+        Self { sizes: Some(sizes.into_iter().collect()), ..self }
+    }
+
+    /// They never pass for another test's: see [`nodegauge_measure::record::Category::Transport`].
+    pub fn scoped(self) -> Self {
+        Self { scoped: true, ..self }
+    }
+
+    fn is_of(&self, scope: Option<&str>) -> bool {
+        match scope {
+            Some(scope) if self.test == scope => true,
+            Some(scope) => self.gauge == scope && !self.scoped,
+            None => !self.scoped,
+        }
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.names.iter().any(|known| known == name) || (self.fits)(name)
+    }
+}
+
+/// Jaro-Winkler similarity from which a name may have been meant: two letters exchanged in one of five.
+const ALIKE: f64 = 0.8;
+
+impl Expectation {
+    /// Why none of these figures can ever meet it, in words for people; `None` where one may.
+    pub fn refusal(&self, figures: &[Figures]) -> Option<String> {
+        let expected = self.in_words();
+        let scope = self.scope.as_deref();
+        let named: Vec<&Figures> =
+            figures.iter().filter(|of| of.is_of(scope) && of.has(&self.name)).collect();
+        if named.is_empty() {
+            let full = |of: &Figures, name: &str| match scope.is_some() || of.scoped {
+                true => format!("{}.{name}", of.test),
+                false => name.to_owned(),
+            };
+            let spelt = |of: &Figures| -> Vec<String> {
+                of.names.iter().map(|name| full(of, name)).collect()
+            };
+            let mut known: Vec<String> = figures.iter().flat_map(spelt).collect();
+            known.sort();
+            known.dedup();
+            let (known, likeness) = self.nearest(known);
+            let elsewhere = figures.iter().find(|of| of.has(&self.name));
+            let near = known.first().filter(|_| likeness >= ALIKE).cloned();
+            let hint = match elsewhere.map(|of| full(of, &self.name)).or(near) {
+                Some(near) => format!("did you mean {near}?"),
+                None => "name one of these".to_owned(),
+            };
+            return Some(format!(
+                "expected {expected}, but there is no such measurement; {}\nhint: {hint}",
+                listed(&known)
+            ));
+        }
+        if let Some(why) = self.size.and_then(|size| self.refused_size(size, &named)) {
+            return Some(format!("expected {expected}, but {why}"));
+        }
+        let unit = base_of(self.unit).map(|(base, _)| base);
+        let measured_in = |of: &&Figures| of.units.iter().any(|known| Some(known.symbol()) == unit);
+        if self.unit == PERCENT {
+            let known = named.iter().any(|of| of.limited);
+            return (!known).then(|| {
+                format!(
+                    "expected {expected}, but no limit is known\n\
+                     hint: give a bound in units, or of memory --dimms COUNTxMT/s"
+                )
+            });
+        }
+        if named.iter().any(measured_in) {
+            return None;
+        }
+        let units: Vec<&str> = named[0].units.iter().map(|unit| unit.symbol()).collect();
+        let (name, units) = (&self.name, units.join(" and "));
+        Some(format!(
+            "expected {expected}, but {name} is in {units}\nhint: give a bound in {units}"
+        ))
+    }
+}
+
+impl Expectation {
+    /// Why none of the figures that it names will have this size.
+    fn refused_size(&self, Bytes(size): Bytes, named: &[&Figures]) -> Option<String> {
+        let sizes: Option<Vec<&Vec<u64>>> = named.iter().map(|of| of.sizes.as_ref()).collect();
+        let mut known: Vec<u64> = sizes?.into_iter().flatten().copied().collect();
+        if known.contains(&size) {
+            return None;
+        }
+        let steps = |bytes: &u64| ((*bytes).max(1) as f64 / size.max(1) as f64).log2().abs();
+        known.sort_by(|a, b| steps(a).total_cmp(&steps(b)));
+        known.dedup();
+        let known: Vec<String> =
+            known.iter().map(|bytes| format!("@{}", exact(Bytes(*bytes)))).collect();
+        Some(match known.first() {
+            None => format!("{} has no size\nhint: leave @{} out", self.name, exact(Bytes(size))),
+            Some(near) => format!(
+                "that size is not measured; {}\nhint: name one of these, e.g. {near}",
+                listed(&known)
+            ),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(text: &str) -> Option<String> {
+        let figures = [
+            Figures::new(("memory", "stream"), ["copy", "triad"], &[Unit::BytesPerSecond])
+                .limited(true),
+            Figures::new(("memory", "ladder"), ["65536"], &[Unit::BytesPerSecond])
+                .or_like(|name| name.parse::<u64>().is_ok()),
+            Figures::new(
+                ("messages", "mpi"),
+                ["mbw_mr"],
+                &[Unit::BytesPerSecond, Unit::MessagesPerSecond],
+            )
+            .sized([8, 1 << 10, 1 << 20]),
+            Figures::new(("messages", "transport"), ["mbw_mr", "bibw"], &[Unit::BytesPerSecond])
+                .scoped(),
+            Figures::new(("compute", "hpl"), ["rating"], &[Unit::FlopsPerSecond]).sized([]),
+        ];
+        text.parse::<Expectation>().unwrap().refusal(&figures)
+    }
+
+    #[test]
+    fn what_can_be_measured_may_be_expected() {
+        for text in [
+            "triad>=300GB/s",
+            "stream.triad>=75%",
+            "memory.4096>=1GB/s",
+            "mbw_mr>=1msg/s",
+            "mpi.mbw_mr>=1GB/s@8B",
+            "triad>=300GB/s@3B",
+            "transport.mbw_mr>=1GB/s@3B",
+        ] {
+            assert_eq!(refusal(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_is_refused_with_what_was_meant() {
+        for (text, why) in [
+            (
+                "tryad>=300GB/s",
+                "expected tryad >= 300 GB/s, but there is no such measurement; there are triad, \
+                 transport.bibw, transport.mbw_mr, rating, copy, 65536, mbw_mr\nhint: did you mean triad?",
+            ),
+            (
+                "hpl.triad>=3GB/s",
+                "expected hpl.triad >= 3 GB/s, but there is no such measurement; there are \
+                 hpl.rating, stream.triad, transport.bibw, mpi.mbw_mr, ladder.65536, transport.mbw_mr, \
+                 stream.copy\nhint: did you mean stream.triad?",
+            ),
+            (
+                "bibw>=3GB/s",
+                "expected bibw >= 3 GB/s, but there is no such measurement; there are mbw_mr, \
+                 triad, rating, 65536, copy, transport.bibw, transport.mbw_mr\nhint: did you mean \
+                 transport.bibw?",
+            ),
+            (
+                "mbw_mr>=1msg/s@3B",
+                "expected mbw_mr >= 1 msg/s at 3 B, but that size is not measured; there are @8B, @1KiB, \
+                 @1MiB\nhint: name one of these, e.g. @8B",
+            ),
+            (
+                "rating>=1GFLOP/s@8B",
+                "expected rating >= 1 GFLOP/s at 8 B, but rating has no size\nhint: leave @8B out",
+            ),
+            (
+                "mbw_mr>=75%",
+                "expected mbw_mr >= 75 % of the limit, but no limit is known\nhint: give a bound in \
+                 units, or of memory --dimms COUNTxMT/s",
+            ),
+            (
+                "triad<=3us",
+                "expected triad <= 3 us, but triad is in B/s\nhint: give a bound in B/s",
+            ),
+        ] {
+            assert_eq!(refusal(text).as_deref(), Some(why));
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Conditions as scripts give them, and what people are told.
+
+use super::*;
+use nodegauge_measure::record::Limit;
+use proptest::prelude::*;
+
+fn measurement(test: &str, name: &str, unit: &str, value: Option<f64>) -> Measurement {
+    let gauge = if test == "stream" { "memory" } else { "messages" };
+    let unit = Unit::of_symbol(unit).unwrap();
+    Measurement { value, ..Measurement::new(gauge, test, name, unit) }
+}
+
+/// Triad at 78.412 GB/s, 78.4 % of its limit.
+fn triad() -> Measurement {
+    let limit = Limit { value: 1e11, basis: "option".to_owned(), fraction: 0.784 };
+    Measurement { limit: Some(limit), ..measurement("stream", "triad", "B/s", Some(78.412e9)) }
+}
+
+/// Bandwidth of messages of a size.
+fn bw(bytes: u64, value: f64) -> Measurement {
+    let config = [("message_bytes".to_owned(), bytes.into())].into_iter().collect();
+    Measurement { config, ..measurement("mpi", "bw", "B/s", Some(value)) }
+}
+
+fn judged(text: &str, measurements: &[Measurement], accept_suspect: bool) -> Judged {
+    let expectation: Expectation = text.parse().unwrap();
+    expectation.check(measurements, accept_suspect, &Registry::default())
+}
+
+fn check(text: &str, measurements: &[Measurement]) -> Verdict {
+    judged(text, measurements, false).verdict
+}
+
+fn told(text: &str, measurements: &[Measurement]) -> String {
+    judged(text, measurements, false).in_words(&text.parse().unwrap())
+}
+
+#[test]
+fn what_is_suspect_meets_nothing_unless_it_is_accepted() {
+    let mut suspect = triad();
+    suspect.validity.suspect("arrays are 0.07 times the caches");
+    assert_eq!(
+        told("triad>=78GB/s", std::slice::from_ref(&suspect)),
+        "expected triad >= 78 GB/s, measured 78.41 GB/s, which is suspect: arrays are 0.07 times the \
+         caches\nhint: --accept-suspect takes it for a result"
+    );
+    let all = [triad(), suspect];
+    let met = |of: &[Measurement], accept| judged("triad>=78GB/s", of, accept).is_met();
+    assert!(!met(&all, false) && met(&all, true) && met(&all[..1], false));
+    // What is missed is missed, whatever else.
+    assert!(matches!(check("triad>=79GB/s", &all), Verdict::NotMet(_)));
+}
+
+#[test]
+fn a_condition_holds_or_does_not() {
+    for (text, holds) in [
+        ("triad>=78GB/s", true),
+        ("triad>=79GB/s", false),
+        ("stream.triad > 70 GiB/s", true),
+        ("memory.triad<=0.08TB/s", true),
+        ("memory.triad < 78412 MB/s", false),
+        ("triad<=78412MB/s", true),
+        ("triad>=78%", true),
+        ("triad>80%", false),
+    ] {
+        assert_eq!(judged(text, &[triad()], false).is_met(), holds, "{text}");
+    }
+    for (text, unit, value) in [
+        ("m<2us", "s", 1.9e-6),
+        ("m<2000ns", "s", 1.9e-6),
+        ("m>1ms", "s", 1.0),
+        ("m>=4TFLOP/s", "FLOP/s", 4e12),
+        ("m>=3.9Mmsg/s", "msg/s", 4e6),
+        ("m>=40kop/s", "op/s", 4e4),
+        ("m>=1.5x", "x", 1.5),
+    ] {
+        let m = measurement("t", "m", unit, Some(value));
+        assert!(judged(text, &[m], false).is_met(), "{text}");
+    }
+}
+
+#[test]
+fn what_cannot_be_compared_does_not_meet_a_condition() {
+    assert_eq!(check("triad<100ns", &[triad()]), Verdict::OtherUnit(Unit::BytesPerSecond));
+    let unknown = Measurement { limit: None, ..triad() };
+    assert_eq!(check("triad>=80%", &[unknown]), Verdict::NoLimit);
+    let nothing = Measurement { value: None, ..triad() };
+    assert_eq!(check("triad>=1GB/s", &[nothing]), Verdict::NoValue);
+    let mut wrong = triad();
+    wrong.validity.add(Status::Invalid, "check failed");
+    assert_eq!(check("triad>=1GB/s", &[wrong]), Verdict::NoValue);
+    let endless = Measurement { value: Some(f64::INFINITY), ..triad() };
+    assert_eq!(check("triad>=1GB/s", &[endless]), Verdict::NoValue);
+    assert_eq!(check("tirad>=1GB/s", &[triad()]), Verdict::NoSuch(vec!["triad".to_owned()]));
+    assert!(!judged("hpl.triad>=1GB/s", &[triad()], false).is_met());
+}
+
+#[test]
+fn of_several_the_worst_decides() {
+    let sizes = [bw(1 << 10, 1e9), bw(1 << 20, 9e9), bw(1 << 16, 8e9)];
+    assert_eq!(check("bw>=2GB/s", &sizes), Verdict::NotMet(1e9));
+    assert_eq!(check("bw>=1GB/s", &sizes), Verdict::Met(1e9));
+    assert_eq!(check("bw<=9GB/s", &sizes), Verdict::Met(9e9));
+    // Which of them it is, and how many more.
+    for (text, said) in [
+        ("bw>=2GB/s", "expected bw >= 2 GB/s, measured 1.000 GB/s (bw, message bytes 1 KiB)"),
+        (
+            "bw>=8.5GB/s",
+            "expected bw >= 8.5 GB/s, measured 1.000 GB/s (bw, message bytes 1 KiB, and 1 more)",
+        ),
+    ] {
+        assert_eq!(told(text, &sizes), said);
+    }
+}
+
+#[test]
+fn a_size_narrows_what_is_meant() {
+    let sizes = [bw(1 << 10, 1e9), bw(1 << 20, 9e9)];
+    assert_eq!(check("bw>=2GB/s@1MiB", &sizes), Verdict::Met(9e9));
+    assert_eq!(check("mpi.bw >= 2 GB/s @ 1024", &sizes), Verdict::NotMet(1e9));
+    assert_eq!(
+        told("bw>=2GB/s@2MiB", &sizes),
+        "expected bw >= 2 GB/s at 2 MiB, but there is no such measurement; \
+         there are bw@1MiB, bw@1KiB"
+    );
+}
+
+#[test]
+fn a_name_may_have_an_arrow() {
+    let far = measurement("matrix", "n0->n1", "B/s", Some(4e10));
+    for text in ["n0->n1>=30GB/s", "matrix.n0->n1>30GB/s"] {
+        assert!(judged(text, std::slice::from_ref(&far), false).is_met());
+    }
+    assert_eq!("mix.2:1-nt>=1x".parse::<Expectation>().unwrap().name, "2:1-nt");
+    assert_eq!("a->=1x".parse::<Expectation>().unwrap().name, "a-");
+}
+
+#[test]
+fn a_verdict_reads_well() {
+    let all = [triad(), measurement("stream", "copy", "B/s", None)];
+    for (text, expected) in [
+        ("triad>=300GB/s", "expected triad >= 300 GB/s, measured 78.41 GB/s"),
+        ("triad>=70GB/s", "as expected triad >= 70 GB/s, measured 78.41 GB/s"),
+        ("triad>=78.414GB/s", "expected triad >= 78.414 GB/s, measured 78.412 GB/s"),
+        ("stream.triad>=80%", "expected stream.triad >= 80 % of the limit, measured 78.40 %"),
+        ("copy>=1GB/s", "expected copy >= 1 GB/s, but there is no valid result"),
+        ("triad>=1us", "expected triad >= 1 us, but the measurement is in B/s"),
+        (
+            "traid>=1GB/s",
+            "expected traid >= 1 GB/s, but there is no such measurement; there are triad, copy",
+        ),
+        (
+            "hpl.triad>=1GB/s",
+            "expected hpl.triad >= 1 GB/s, but there is no such measurement; \
+             there are stream.triad, stream.copy",
+        ),
+    ] {
+        assert_eq!(told(text, &all), expected);
+    }
+    assert_eq!(
+        told("triad>=80%", &[Measurement { limit: None, ..triad() }]),
+        "expected triad >= 80 % of the limit, but no limit is known\n\
+         hint: give --dimms COUNTxMT/s, or a bound in units"
+    );
+    assert_eq!(told("triad>=1x", &[]), "expected triad >= 1 x, but nothing was measured");
+    let ladder: Vec<Measurement> =
+        (10..30).map(|n| measurement("ladder", &format!("{}", 1 << n), "B/s", None)).collect();
+    assert!(told("triad>=1GB/s", &ladder).ends_with(" and 12 more"));
+}
+
+#[test]
+fn a_wrong_condition_is_pointed_at() {
+    for (text, at) in [
+        ("", 0),
+        (">=3GB/s", 0),
+        ("triad", 5),
+        ("triad=300GB/s", 5),
+        ("triad==300GB/s", 5),
+        ("triad=>300GB/s", 5),
+        ("triad>=GB/s", 7),
+        ("triad>=-1GB/s", 7),
+        ("triad>=300", 10),
+        ("triad>=300GBs", 10),
+        ("triad>=300gb/s", 10),
+        ("triad>=300GB/s!", 14),
+        ("triad>=300GB/s@", 15),
+        ("triad>=300GB/s@2QiB", 16),
+        ("triad>=300GB/s@2MiB 3", 20),
+        ("stream.>=3GB/s", 7),
+        ("triad>=1.2.3GB/s", 7),
+    ] {
+        assert_eq!(text.parse::<Expectation>().unwrap_err().at, at, "{text}");
+    }
+    let endless = format!("triad>={}GB/s", "9".repeat(400));
+    assert_eq!(endless.parse::<Expectation>().unwrap_err().at, 7);
+    assert_eq!(
+        "triad>=300gb/s".parse::<Expectation>().unwrap_err().to_string(),
+        "expectation \"triad>=300gb/s\": expected GB/s, upper and lower case so, found 'g'\n  \
+         triad>=300gb/s\n            ^\nhint: e.g. --expect 'triad>=300GB/s'"
+    );
+}
+
+#[test]
+fn a_printed_size_is_exact() {
+    for (bytes, text) in
+        [(0, "0B"), (1000, "1000B"), (1536, "1536B"), (3 << 10, "3KiB"), (5 << 40, "5120GiB")]
+    {
+        assert_eq!(exact(Bytes(bytes)), text);
+    }
+}
+
+#[test]
+fn units_are_named_once() {
+    let names: std::collections::BTreeSet<_> = UNITS.iter().map(|(name, ..)| name).collect();
+    assert_eq!(names.len(), UNITS.len());
+}
+
+fn name() -> impl Strategy<Value = String> {
+    prop_oneof!["[a-z_]{1,12}", "n[0-9]->n[0-9]", "[0-9]{1,9}", "[a-z]{1,4}-[a-z]{1,4}"]
+}
+
+proptest! {
+    #[test]
+    fn what_is_printed_parses_back(
+        scope in proptest::option::of("[a-z]{1,8}"),
+        name in name(),
+        op in 0usize..4,
+        bound in prop_oneof![0.0f64..1e6, 0.0f64..1e-6, Just(f64::MAX), Just(f64::MIN_POSITIVE)],
+        unit in 0usize..=UNITS.len(),
+        size in proptest::option::of(prop_oneof![0u64..1 << 20, (0u64..1 << 20).prop_map(|n| n << 20), Just(u64::MAX)]),
+    ) {
+        let comparison = Comparison::ALL[op].1;
+        let unit = UNITS.get(unit).map_or(PERCENT, |(unit, ..)| unit);
+        let size = size.map(Bytes);
+        let expectation = Expectation { scope, name, comparison, bound, unit, size };
+        prop_assert_eq!(expectation.to_string().parse::<Expectation>(), Ok(expectation));
+    }
+
+    #[test]
+    fn nothing_typed_makes_the_parser_fail_badly(text in "([a-z.@<>=%/ -]|\\PC){0,20}") {
+        if let Err(error) = text.parse::<Expectation>() {
+            prop_assert!(text.is_char_boundary(error.at));
+            prop_assert!(error.to_string().contains("--expect"));
+        }
+    }
+}

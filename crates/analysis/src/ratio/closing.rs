@@ -1,0 +1,197 @@
+//! What a comparison comes to, in a sentence: `MPICH moves 1 MiB 1.12 times as fast as Open MPI (1.08 to 1.15 in
+//! this run)`.
+
+use super::within;
+use crate::bests::{self, Ratio};
+use nodegauge_measure::record::{Measurement, Quoted, Status};
+use nodegauge_measure::stats::{self, Better, TWO_SIDED};
+
+/// Most that the fastest is held against.
+const TOLD: usize = 3;
+
+/// One of two things side by side in a run.
+#[derive(Debug, Clone, Copy)]
+pub struct Contender<'a> {
+    /// What it is called.
+    pub name: &'a str,
+    /// Its figure.
+    pub figure: &'a Measurement,
+}
+
+/// `1.12 times as fast as A`.
+pub fn times_as_fast(ratio: f64, ci95: Option<[f64; 2]>, than: &str) -> String {
+    format!("{} times as fast as {than}", digits(ratio, ci95))
+}
+
+/// `1.08 to 1.15`.
+pub fn interval_in_words(ci95: [f64; 2]) -> String {
+    let [low, high] = ci95.map(|end| digits(end, Some(ci95)));
+    format!("{low} to {high}")
+}
+
+fn digits(value: f64, ci95: Option<[f64; 2]>) -> String {
+    let digits = ci95.map_or(2, bests::digits).max(2);
+    format!("{value:.digits$}")
+}
+
+/// Which of two does `what` (`moves 1 MiB`) faster by the statistic `quoted` of their samples, and how much, as
+/// far as their run tells; other runs may differ by more. `None` where one has no figure, or of a unit of which
+/// nobody knows whether more is better.
+pub fn of_one_run(
+    a: Contender<'_>,
+    b: Contender<'_>,
+    what: &str,
+    quoted: Quoted,
+) -> Option<String> {
+    let (ratio, ci95) = in_one_run(a.figure, b.figure, quoted)?;
+    // The faster one is named first.
+    let (a, b, ratio, ci95) = match ratio < 1.0 {
+        true => (b, a, ratio.recip(), ci95.map(|[low, high]| [high.recip(), low.recip()])),
+        false => (a, b, ratio, ci95),
+    };
+    let doubted = [a, b].into_iter().find(|of| of.figure.validity.status != Status::Valid);
+    let because = match (ci95, doubted) {
+        (_, Some(of)) => {
+            format!("the figure of {} is {}", of.name, of.figure.validity.status.name())
+        }
+        (None, _) => "too few samples tell how they differ".to_owned(),
+        (Some(ci95), _) => format!("{} in this run", interval_in_words(ci95)),
+    };
+    Some(match (ci95, doubted) {
+        (Some([low, _]), None) if low > 1.0 => {
+            format!("{} {what} {} ({because})", b.name, times_as_fast(ratio, ci95, a.name))
+        }
+        _ => {
+            let times = digits(ratio, ci95);
+            format!(
+                "cannot tell whether {} {what} faster than {}: {times} times ({because})",
+                b.name, a.name
+            )
+        }
+    })
+}
+
+/// The same of several, by their names: the fastest against each of the next ones.
+pub fn of_several(all: &[(String, &Measurement)], what: &str, quoted: Quoted) -> Vec<String> {
+    let speed = |(_, m): &(String, &Measurement)| {
+        let value = m.value.and(quoted.of(&m.samples, m.unit).or(m.value))?;
+        Some(if m.unit.direction() == Some(Better::Lower) { value.recip() } else { value })
+    };
+    let measured = all.iter().filter_map(|one| Some((speed(one)?, one)));
+    let mut measured: Vec<(f64, &(String, &Measurement))> = measured.collect();
+    measured.sort_by(|(x, _), (y, _)| y.total_cmp(x));
+    let Some(((_, (fastest, best)), others)) = measured.split_first() else { return Vec::new() };
+    let best = Contender { name: fastest, figure: best };
+    let against = |(_, (name, figure)): &(f64, &(String, &Measurement))| {
+        of_one_run(Contender { name, figure }, best, what, quoted)
+    };
+    others.iter().take(TOLD).filter_map(against).collect()
+}
+
+/// How many times as fast b is as a, with its 95 % confidence interval where there are samples enough.
+fn in_one_run(a: &Measurement, b: &Measurement, quoted: Quoted) -> Option<(f64, Option<[f64; 2]>)> {
+    let better = a.unit.direction().filter(|_| a.unit == b.unit)?;
+    a.value.zip(b.value)?;
+    let speed = |x: f64| if better == Better::Lower { x.recip() } else { x };
+    let speeds = |m: &Measurement| -> Vec<f64> { m.samples.iter().copied().map(speed).collect() };
+    if quoted == Quoted::Best
+        && let Some(ratio) = Ratio::of_bests(&speeds(a), &speeds(b))
+    {
+        return Some((ratio.value, ratio.interval));
+    }
+    let of = |m: &Measurement| quoted.of(&m.samples, m.unit).or(m.value).map(speed);
+    let ratio = of(b)? / of(a)?;
+    let n = a.samples.len().min(b.samples.len());
+    let error = [a, b].map(|m| within(&m.samples, quoted, m.unit));
+    let known = n >= bests::LEAST && error.iter().all(|error| *error > 0.0);
+    let ci95 = known.then(|| {
+        let half = stats::student(TWO_SIDED, (n - 1) as f64) * error[0].hypot(error[1]);
+        let half = half * bests::of_few(n);
+        [ratio * (-half).exp(), ratio * half.exp()]
+    });
+    Some((ratio, ci95))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_measure::Unit;
+    use nodegauge_measure::record::Validity;
+
+    fn figure(unit: Unit, quoted: Quoted, samples: Vec<f64>) -> Measurement {
+        Measurement::new("messages", "mpi", "bw", unit).sampled(quoted, samples)
+    }
+
+    /// Samples around 1 whose noise is even within a percent.
+    fn samples(seed: u64, n: usize, centre: f64) -> Vec<f64> {
+        let mut random = fastrand::Rng::with_seed(seed);
+        (0..n).map(|_| centre * (0.02 * (random.f64() - 0.5)).exp()).collect()
+    }
+
+    fn sentence(a: &Measurement, b: &Measurement, quoted: Quoted) -> String {
+        let side = |name, figure| Contender { name, figure };
+        of_one_run(side("Open MPI", a), side("MPICH", b), "moves 1 MiB", quoted).unwrap()
+    }
+
+    #[test]
+    fn the_faster_is_named_first_whether_more_or_less_is_better() {
+        for (unit, b) in [(Unit::BytesPerSecond, 1.12), (Unit::Seconds, 1.0 / 1.12)] {
+            for quoted in [Quoted::Mean, Quoted::Median, Quoted::Best] {
+                let [a, b] = [1.0, b].map(|centre| figure(unit, quoted, samples(3, 40, centre)));
+                let expected = "MPICH moves 1 MiB 1.12";
+                for text in
+                    [sentence(&a, &b, quoted), sentence(&b, &a, quoted).replace("Open MPI", "x")]
+                {
+                    let names = text.replace("MPICH", "y");
+                    assert!(
+                        names.contains("moves 1 MiB 1.12") && text.ends_with("in this run)"),
+                        "{text}"
+                    );
+                }
+                assert!(
+                    sentence(&a, &b, quoted).starts_with(expected),
+                    "{}",
+                    sentence(&a, &b, quoted)
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_told_is_said_not_to_be() {
+        let of = |samples: Vec<f64>| figure(Unit::BytesPerSecond, Quoted::Mean, samples);
+        let (a, b) = (of(samples(1, 40, 1.0)), of(samples(2, 40, 1.0005)));
+        let text = sentence(&a, &b, Quoted::Mean);
+        assert!(text.starts_with("cannot tell whether ") && text.contains(" to "), "{text}");
+        let text = sentence(&of(vec![1.0, 1.0]), &of(vec![2.0, 2.0]), Quoted::Mean);
+        assert!(
+            text.ends_with("than Open MPI: 2.00 times (too few samples tell how they differ)"),
+            "{text}"
+        );
+        let mut doubted = of(samples(2, 40, 2.0));
+        doubted.validity = Validity { status: Status::Suspect, reasons: vec!["busy".to_owned()] };
+        let text = sentence(&a, &doubted, Quoted::Mean);
+        assert!(
+            text.starts_with("cannot tell") && text.ends_with("(the figure of MPICH is suspect)"),
+            "{text}"
+        );
+        let factor = figure(Unit::Factor, Quoted::Mean, vec![1.0; 9]);
+        let side = |figure| Contender { name: "x", figure };
+        assert_eq!(of_one_run(side(&factor), side(&factor), "is", Quoted::Mean), None);
+    }
+
+    #[test]
+    fn intervals_of_means_and_medians_hold_the_truth_as_often_as_they_say() {
+        for (quoted, n) in [(Quoted::Mean, 8), (Quoted::Mean, 24), (Quoted::Median, 24)] {
+            let held = |seed: u64| {
+                let of =
+                    |seed, centre| figure(Unit::BytesPerSecond, quoted, samples(seed, n, centre));
+                let (a, b) = (of(2 * seed, 1.0), of(2 * seed + 1, 1.08));
+                let [low, high] = in_one_run(&a, &b, quoted).unwrap().1.unwrap();
+                low <= 1.08 && 1.08 <= high
+            };
+            let held = (0..300).filter(|seed| held(*seed)).count() as f64 / 300.0;
+            assert!(held >= 0.9, "{quoted:?} of {n}: held in {held}");
+        }
+    }
+}

@@ -1,0 +1,168 @@
+use super::*;
+use nodegauge_measure::stats::Better;
+use std::collections::BTreeMap;
+
+/// `n` samples around `centre` with a relative spread; successive ones alike by `memory`.
+fn drifting(seed: u64, n: usize, centre: f64, spread: f64, memory: f64) -> Vec<f64> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut drift = 0.0;
+    (0..n)
+        .map(|_| {
+            // Box and Muller.
+            let radius = (-2.0 * (1.0 - random.f64()).ln()).sqrt();
+            let normal = radius * (std::f64::consts::TAU * random.f64()).cos();
+            drift = memory * drift + (1.0 - memory * memory).sqrt() * normal;
+            centre * (spread * drift).exp()
+        })
+        .collect()
+}
+
+fn runs(figures: &[f64], like: &[f64]) -> Runs {
+    Runs { figures: figures.to_vec(), like: like.to_vec(), within: 0.0 }
+}
+
+#[test]
+fn one_run_a_side_tells_nothing_without_others_like_it() {
+    let (a, b) = (runs(&[100.0], &[]), runs(&[110.0], &[]));
+    assert_eq!(interval(&a, &b), None);
+    assert_eq!(interval(&a, &Runs::default()), None);
+    let ten = [99.0, 100.0, 101.0, 99.5, 100.5, 99.0, 100.0, 101.0, 99.5, 100.5];
+    assert_eq!(interval(&runs(&[100.0], &ten[..9]), &b), None);
+    assert_eq!(interval(&runs(&[100.0], &ten[..5]), &runs(&[110.0], &ten[..5])), None);
+    let found = interval(&runs(&[100.0], &ten), &b).unwrap();
+    let half = stats::student(TWO_SIDED, 9.0) * 0.00752 * 2f64.sqrt();
+    assert_eq!(found.basis, Basis::History);
+    assert!((found.ci95[1].ln() - 1.1f64.ln() - half).abs() < 0.001, "{found:?}");
+    // Where one of ten was at another level, two runs may be.
+    let mut busy = ten;
+    busy[3] = 50.0;
+    assert!(interval(&runs(&[100.0], &busy), &runs(&[60.0], &[])).unwrap().ci95[1] > 1.0);
+}
+
+#[test]
+fn several_runs_speak_for_themselves() {
+    let near = runs(&[100.0, 100.1, 99.9, 100.05, 99.95], &[]);
+    let [low, high] = interval(&near, &near).unwrap().ci95;
+    assert!(low > 0.998 && high < 1.002, "{low} {high}");
+    let far = runs(&[90.0, 100.0, 110.0, 95.0, 105.0], &[]);
+    let [low, high] = interval(&far, &far).unwrap().ci95;
+    assert!(low < 0.92 && high > 1.08, "{low} {high}");
+    // Runs that happen to agree are no better known than each by itself.
+    let agreeing = Runs { within: 0.05, ..near };
+    assert!(interval(&agreeing, &agreeing).unwrap().ci95[1] > 1.05);
+}
+
+#[test]
+fn what_drifts_evenly_is_no_difference_of_blocks() {
+    // Rates that fall by 2 % from run to run, in the order A B B A.
+    let rate = |turn: usize| 100.0 * 0.98f64.powi(turn as i32);
+    let ratio = |block: usize| {
+        let of = |turn: usize| rate(4 * block + turn);
+        ((of(1) * of(2)) / (of(0) * of(3))).sqrt()
+    };
+    let found = of_blocks(&[ratio(0), ratio(1), ratio(2)]).unwrap();
+    assert!((found.ci95[0] - 1.0).abs() < 1e-9 && (found.ci95[1] - 1.0).abs() < 1e-9, "{found:?}");
+    assert_eq!(of_blocks(&[1.1, 1.1]), None);
+    assert!(of_blocks(&[1.1, 1.11, 1.09]).unwrap().ci95[0] > 1.0);
+}
+
+#[test]
+fn the_deviation_within_a_run_knows_that_samples_are_alike() {
+    let unit = Unit::BytesPerSecond;
+    let deviation = |memory| {
+        let of = |seed| within(&drifting(seed, 200, 1.0, 0.01, memory), Quoted::Mean, unit);
+        stats::mean(&(0..20).map(of).collect::<Vec<_>>())
+    };
+    // Of independent samples the textbook's; of alike ones sqrt((1 + m) / (1 - m)) times that, of
+    // which blocks find most.
+    let textbook = 0.01 / 200f64.sqrt();
+    assert!((deviation(0.0) / textbook - 1.0).abs() < 0.15, "{}", deviation(0.0) / textbook);
+    assert!(deviation(0.8) / textbook > 2.0, "{}", deviation(0.8) / textbook);
+    assert_eq!(block_length(&drifting(3, 200, 1.0, 0.01, 0.0)), 1);
+    assert!(block_length(&drifting(3, 200, 1.0, 0.01, 0.9)) > 6);
+    assert_eq!(block_length(&[1.0; 50]), 1);
+    assert_eq!(block_length(&[]), 1);
+    assert_eq!(within(&[1.0], Quoted::Best, unit), 0.0);
+    assert_eq!(unit.direction(), Some(Better::Higher));
+}
+
+/// Values of valid runs of one command, one after another, in order of time: best passes, recorded on a
+/// two-CPU Sapphire Rapids guest with busy neighbours.
+fn recorded() -> BTreeMap<String, Vec<f64>> {
+    let text = include_str!("../../tests/data/same-command-runs.json");
+    serde_json::from_str(text).unwrap()
+}
+
+/// Comparisons that are drawn from the runs of a series.
+const DRAWN: usize = 1000;
+
+/// How often of how many there is a verdict: false ones, of runs of one command.
+#[derive(Debug, Default)]
+struct Told {
+    told: usize,
+    of: usize,
+}
+
+impl Told {
+    fn add(&mut self, interval: &Interval) {
+        self.told += usize::from(interval.ci95[0] > 1.0 || interval.ci95[1] < 1.0);
+        self.of += 1;
+    }
+
+    fn share(&self) -> f64 {
+        self.told as f64 / self.of as f64
+    }
+}
+
+/// `n` runs that are drawn from recorded ones.
+fn drawn(random: &mut fastrand::Rng, runs: &[f64], n: usize) -> Vec<f64> {
+    (0..n).map(|_| runs[random.usize(..runs.len())]).collect()
+}
+
+/// The ratios of five blocks A B B A of runs drawn from recorded ones, where B is `faster`.
+fn blocks(random: &mut fastrand::Rng, runs: &[f64], faster: f64) -> Vec<f64> {
+    let block = |runs: &[f64]| faster * (runs[1] * runs[2] / (runs[0] * runs[3])).sqrt();
+    drawn(random, runs, 4 * 5).chunks(4).map(block).collect()
+}
+
+#[test]
+fn of_recorded_runs_of_one_command_at_most_one_in_twenty_gets_a_verdict() {
+    let mut random = fastrand::Rng::with_seed(1);
+    let mut told: BTreeMap<&str, Told> = BTreeMap::new();
+    for runs in recorded().values() {
+        for _ in 0..DRAWN {
+            let turns = of_blocks(&blocks(&mut random, runs, 1.0)).unwrap();
+            told.entry("by turns").or_default().add(&turns);
+            for n in [3, 5] {
+                let mut side = || Runs { figures: drawn(&mut random, runs, n), ..Runs::default() };
+                told.entry("several runs").or_default().add(&interval(&side(), &side()).unwrap());
+            }
+            // Two runs, and as long a history as chance has it.
+            let mut all = runs.clone();
+            random.shuffle(&mut all);
+            let (two, like) = all.split_at(2);
+            let like = &like[..random.usize(LEAST_LIKE..=like.len())];
+            let side =
+                |at: usize| Runs { figures: vec![two[at]], like: like.to_vec(), within: 0.0 };
+            told.entry("history").or_default().add(&interval(&side(0), &side(1)).unwrap());
+        }
+    }
+    for (design, told) in told {
+        assert!(told.share() <= 0.05 && told.of > 1000, "{design}: {told:?}");
+    }
+}
+
+#[test]
+fn what_is_said_to_be_visible_is_found_in_recorded_runs() {
+    let mut random = fastrand::Rng::with_seed(2);
+    let mut as_said = Told::default();
+    for (_, runs) in recorded() {
+        for _ in 0..DRAWN {
+            let same = blocks(&mut random, &runs, 1.0);
+            let least = of_blocks(&same).unwrap().visible;
+            let shifted = |faster: f64| same.iter().map(|ratio| ratio * faster).collect::<Vec<_>>();
+            as_said.add(&of_blocks(&shifted(1.0 + least)).unwrap());
+        }
+    }
+    assert!(as_said.share() > 0.88, "{as_said:?}");
+}

@@ -1,0 +1,86 @@
+//! The chart of a roofline: roofs as lines, points as letters, both axes logarithmic.
+
+use super::{Ceiling, MEMORY, Roofline};
+use crate::view::{Chart, Joined, Scale, Series};
+use nodegauge_measure::Unit;
+use nodegauge_measure::quantity::significant;
+
+/// The least operations for each byte that the chart shows beside those of all points, FLOP/B: a copy of
+/// double precision with an operation on every fourth element.
+const LEAST: f64 = 1.0 / 64.0;
+/// Behind the last ridge the chart goes on as far as this.
+const BEHIND_RIDGE: f64 = 8.0;
+/// And no farther than this: what hardly needs memory stands at the edge, under the peaks that bind it.
+const FAR_BEHIND_RIDGE: f64 = 256.0;
+/// The letter of each peak's line.
+const PEAK_MARKS: [(&str, char); 4] =
+    [("fma", 'F'), ("simd", 'S'), ("scalar", 's'), ("dgemm", 'D')];
+
+/// Operations for each byte: `0.08333`, `11.25`.
+pub fn intensity(x: f64) -> String {
+    if x < 0.1 { format!("{x:.4}") } else { significant(x) }
+}
+
+/// A point of a chart; those of one name are one series.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Dot {
+    /// Its letter.
+    pub letter: char,
+    /// Its name.
+    pub name: String,
+    /// Operations for each byte of its level, FLOP/B.
+    pub flops_per_byte: f64,
+    /// FLOP/s.
+    pub rate: f64,
+}
+
+/// Roofs as lines, points as letters on both logarithmic axes; `None` without a roof.
+pub fn chart(roofline: &Roofline, points: &[Dot]) -> Option<Chart> {
+    let peak = roofline.peak()?;
+    let roofs: Vec<&Ceiling> =
+        roofline.levels().iter().filter_map(|level| roofline.bandwidth(level)).collect();
+    let slowest = roofs.iter().map(|roof| roof.rate).reduce(f64::min)?;
+    let fastest = roofs.iter().map(|roof| roof.rate).fold(slowest, f64::max);
+    let xs = || points.iter().map(|point| point.flops_per_byte);
+    let least = xs().map(|x| x / 2.0).fold(LEAST, f64::min);
+    let ridge = peak.rate / slowest;
+    let most = xs().map(|x| x * 2.0).fold(ridge * BEHIND_RIDGE, f64::max);
+    let most = most.min(ridge * FAR_BEHIND_RIDGE);
+    let mut series: Vec<Series> = Vec::new();
+    for point in points {
+        let dot = (point.flops_per_byte.min(most), point.rate);
+        match series.iter_mut().find(|one| one.name == point.name) {
+            Some(one) => one.dots.push(dot),
+            None => series.push(Series {
+                mark: point.letter,
+                name: point.name.clone(),
+                dots: vec![dot],
+                joined: Joined::Apart,
+            }),
+        }
+    }
+    for ceiling in roofline.ceilings.iter().filter(|ceiling| ceiling.level.is_none()) {
+        let mark = PEAK_MARKS.iter().find(|(name, _)| *name == ceiling.name);
+        series.push(Series {
+            mark: mark.map_or('-', |(_, mark)| *mark),
+            name: ceiling.in_words(),
+            // From where the fastest level reaches it.
+            dots: vec![(ceiling.rate / fastest, ceiling.rate), (most, ceiling.rate)],
+            joined: Joined::Straight,
+        });
+    }
+    for roof in roofs {
+        let level = roof.level.clone().unwrap_or_default();
+        let mark = if level == MEMORY { Some('m') } else { level.chars().last() };
+        series.push(Series {
+            mark: mark.unwrap_or('/'),
+            name: level,
+            dots: vec![(least, roof.at(least)), (peak.rate / roof.rate, peak.rate)],
+            joined: Joined::Straight,
+        });
+    }
+    let ticks = std::iter::successors(Some(LEAST / 64.0), |tick| Some(tick * 4.0));
+    let ticks = ticks.skip_while(|tick| *tick < least).take_while(|tick| *tick <= most).collect();
+    let (x, y) = (Scale::Intensity, Scale::Rate(Unit::FlopsPerSecond));
+    Some(Chart { x, y, ticks, series, marks: Vec::new() })
+}

@@ -1,0 +1,485 @@
+//! Figures that others have published of known nodes, to be shown with a measurement. The facts are
+//! in `data/published.toml`, each with its source; nothing in them is corrected or completed.
+//!
+//! They become measurements of the category "reference" whose engine is [`PUBLISHED`], so that a
+//! record keeps what was shown; they are never taken for results of the run.
+
+use nodegauge_machine::catalog::{likeness, plain};
+use nodegauge_machine::devices;
+use nodegauge_measure::Unit;
+use nodegauge_measure::record::{Category, Machine, Measurement, PUBLISHED, Quoted};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::OnceLock;
+
+/// The kernels of a row of a sweep, behind its thread count.
+const KERNELS: [&str; 4] = ["copy", "scale", "add", "triad"];
+/// STREAM's kernels on a device: the test as records name it.
+pub const DEVICE_STREAM: &str = "device_stream";
+/// IOzone's KB.
+const KB: f64 = 1024.0;
+/// The word that asks for the catalog itself.
+const LIST: &str = "list";
+
+nodegauge_measure::config! {
+    /// Configuration of figures that were published elsewhere.
+    pub struct PublishedConfig {
+        /// Always [`PUBLISHED`].
+        engine: String = Setting "engine" @ 26, speaks;
+        /// Why it is shown: `asked` or `nearest`.
+        shown: String = Observation "shown";
+        /// The machine and its settings in a line.
+        machine: String = Setting "machine";
+        /// Its processor.
+        processor: String = Setting "processor";
+        /// The node and its memory.
+        node: String = Setting "node";
+        /// Who published it.
+        source: String = Setting "source";
+        /// Threads.
+        threads: u64 = Setting "threads" @ 20;
+        /// Processes.
+        processes: u64 = Setting "processes" @ 51;
+        /// Where they were.
+        placement: String = Setting "placement";
+        /// Who compiled the program.
+        compiler: PublishedCompiler = Setting "compiler" @ 27, speaks;
+        /// Elements of an array.
+        array_elements: u64 = Observation "array elements";
+        /// Bytes of an array.
+        array_bytes: u64 = Identity "array size" @ 22, speaks;
+        /// HPL's block.
+        nb: u64 = Setting "NB" @ 40;
+        /// Rows of HPL's grid.
+        p: u64 = Setting "P" @ 41;
+        /// Columns of HPL's grid.
+        q: u64 = Setting "Q" @ 42;
+    }
+}
+
+/// The compiler of a published figure.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PublishedCompiler {
+    /// The command with its flags.
+    pub command: String,
+}
+
+/// What was published of a node.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PublishedNode {
+    /// The processor, by the name under which the catalog of processors has it.
+    pub processor: String,
+    /// Processor packages.
+    pub sockets: u32,
+    /// Cores of all of them.
+    pub cores: u32,
+    /// NUMA nodes a socket (AMD's NPS), where that is said.
+    pub nodes_per_socket: Option<u32>,
+    /// What distinguishes it from others of the same processor.
+    pub settings: String,
+    /// The node and its memory.
+    pub node: String,
+    /// Theoretical bandwidth, B/s, where the publication names the memory.
+    pub theoretical: Option<f64>,
+    /// Compiler and flags.
+    pub compiler: Option<String>,
+    /// Threads.
+    pub threads: Option<u32>,
+    /// Processes.
+    pub ranks: Option<u32>,
+    /// Where they were.
+    pub placement: Option<String>,
+    /// Elements of an array.
+    pub elements: Option<u64>,
+    /// STREAM by kernel, B/s; file operations in KB/s.
+    #[serde(default)]
+    pub rates: BTreeMap<String, f64>,
+    /// Thread count and the four kernels in MB/s.
+    #[serde(default)]
+    rows: Vec<[f64; 5]>,
+    /// HPL's block.
+    nb: Option<u32>,
+    /// HPL's grid.
+    p: Option<u32>,
+    q: Option<u32>,
+    /// HPL's time.
+    seconds: Option<f64>,
+    source: String,
+    /// What it is of: the test as records name it.
+    #[serde(skip)]
+    pub test: &'static str,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PublishedTables {
+    sources: BTreeMap<String, String>,
+    stream: Vec<PublishedNode>,
+    sweep: Vec<PublishedNode>,
+    hpl: Vec<PublishedNode>,
+    io: Vec<PublishedNode>,
+}
+
+fn tables() -> &'static (Vec<PublishedNode>, BTreeMap<String, String>) {
+    static TABLES: OnceLock<(Vec<PublishedNode>, BTreeMap<String, String>)> = OnceLock::new();
+    TABLES.get_or_init(|| {
+        let PublishedTables { sources, stream, sweep, hpl, io } =
+            toml::from_str(include_str!("../data/published.toml"))
+                .expect("the embedded table parses: a test reads it");
+        let of = |test: &'static str, nodes: Vec<PublishedNode>| {
+            nodes.into_iter().map(move |node| PublishedNode { test, ..node })
+        };
+        // A sweep is of STREAM, too.
+        let all = of("stream", stream).chain(of("stream", sweep));
+        (all.chain(of("hpl", hpl)).chain(of("io", io)).collect(), sources)
+    })
+}
+
+/// The catalog, in its order.
+pub fn all() -> &'static [PublishedNode] {
+    &tables().0
+}
+
+/// What `--against` says.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Against {
+    /// Show the catalog.
+    List,
+    /// Show these with the measurement.
+    Nodes {
+        /// As it was typed.
+        asked: String,
+        /// All that it fits.
+        nodes: Vec<&'static PublishedNode>,
+    },
+}
+
+/// A name that no published node has.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("nothing published of \"{name}\" is known; there is {}\nhint: --against list shows all", near.join(", "))]
+pub struct UnknownNode {
+    /// The name as it was typed.
+    pub name: String,
+    /// Processors, those with names like it first.
+    pub near: Vec<String>,
+}
+
+impl FromStr for Against {
+    type Err = UnknownNode;
+
+    fn from_str(text: &str) -> Result<Self, UnknownNode> {
+        match text {
+            LIST => Ok(Self::List),
+            _ => find(text).map(|nodes| Self::Nodes { asked: text.to_owned(), nodes }),
+        }
+    }
+}
+
+/// The published nodes that `name` fits: whose title it is, or else whose processor, settings and
+/// description hold all its words.
+///
+/// # Errors
+/// When there is none.
+pub(crate) fn find(name: &str) -> Result<Vec<&'static PublishedNode>, UnknownNode> {
+    let typed = plain(name);
+    // Of the name that a processor gives itself, these tell nothing apart.
+    let filler = |word: &str| ["", "amd", "intel"].contains(&word) || word.ends_with("-core");
+    let words: Vec<&str> = words(&typed).filter(|word| !filler(word)).collect();
+    let fits = |node: &&PublishedNode| {
+        let described = node.words();
+        words.iter().all(|word| described.iter().any(|known| known == word))
+    };
+    let titled = |node: &&PublishedNode| plain(&node.to_string()) == typed;
+    let mut found: Vec<&PublishedNode> = all().iter().filter(titled).collect();
+    if found.is_empty() {
+        found = all().iter().filter(fits).collect();
+    }
+    if !words.is_empty() && !found.is_empty() {
+        return Ok(found);
+    }
+    let mut near: Vec<String> = all().iter().map(|node| node.processor.clone()).collect();
+    near.sort_by_key(|processor| (likeness(name, processor), processor.clone()));
+    near.dedup();
+    Err(UnknownNode { name: name.to_owned(), near })
+}
+
+/// The words of a plain name or title, without what stands between them.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    let words = text.split(|c: char| !c.is_alphanumeric() && c != '-' && c != '.');
+    words.filter(|word| !word.is_empty())
+}
+
+/// The published STREAM of the same processor whose node is most like this one: in sockets, NUMA
+/// nodes a socket, and threads; of equals the fastest. `None` when there is none.
+pub fn nearest(machine: &Machine, threads: u32) -> Option<&'static PublishedNode> {
+    let model = plain(machine.processor.model.as_deref()?);
+    let model: Vec<&str> = model.split(' ').collect();
+    let sockets = machine.processor.sockets.max(1);
+    let nodes_a_socket = machine.numa_nodes.len() as u32 / sockets;
+    let same = |node: &&PublishedNode| {
+        let wanted = plain(&node.processor);
+        let wanted: Vec<&str> = wanted.split(' ').collect();
+        // A name of one word, such as Opteron, stands for many processors.
+        wanted.len() > 1 && model.windows(wanted.len()).any(|window| window == wanted)
+    };
+    all().iter().filter(|node| node.test == "stream" && node.rows.is_empty()).filter(same).min_by(
+        |x, y| {
+            let far = |node: &PublishedNode| {
+                (
+                    node.sockets.abs_diff(sockets),
+                    node.nodes_per_socket.map_or(0, |nodes| nodes.abs_diff(nodes_a_socket)),
+                    node.threads.map_or(0, |n| n.abs_diff(threads)),
+                )
+            };
+            let triad = |node: &PublishedNode| node.rates.get("triad").copied().unwrap_or(0.0);
+            far(x).cmp(&far(y)).then(triad(y).total_cmp(&triad(x)))
+        },
+    )
+}
+
+/// The published STREAM of the device that a driver calls `name`, the fastest; `None` when there is none.
+pub fn nearest_device(name: &str) -> Option<&'static PublishedNode> {
+    let entry = devices::catalog::named(name)?;
+    let of_device = |node: &&PublishedNode| {
+        node.test == "stream" && devices::catalog::named(&node.processor) == Some(entry)
+    };
+    let triad = |node: &PublishedNode| node.rates.get("triad").copied().unwrap_or(0.0);
+    all().iter().filter(of_device).max_by(|x, y| triad(x).total_cmp(&triad(y)))
+}
+
+impl fmt::Display for PublishedNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} x {}, {}", self.sockets, self.processor, self.settings)
+    }
+}
+
+impl PublishedNode {
+    /// Whether it is of what records call `test`: STREAM is, on a processor or on a device.
+    pub fn is_of(&self, test: &str) -> bool {
+        self.test == test || self.test == "stream" && test == DEVICE_STREAM
+    }
+
+    /// Who published it.
+    pub fn source(&self) -> &'static str {
+        tables().1.get(&self.source).map_or("", String::as_str)
+    }
+
+    /// What it is found by.
+    fn words(&self) -> Vec<String> {
+        let text = plain(&format!("{self} {} {}", self.node, self.source()));
+        words(&text).map(str::to_owned).collect()
+    }
+
+    /// Its figures as measurements; of a sweep those of `threads`, none when that was not measured.
+    /// `why` says why they are shown: `asked` or `nearest`.
+    pub fn measurements(&self, threads: Option<u32>, why: &str) -> Vec<Measurement> {
+        const RATE: Unit = Unit::BytesPerSecond;
+        let row = || self.rows.iter().filter(|row| threads == Some(row[0] as u32));
+        let figures: Vec<(&str, Unit, f64)> = match self.test {
+            "hpl" => self.seconds.iter().map(|time| ("time", Unit::Seconds, *time)).collect(),
+            "io" => self.rates.iter().map(|(name, kb)| (name.as_str(), RATE, kb * KB)).collect(),
+            _ if self.rows.is_empty() => {
+                let rate = |name: &&'static str| Some((*name, RATE, *self.rates.get(*name)?));
+                KERNELS.iter().filter_map(rate).collect()
+            }
+            _ => {
+                let rates = row().flat_map(|row| KERNELS.iter().zip(&row[1..]));
+                rates.map(|(name, mb)| (*name, RATE, mb * 1e6)).collect()
+            }
+        };
+        let threads = if self.rows.is_empty() { self.threads } else { threads };
+        let figures = figures.into_iter();
+        figures
+            .map(|(name, unit, value)| self.measurement(name, unit, value, threads, why))
+            .collect()
+    }
+
+    fn measurement(
+        &self,
+        name: &str,
+        unit: Unit,
+        value: f64,
+        threads: Option<u32>,
+        why: &str,
+    ) -> Measurement {
+        let of_sweep = threads.filter(|_| !self.rows.is_empty());
+        let title = of_sweep.map(|threads| format!("{self}, on {threads}"));
+        let compiler = self.compiler.clone().map(|command| PublishedCompiler { command });
+        let config = PublishedConfig {
+            engine: Some(PUBLISHED.to_owned()),
+            shown: Some(why.to_owned()),
+            machine: Some(title.unwrap_or_else(|| self.to_string())),
+            processor: Some(self.processor.clone()),
+            node: Some(self.node.clone()),
+            source: Some(self.source().to_owned()),
+            threads: threads.map(u64::from),
+            processes: self.ranks.map(u64::from),
+            placement: self.placement.clone(),
+            compiler,
+            array_elements: self.elements,
+            // All published here are of doubles.
+            array_bytes: self.elements.map(|n| n * 8),
+            nb: self.nb.map(u64::from),
+            p: self.p.map(u64::from),
+            q: self.q.map(u64::from),
+        };
+        let gauge = match self.test {
+            "hpl" => "compute",
+            "io" => "files",
+            _ => "memory",
+        };
+        let m = Measurement::new(gauge, self.test, name, unit)
+            .category(Category::Reference)
+            .value(Quoted::Single, value)
+            .config(&config);
+        match self.theoretical.filter(|_| self.test == "stream") {
+            Some(limit) if devices::catalog::named(&self.processor).is_some() => {
+                m.limit(limit, "data sheet")
+            }
+            Some(limit) => m.limit(limit, "published: channels x transfers/s x 8 B"),
+            None => m,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_machine::catalog;
+
+    fn names(name: &str) -> Vec<String> {
+        find(name).unwrap().iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn the_table_is_consistent() {
+        for node in all() {
+            assert!(!node.source().is_empty(), "{node}");
+            assert!(
+                node.processor == "Opteron"
+                    || catalog::named(&node.processor).is_ok()
+                    || nodegauge_machine::devices::catalog::named(&node.processor).is_some(),
+                "{node}"
+            );
+            let figures = node.measurements(Some(20), "asked");
+            assert!(!figures.is_empty(), "{node}");
+            for m in &figures {
+                assert!(m.is_published() && m.value.is_some_and(|value| value > 0.0));
+                let known = node.theoretical.is_some() && node.test == "stream";
+                assert_eq!(m.limit.is_some(), known, "{node}");
+                assert!(m.limit.iter().all(|limit| limit.fraction < 1.0), "{node}");
+            }
+        }
+        // 2 x 12 x DDR5-4800, 2 x 8 x DDR4-3200, 2 x 8 x DDR4-2666, 384 bit of GDDR5 at 6 GT/s.
+        let theoretical: Vec<f64> = all().iter().filter_map(|node| node.theoretical).collect();
+        assert!(theoretical.iter().all(|rate| [921.6e9, 409.6e9, 341.2e9, 288e9].contains(rate)));
+    }
+
+    #[test]
+    fn devices_are_found_as_their_drivers_call_them() {
+        let title = |name: &str| nearest_device(name).map(ToString::to_string);
+        assert_eq!(title("Tesla K40c").as_deref(), Some("1 x Tesla K40c, ECC off"));
+        let phi = title("Intel(R) Xeon Phi(TM) coprocessor 7110P");
+        assert_eq!(phi.as_deref(), Some("1 x Xeon Phi 7110P, ECC off, 2 MB pages"));
+        assert_eq!((title("NVIDIA H200"), title("pthread-Intel(R) Xeon(R)")), (None, None));
+    }
+
+    #[test]
+    fn nodes_are_found_by_the_words_of_their_name() {
+        assert_eq!(names("EPYC 7H12").len(), 3);
+        assert_eq!(names("epyc 9654 nps4"), ["2 x EPYC 9654, NPS4, SMT off"]);
+        assert_eq!(
+            names("AMD EPYC 7H12 64-Core Processor icc"),
+            ["2 x EPYC 7H12, NPS4, icc, 32 threads"]
+        );
+        assert_eq!(names("T2K"), ["4 x Opteron, T2K, 16 ranks"]);
+        assert_eq!(names("Xeon Phi").len(), 4);
+        let unknown = find("EPYC 7H13").unwrap_err();
+        assert_eq!(unknown.near[0], "EPYC 7H12");
+        assert_eq!(
+            unknown.to_string().lines().collect::<Vec<_>>(),
+            [
+                "nothing published of \"EPYC 7H13\" is known; there is EPYC 7H12, EPYC 7F52, \
+                 Xeon Phi 7110P, EPYC 9654, Tesla K40c, Xeon Phi 5110P, Opteron",
+                "hint: --against list shows all"
+            ]
+        );
+        assert!(find("").is_err());
+        assert_eq!("list".parse(), Ok(Against::List));
+    }
+
+    #[test]
+    fn every_title_and_source_of_the_list_finds_what_it_is_of() {
+        for node in all() {
+            for title in [node.to_string(), node.source().to_owned()] {
+                let found = find(&title).unwrap_or_else(|unknown| panic!("{unknown}"));
+                assert!(found.contains(&node), "{title}");
+            }
+            // The whole title is of this node, and of those that are called the same.
+            let found = names(&node.to_string());
+            assert!(found.iter().all(|name| *name == node.to_string()), "{node}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn figures_are_those_that_were_published() {
+        let node = find("EPYC 9654 NPS1").unwrap()[0];
+        let triad = &node.measurements(None, "asked")[3];
+        assert_eq!((triad.name.as_str(), triad.value), ("triad", Some(715_650.4e6)));
+        assert!((triad.limit.as_ref().unwrap().fraction - 0.7765).abs() < 1e-4);
+        assert_eq!(
+            triad.config["source"],
+            "OCI HPC performance tips: STREAM on BM.Standard.E5.192"
+        );
+        // Of a sweep the row with as many threads.
+        let sweep = all().iter().find(|node| !node.rows.is_empty()).unwrap();
+        let row = sweep.measurements(Some(20), "asked");
+        assert_eq!((row.len(), row[3].value), (4, Some(140_583.9e6)));
+        assert_eq!(row[3].config["threads"], 20);
+        assert!(sweep.measurements(Some(3), "asked").is_empty());
+        let phi = find("5110P").unwrap()[0];
+        assert_eq!(phi.measurements(None, "asked").len(), 1);
+        assert_eq!(phi.measurements(None, "asked")[0].limit, None);
+        let io = find("7F52 SSD").unwrap()[0];
+        let read = io.measurements(None, "asked").into_iter().find(|m| m.name == "read").unwrap();
+        assert_eq!((read.value, read.gauge.as_str()), (Some(675_840_000.0), "files"));
+    }
+
+    #[test]
+    fn the_nearest_is_of_the_same_processor_and_most_alike() {
+        let machine = |model: &str, sockets: u32, nodes: u32| {
+            let mut machine = Machine::default();
+            machine.processor.model = Some(model.to_owned());
+            machine.processor.sockets = sockets;
+            machine.numa_nodes = (0..nodes)
+                .map(|id| nodegauge_measure::record::NumaNode {
+                    id,
+                    bytes: None,
+                    cache_bytes: None,
+                    free: None,
+                    available: None,
+                    cpus: Vec::new(),
+                    device: None,
+                    distances: None,
+                })
+                .collect();
+            machine
+        };
+        let of = |model: &str, sockets: u32, nodes: u32, threads: u32| {
+            nearest(&machine(model, sockets, nodes), threads).map(ToString::to_string)
+        };
+        let genoa = "AMD EPYC 9654 96-Core Processor";
+        assert_eq!(of(genoa, 2, 2, 192).as_deref(), Some("2 x EPYC 9654, NPS1, SMT off"));
+        assert_eq!(of(genoa, 2, 8, 192).as_deref(), Some("2 x EPYC 9654, NPS4, SMT off"));
+        let rome = "AMD EPYC 7H12 64-Core Processor";
+        assert_eq!(of(rome, 2, 8, 32).as_deref(), Some("2 x EPYC 7H12, NPS4, icc, 32 threads"));
+        assert_eq!(of(rome, 2, 8, 128).as_deref(), Some("2 x EPYC 7H12, NPS4, gcc, 128 threads"));
+        assert_eq!(of("AMD EPYC", 1, 1, 2), None);
+        assert_eq!(of("AMD Opteron(tm) Processor 6276", 4, 8, 64), None);
+        assert_eq!(nearest(&Machine::default(), 1), None);
+    }
+}

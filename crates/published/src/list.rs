@@ -1,0 +1,42 @@
+//! The view of the catalog of published figures.
+
+use crate::catalog::{self, PublishedNode};
+use nodegauge_gauge::view::{Block, Cell, Page, Section, Table, Tone};
+
+/// The catalog, by source.
+pub fn list() -> Page {
+    let mut sources: Vec<&str> = Vec::new();
+    for node in catalog::all() {
+        if !sources.contains(&node.source()) {
+            sources.push(node.source());
+        }
+    }
+    let mut page = Page::default();
+    for source in sources {
+        let mut table = Table::new(&["", "", "", ">"]);
+        table.heading(Cell::text(source).tone(Tone::Strong));
+        for node in catalog::all().iter().filter(|node| node.source() == source) {
+            table.row(listed(node).map(Cell::text));
+        }
+        page.sections.push(Section { id: "published", blocks: vec![table.into()] });
+    }
+    let text = "shares are of the theoretical bandwidth; --against takes words of a line or of its source, \
+                e.g. --against 'EPYC 7H12' or --against 'NPS4 9654'";
+    page.sections.push(Section { id: "use", blocks: vec![Block::Text(text.to_owned())] });
+    page
+}
+
+/// A line of the catalog.
+fn listed(node: &PublishedNode) -> [String; 4] {
+    let figures = node.measurements(None, "asked");
+    let stands_for_it = ["triad", "time", "read"];
+    let shown = figures.iter().find(|m| stands_for_it.contains(&m.name.as_str()));
+    let what = match shown {
+        Some(m) => format!("{} {}", m.name, m.in_words()),
+        // A sweep, of which the row with the threads of a run is shown.
+        None => "by threads".to_owned(),
+    };
+    let share = shown.and_then(|m| m.limit.as_ref());
+    let share = share.map(|limit| format!("{:.0} %", limit.fraction * 100.0));
+    [node.test.to_owned(), node.to_string(), what, share.unwrap_or_default()]
+}

@@ -1,0 +1,51 @@
+//! The choice of the published figures that are shown with a run.
+
+use crate::catalog::{self, Against, DEVICE_STREAM, PublishedNode};
+use nodegauge_measure::record::{Machine, Measurement};
+use nodegauge_measure::{Notice, NoticeId, Outcome};
+
+/// Adds published figures to the outcome of a run on `machine`: those that were asked for with `--against`, of
+/// the tests that the run measured; without it, STREAM of the nearest node with this processor, or of this
+/// device. The gauge that measured the same test shows them.
+pub fn add_to(found: &mut Outcome, machine: &Machine, against: Option<&Against>) {
+    let threads = threads_of(&found.measurements);
+    let (nodes, why) = match against {
+        Some(Against::Nodes { nodes, .. }) => (nodes.clone(), "asked"),
+        _ => (nearest(&found.measurements, machine, threads).into_iter().collect(), "nearest"),
+    };
+    let mut figures: Vec<Measurement> = Vec::new();
+    for node in nodes {
+        let Some(own) = found.measurements.iter().find(|m| node.is_of(&m.test)) else { continue };
+        for m in node.measurements(threads, why) {
+            figures.push(Measurement { gauge: own.gauge.clone(), ..m });
+        }
+    }
+    if let Some(Against::Nodes { asked, .. }) = against
+        && figures.is_empty()
+        && !found.measurements.is_empty()
+    {
+        let text = format!("nothing published of {asked} is of what was measured here");
+        found.notices.push(Notice::new(NoticeId::Published, "", text));
+    }
+    found.measurements.extend(figures);
+}
+
+/// Number of threads of the first figure that has one.
+fn threads_of(measurements: &[Measurement]) -> Option<u32> {
+    let threads = measurements.iter().find_map(|m| m.config.get("threads")?.as_u64())?;
+    u32::try_from(threads).ok()
+}
+
+/// The published STREAM of the node, or device, that is most like the one that was measured.
+fn nearest(
+    measurements: &[Measurement],
+    machine: &Machine,
+    threads: Option<u32>,
+) -> Option<&'static PublishedNode> {
+    let is_stream = |m: &&Measurement| ["stream", DEVICE_STREAM].contains(&m.test.as_str());
+    let stream = measurements.iter().find(is_stream)?;
+    match stream.config.get("device_name").and_then(|name| name.as_str()) {
+        Some(name) => catalog::nearest_device(name),
+        None => catalog::nearest(machine, threads.unwrap_or(0)),
+    }
+}

@@ -1,0 +1,184 @@
+//! The view of published figures beside those of a run, for every gauge of which there are any.
+
+use crate::catalog::{DEVICE_STREAM, PublishedConfig};
+use nodegauge_gauge::Detail;
+use nodegauge_gauge::view::{Cell, Picture, Section, Table, wrap};
+use nodegauge_measure::Unit;
+use nodegauge_measure::quantity::significant;
+use nodegauge_measure::record::{Category, Measurement, Record};
+
+/// STREAM's kernels, in the order of its table.
+const KERNELS: [&str; 4] = ["copy", "scale", "add", "triad"];
+/// Widest column of names.
+const NAME: usize = 30;
+
+/// A published figure with its configuration.
+type Figure<'a> = (&'a Measurement, PublishedConfig);
+
+/// Adds the published figures of a gauge: a section of their own on the page of `run`; behind the last
+/// section where the gauge has the page to itself.
+pub fn add(sections: &mut Vec<Section>, record: &Record, gauge: &str, detail: Detail) {
+    let mut section = section(record, gauge);
+    match sections.last_mut().filter(|_| detail == Detail::Full) {
+        _ if section.blocks.is_empty() => {}
+        Some(last) => {
+            if matches!(section.blocks[0], nodegauge_gauge::view::Block::Table(_)) {
+                last.gap();
+            }
+            last.blocks.append(&mut section.blocks);
+        }
+        None => sections.push(section),
+    }
+}
+
+/// The published figures of a gauge: of STREAM a table beside the run's own where they were asked for,
+/// a line for the nearest node otherwise; empty without any.
+pub fn section(record: &Record, gauge: &str) -> Section {
+    let mut section = Section::new("published");
+    let own = |m: &&Measurement| m.gauge == gauge && m.is_published();
+    let figures: Vec<Figure<'_>> =
+        record.measurements.iter().filter(own).map(|m| (m, m.read_config())).collect();
+    let nodes = by_node(&figures);
+    let (nearest, asked): (Vec<_>, Vec<_>) =
+        nodes.iter().partition(|node| node[0].1.shown.as_deref() == Some("nearest"));
+    let (streams, others): (Vec<_>, Vec<_>) =
+        asked.into_iter().partition(|node| node[0].0.test == "stream");
+    if !streams.is_empty() {
+        section.push(beside(record, &streams)).push(picture(record, &streams)).gap();
+        for node in &streams {
+            section.note("published", origin(node[0]));
+        }
+        section.note("", "other machines' figures, measured by others; triad is set in relation, and held against each machine's theoretical bandwidth");
+    }
+    for node in others {
+        section.note("published", in_full(node));
+    }
+    for node in nearest {
+        section.note("published", in_a_line(node));
+    }
+    section
+}
+
+/// The figures of each node, in order.
+fn by_node<'a, 'b>(figures: &'b [Figure<'a>]) -> Vec<Vec<&'b Figure<'a>>> {
+    let place = |config: &PublishedConfig| {
+        let PublishedConfig { machine, source, placement, threads, .. } = config.clone();
+        (machine, source, placement, threads)
+    };
+    let mut nodes: Vec<Vec<&Figure<'_>>> = Vec::new();
+    for figure in figures {
+        let (m, config) = figure;
+        let alike = |node: &&mut Vec<&Figure<'_>>| {
+            node[0].0.test == m.test
+                && place(&node[0].1) == place(config)
+                && node.iter().all(|(known, _)| known.name != m.name)
+        };
+        match nodes.iter_mut().find(alike) {
+            Some(node) => node.push(figure),
+            None => nodes.push(vec![figure]),
+        }
+    }
+    nodes
+}
+
+/// The run's own native STREAM, by the gauge that shows the published one: of the processor or of a device.
+fn native<'a>(record: &'a Record, nodes: &[&Vec<&Figure<'_>>]) -> Vec<&'a Measurement> {
+    let gauge = nodes.first().map(|node| &node[0].0.gauge);
+    let native = |m: &&Measurement| {
+        let engine = m.config.get("engine").and_then(|engine| engine.as_str());
+        let is_stream = m.test == "stream" || m.test == DEVICE_STREAM;
+        is_stream
+            && Some(&m.gauge) == gauge
+            && m.category == Category::Variant
+            && engine != Some("compiled")
+    };
+    record.measurements.iter().filter(native).collect()
+}
+
+/// Triad of the run and of each published node.
+fn picture(record: &Record, nodes: &[&Vec<&Figure<'_>>]) -> Picture {
+    let is_triad = |m: &Measurement| m.name == "triad";
+    let own = native(record, nodes).into_iter().find(|m| is_triad(m));
+    let own = own.map(|m| ("this run".to_owned(), m.value, String::new()));
+    let theirs = nodes.iter().filter_map(|node| node.iter().find(|(m, _)| is_triad(m)));
+    let theirs = theirs.map(|figure| {
+        let machine = figure.1.machine.clone().unwrap_or_else(|| "?".to_owned());
+        (machine, figure.0.value, origin(figure))
+    });
+    let title = "triad here and as published elsewhere";
+    Picture::bars(title, Unit::BytesPerSecond, own.into_iter().chain(theirs))
+}
+
+/// The run's STREAM, and each published one below it.
+fn beside(record: &Record, nodes: &[&Vec<&Figure<'_>>]) -> Table {
+    let own = native(record, nodes);
+    fn of<'a>(all: &[&'a Measurement], name: &str) -> Option<&'a Measurement> {
+        all.iter().find(|m| m.name == name).copied()
+    }
+    let own_triad = of(&own, "triad").and_then(|m| m.value);
+    let row = |title: &str, all: &[&Measurement], ratio: String| {
+        let mut row = vec![Cell::text(wrap(title, NAME).join("\n"))];
+        row.extend(KERNELS.map(|name| match of(all, name).and_then(|m| m.value) {
+            Some(value) => Cell::figure(value, Unit::BytesPerSecond, significant(value / 1e9)),
+            None => "-".into(),
+        }));
+        let triad = of(all, "triad").filter(|m| m.value.is_some());
+        row.push(triad.and_then(share).unwrap_or_else(|| "?".to_owned()).into());
+        row.push(ratio.into());
+        row
+    };
+    let titles = ["published, GB/s", ">copy", ">scale", ">add", ">triad", ">of theory", ">this/it"];
+    let mut table = Table::new(&titles);
+    if !own.is_empty() {
+        table.row(row("this run", &own, String::new()));
+    }
+    for node in nodes {
+        let all: Vec<&Measurement> = node.iter().map(|(m, _)| *m).collect();
+        let theirs = of(&all, "triad").and_then(|m| m.value);
+        let ratio = own_triad.zip(theirs).map(|(own, theirs)| format!("{:.2} x", own / theirs));
+        let title = node[0].1.machine.as_deref().unwrap_or("?");
+        table.row(row(title, &all, ratio.unwrap_or_else(|| "-".to_owned())));
+    }
+    table
+}
+
+/// The share of its limit that a figure reaches.
+fn share(m: &Measurement) -> Option<String> {
+    let percent = format!("{:.1}", m.limit.as_ref()?.fraction * 100.0);
+    Some(format!("{} %", percent.strip_suffix(".0").unwrap_or(&percent)))
+}
+
+/// How a published figure was measured, and who says so.
+fn origin((_, config): &Figure<'_>) -> String {
+    let unknown = || "?".to_owned();
+    let compiler = config.compiler.as_ref().map(|compiler| compiler.command.clone());
+    let parts = [config.node.clone(), config.placement.clone(), compiler];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    let machine = config.machine.clone().unwrap_or_else(unknown);
+    format!("{machine}: {}; {}", parts.join(", "), config.source.clone().unwrap_or_else(unknown))
+}
+
+/// A node in one line, by its Triad.
+fn in_a_line(node: &[&Figure<'_>]) -> String {
+    let (m, config) = node.iter().find(|(m, _)| m.name == "triad").unwrap_or(&node[0]);
+    let limit = share(m).map(|share| format!(", {share} of theoretical"));
+    let placement = config.placement.as_ref().map(|placement| format!(", {placement}"));
+    let or_unknown = |text: &Option<String>| text.clone().unwrap_or_else(|| "?".to_owned());
+    format!(
+        "{}: {} {}{}{}; {}; more with --against '{}'",
+        or_unknown(&config.machine),
+        m.name,
+        m.in_words(),
+        limit.unwrap_or_default(),
+        placement.unwrap_or_default(),
+        or_unknown(&config.source),
+        or_unknown(&config.processor),
+    )
+}
+
+/// A node's figures of other tests than STREAM.
+fn in_full(node: &[&Figure<'_>]) -> String {
+    let figures: Vec<String> =
+        node.iter().map(|(m, _)| format!("{} {}", m.name, m.in_words())).collect();
+    format!("{} {}; {}", node[0].0.test, origin(node[0]), figures.join(", "))
+}

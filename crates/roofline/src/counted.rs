@@ -1,0 +1,67 @@
+//! Operations and bytes of a program, counted by the processor and its memory controllers.
+
+use crate::GivenPoint;
+use nodegauge_gauge::roofline::{MEMORY, Point};
+use nodegauge_machine::SysRoot;
+use nodegauge_machine::counters::{FlopCounters, MemoryCounters};
+use nodegauge_measure::Failure;
+use nodegauge_toolchain::{self as toolchain, CommandLine, Job};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Counters of a program's operations and of the node's memory traffic.
+pub struct Counters {
+    operations: FlopCounters,
+    memory: MemoryCounters,
+}
+
+impl Counters {
+    /// Starts to count what this thread starts from now on.
+    ///
+    /// # Errors
+    /// When this machine or the kernel has no such counters.
+    pub fn start() -> Result<Self, Failure> {
+        let refused = |why| Failure::missing(format!("--perf: {why}"));
+        let operations = FlopCounters::start(&SysRoot::live()).map_err(refused)?;
+        let memory = MemoryCounters::open(&SysRoot::live()).map_err(refused)?;
+        Ok(Self { operations, memory })
+    }
+}
+
+/// Runs a program once and returns its point.
+///
+/// # Errors
+/// When the program or the counters fail, or nothing was counted.
+pub(crate) fn counted(
+    program: CommandLine,
+    interrupted: &dyn Fn() -> bool,
+) -> Result<Point, Failure> {
+    /// A day.
+    const LIMIT: Duration = Duration::from_secs(24 * 3600);
+    let path = PathBuf::from(program.program());
+    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    let counters = Counters::start()?;
+    let lost = |cause| Failure::missing(format!("--perf: the counters cannot be read: {cause}"));
+    let before = counters.memory.read().map_err(lost)?;
+    let job = Job::new(program, LIMIT);
+    let output = toolchain::run(&job, interrupted)?;
+    let seconds = output.seconds;
+    let after = counters.memory.read().map_err(lost)?;
+    let flops = counters.operations.operations().map_err(lost)?;
+    job.success(output)?;
+    let moved = counters.memory.traffic(&[(before, after)]).map(|moved| moved.total);
+    let (Some(flops), Some(bytes)) = (flops.filter(|n| *n > 0.0), moved.filter(|n| *n > 0.0))
+    else {
+        return Err(Failure::missing(format!(
+            "--perf: nothing was counted of {name}: other programs hold the counters, or it computes nothing"
+        )));
+    };
+    let level = MEMORY.to_owned();
+    let point = GivenPoint { name, flops, bytes, seconds, level };
+    let basis = format!(
+        "operations by {}, bytes of all that the node moved meanwhile by {}",
+        counters.operations.family(),
+        counters.memory.plan().family
+    );
+    Ok(point.point(&basis))
+}

@@ -1,0 +1,99 @@
+//! The gauge of rooflines: ceilings that the other gauges measure, and points under them.
+//!
+//! The model and its chart are in `nodegauge_gauge::roofline`; here are the plan of a run, the points of the
+//! user's own programs, the comparison of each point with its roof, and the view.
+#![forbid(unsafe_code)]
+
+mod counted;
+mod plan;
+mod point;
+mod view;
+
+pub use counted::Counters;
+pub use plan::{RooflineOptions, RooflinePlan};
+pub use point::GivenPoint;
+
+use nodegauge_analysis::expect::Figures;
+use nodegauge_gauge::roofline::{GAUGE, KERNEL, POINT, Point, PointConfig, Roofline, intensity};
+use nodegauge_gauge::view::Section;
+use nodegauge_gauge::{Detail, Gauge, Glance, Headline, Planned, Site};
+use nodegauge_measure::keys::ConfigKind;
+use nodegauge_measure::record::{Measurement, Record};
+use nodegauge_measure::{Failure, Unit};
+use serde_json::Value;
+
+/// A rate above its roof by more than this share is no measurement noise: bytes or operations were counted
+/// wrong, or a cache served what was counted of another level.
+const ABOVE: f64 = 0.03;
+
+/// A key of a configuration that several kinds of figures have.
+fn text(m: &Measurement, key: &str) -> Option<String> {
+    m.config.get(key).and_then(Value::as_str).map(str::to_owned)
+}
+
+fn number(m: &Measurement, key: &str) -> Option<f64> {
+    m.config.get(key).and_then(Value::as_f64)
+}
+
+/// Where a figure lies under a roof: its level and its operations for each byte.
+fn place_of(m: &Measurement) -> Option<(String, f64)> {
+    [KERNEL, POINT].contains(&m.test.as_str()).then_some(())?;
+    Some((text(m, "level")?, number(m, "flops_per_byte")?))
+}
+
+/// Puts points behind what was measured, and holds every point and kernel against its roof.
+pub fn place(measured: Vec<Measurement>, points: Vec<Point>) -> Vec<Measurement> {
+    let roofline = Roofline::of(&measured, false);
+    let points = points.into_iter().map(Point::measurement);
+    let under_the_roof = |m: Measurement| {
+        let roof = place_of(&m).filter(|_| m.value.is_some());
+        let roof = roof.and_then(|(level, x)| Some((roofline.roof(&level, x)?, x)));
+        let Some((roof, x)) = roof else { return m };
+        let m = m.limit(roof.at(x), format!("{} at {} FLOP/B", roof.in_words(), intensity(x)));
+        let mut validity = m.validity.clone();
+        if let Some(limit) = m.limit.as_ref().filter(|limit| limit.fraction > 1.0 + ABOVE) {
+            let above = 100.0 * (limit.fraction - 1.0);
+            validity.suspect(format!(
+                "{above:.0} % above its roof: operations or bytes are counted wrong, a faster level served part of them, or the node was slower when its ceilings were measured"
+            ));
+        }
+        m.judged(validity)
+    };
+    measured.into_iter().chain(points).map(under_the_roof).collect()
+}
+
+/// What points there are, for expectations.
+pub fn figures(points: &[Point]) -> Figures {
+    let names = points.iter().map(|point| point.name.as_str());
+    Figures::new((GAUGE, POINT), names, &[Unit::FlopsPerSecond]).limited(true)
+}
+
+/// Rooflines: what the other gauges measure for one, and points under it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RooflineGauge;
+
+impl Gauge for RooflineGauge {
+    fn name(&self) -> &'static str {
+        GAUGE
+    }
+
+    fn kinds(&self) -> Vec<ConfigKind> {
+        vec![ConfigKind::of::<PointConfig>(GAUGE, &[POINT])]
+    }
+
+    /// A run measures the parts themselves.
+    fn glance(&self, _: &Site, _: &Glance<'_>) -> Result<Option<Box<dyn Planned>>, Failure> {
+        Ok(None)
+    }
+
+    fn headlines<'r>(&self, _: &'r Record) -> Vec<Headline<'r>> {
+        Vec::new()
+    }
+
+    fn view(&self, record: &Record, _: Detail) -> Vec<Section> {
+        view::sections(record)
+    }
+}
+
+#[cfg(test)]
+mod tests;

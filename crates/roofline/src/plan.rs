@@ -1,0 +1,177 @@
+//! The plan of a roofline: ceilings for all threads and for one, by the gauges that have them, and the points
+//! below.
+
+use crate::counted::{Counters, counted};
+use crate::{GivenPoint, figures, place};
+use nodegauge_analysis::expect::Figures;
+use nodegauge_gauge::roofline::{CeilingsAsk, CeilingsPart, ONE_THREAD, Point};
+use nodegauge_gauge::{Foreseen, Gauge, Planned, Site, attempted};
+use nodegauge_measure::record::Record;
+use nodegauge_measure::{Bytes, Failure, Notice, Observer, Outcome};
+use nodegauge_placement::{MemoryPolicy, Request};
+use nodegauge_toolchain::CommandLine;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// Share of the time for all threads where there is a roof of one thread as well.
+const SHARE_OF_ALL: f64 = 0.62;
+
+/// Options of a roofline.
+pub struct RooflineOptions<'a> {
+    /// Threads and their places.
+    pub request: Request,
+    /// Policy of the threads' memory.
+    pub policy: MemoryPolicy,
+    /// Working set that is to lie in main memory, of all threads together; `None` leaves the choice.
+    pub largest: Option<Bytes>,
+    /// Time for everything.
+    pub budget: Duration,
+    /// Exactly this many samples, whatever the time.
+    pub samples: Option<usize>,
+    /// Points of the user.
+    pub given: &'a [GivenPoint],
+    /// Program that is run once with its operations and bytes counted.
+    pub program: Option<CommandLine>,
+    /// Notices of the options themselves.
+    pub notices: Vec<Notice>,
+    /// Returns the newest saved run of this node with a figure of a test and a name.
+    pub newest: &'a dyn Fn(&str, &str) -> Option<Record>,
+}
+
+/// Ceilings that one gauge has planned.
+struct Part {
+    gauge: &'static dyn Gauge,
+    planned: Box<dyn Planned>,
+}
+
+/// A roofline that has been planned.
+pub struct RooflinePlan {
+    parts: Vec<Part>,
+    points: Vec<Point>,
+    program: Option<CommandLine>,
+    notices: Vec<Notice>,
+}
+
+impl RooflinePlan {
+    /// Time for everything unless the user says otherwise.
+    pub const BUDGET: Duration = Duration::from_secs(15);
+
+    /// Plans the ceilings that `gauges` have, and the points below.
+    ///
+    /// # Errors
+    /// When a point is given twice, counters are missing, or a gauge refuses.
+    pub fn new(
+        gauges: &[&'static dyn Gauge],
+        site: &Site,
+        options: RooflineOptions<'_>,
+    ) -> Result<Self, Failure> {
+        let mut points = given_points(options.given)?;
+        if options.program.is_some() {
+            // Refused before anything is measured.
+            Counters::start()?;
+        }
+        let all = nodegauge_placement::plan(&site.topology, &options.request)?;
+        let one_request = Request { threads: Some(1), per_cache: None, ..options.request.clone() };
+        let one = if all.threads.len() > 1 {
+            Some(nodegauge_placement::plan(&site.topology, &one_request)?)
+        } else {
+            None
+        };
+        let share_of_all = if one.is_some() { SHARE_OF_ALL } else { 1.0 };
+        let mut parts_asked =
+            vec![CeilingsPart { placement: &all, suffix: "", share: share_of_all, kernels: true }];
+        if let Some(placement) = &one {
+            let share = 1.0 - share_of_all;
+            parts_asked.push(CeilingsPart { placement, suffix: ONE_THREAD, share, kernels: false });
+        }
+        let ask = CeilingsAsk {
+            parts: &parts_asked,
+            policy: &options.policy,
+            largest: options.largest,
+            budget: options.budget,
+            samples: options.samples,
+        };
+        let parts = parts_with_equal_time(gauges, site, ask)?;
+        // Figures that were measured on other threads are under another roof.
+        if options.request == Request::default() {
+            for gauge in gauges {
+                points.extend(gauge.points(options.newest));
+            }
+        }
+        let RooflineOptions { program, notices, .. } = options;
+        Ok(Self { parts, points, program, notices })
+    }
+}
+
+impl Planned for RooflinePlan {
+    fn foreseen(&self) -> Foreseen {
+        Foreseen {
+            time: self.parts.iter().map(|part| part.planned.foreseen().time).sum(),
+            memory: self.parts.iter().filter_map(|part| part.planned.foreseen().memory).max(),
+        }
+    }
+
+    fn figures(&self, site: &Site) -> Vec<Figures> {
+        // The name of a counted program's point is not known before.
+        if self.program.is_some() {
+            return Vec::new();
+        }
+        let mut all: Vec<Figures> =
+            self.parts.iter().flat_map(|part| part.planned.figures(site)).collect();
+        all.push(figures(&self.points));
+        all
+    }
+
+    fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
+        let mut points = self.points;
+        let mut found = Outcome { notices: self.notices, ..Outcome::default() };
+        for Part { gauge, planned } in self.parts {
+            if found.is_interrupted() {
+                break;
+            }
+            found.extend(attempted(gauge, Ok(Some(planned)), site, observer));
+        }
+        if let Some(program) = self.program.filter(|_| !found.is_interrupted()) {
+            observer.phase(&format!("running {program}"));
+            points.push(counted(program, &|| observer.interrupted())?);
+        }
+        found.measurements = place(found.measurements, points);
+        Ok(found)
+    }
+}
+
+/// The points that were given, each with a name of its own.
+fn given_points(points: &[GivenPoint]) -> Result<Vec<Point>, Failure> {
+    let mut names = BTreeSet::new();
+    if let Some(again) = points.iter().find(|point| !names.insert(&point.name)) {
+        return Err(Failure::usage(format!(
+            "--point {}: there is one of this name already\nhint: give each point a name of its own",
+            again.name
+        )));
+    }
+    Ok(points.iter().map(|point| point.point("as given")).collect())
+}
+
+/// The plans of the gauges that have ceilings, each with an equal share of the time.
+fn parts_with_equal_time(
+    gauges: &[&'static dyn Gauge],
+    site: &Site,
+    ask: CeilingsAsk<'_>,
+) -> Result<Vec<Part>, Failure> {
+    let count = planned_parts(gauges, site, ask)?.len().max(1);
+    planned_parts(gauges, site, CeilingsAsk { budget: ask.budget.div_f64(count as f64), ..ask })
+}
+
+fn planned_parts(
+    gauges: &[&'static dyn Gauge],
+    site: &Site,
+    ask: CeilingsAsk<'_>,
+) -> Result<Vec<Part>, Failure> {
+    let mut parts = Vec::new();
+    for gauge in gauges {
+        if let Some(planned) = gauge.ceilings(site, &ask)? {
+            parts.push(Part { gauge: *gauge, planned });
+        }
+    }
+    Ok(parts)
+}

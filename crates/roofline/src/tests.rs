@@ -1,0 +1,98 @@
+use super::*;
+use nodegauge_gauge::roofline::{BANDWIDTH, PEAK};
+use nodegauge_gauge::view::{Axis, Block, Joined};
+use nodegauge_measure::record::{Quoted, Status};
+use serde_json::json;
+
+fn figure(test: &str, name: &str, value: f64, config: Value) -> Measurement {
+    let unit = if test == BANDWIDTH { Unit::BytesPerSecond } else { Unit::FlopsPerSecond };
+    let mut m = Measurement::new(GAUGE, test, name, unit).value(Quoted::Best, value);
+    m.config = config.as_object().unwrap().clone();
+    m
+}
+
+/// A node of 100 GFLOP/s and 10 GB/s; its L1 reads 200 GB/s.
+fn measured() -> Vec<Measurement> {
+    vec![
+        figure(BANDWIDTH, "L1_read", 200e9, json!({"level": "L1", "kernel": "read"})),
+        figure(BANDWIDTH, "L1_triad", 150e9, json!({"level": "L1", "kernel": "triad"})),
+        figure(BANDWIDTH, "memory_read", 10e9, json!({"level": "memory", "threads": 2})),
+        figure(BANDWIDTH, "memory_triad", 8e9, json!({"level": "memory"})),
+        figure(PEAK, "fma", 100e9, json!({})),
+        figure(PEAK, "simd", 50e9, json!({})),
+        figure(PEAK, "scalar", 12e9, json!({})),
+        figure(BANDWIDTH, "memory_read_one", 7e9, json!({"level": "memory"})),
+        figure(PEAK, "fma_one", 50e9, json!({})),
+    ]
+}
+
+fn given(text: &str) -> Point {
+    text.parse::<GivenPoint>().unwrap().point("as given")
+}
+
+#[test]
+fn points_and_kernels_are_held_against_their_roof() {
+    let kernel = json!({"level": "L1", "kernel": "axpy", "flops_per_byte": 1.0 / 12.0});
+    let all = [measured(), vec![figure(KERNEL, "L1_axpy", 10e9, kernel)]].concat();
+    let placed = place(all, vec![given("spmv,1e9,8e9,1"), given("wrong,1e9,8e9,0.1")]);
+    let of = |name: &str| placed.iter().find(|m| m.name == name).unwrap();
+    let limit = |name: &str| of(name).limit.clone().unwrap();
+    assert!((limit("L1_axpy").fraction - 0.6).abs() < 1e-12);
+    assert_eq!(limit("L1_axpy").basis, "L1 read at 0.0833 FLOP/B");
+    assert_eq!((limit("spmv").value, limit("spmv").fraction), (1.25e9, 0.8));
+    assert_eq!(of("spmv").validity.status, Status::Valid);
+    // Eight times its roof: no such point is possible.
+    assert_eq!(of("wrong").validity.status, Status::Suspect);
+    assert!(of("wrong").validity.reasons[0].starts_with("700 % above its roof"));
+    assert_eq!(of("fma").limit, None);
+    // A level without a roof holds nothing down.
+    let placed = place(measured(), vec![given("x,1,1,1,L4")]);
+    assert_eq!(placed.last().unwrap().limit, None);
+}
+
+#[test]
+fn the_page_has_a_chart_on_logarithmic_axes_and_every_figure() {
+    let placed = place(measured(), vec![given("spmv,1e9,8e9,1")]);
+    let mut other = measured().remove(0);
+    other.test = "unknown".to_owned();
+    let record: Record = serde_json::from_value(json!({
+        "schema": "nodegauge/1", "id": "x", "started": "", "seconds": 1.0, "complete": true,
+        "tool": {"version": "", "commit": null}, "command": [], "machine": serde_json::to_value(nodegauge_measure::record::Machine::default()).unwrap(),
+        "measurements": serde_json::to_value([placed, vec![other]].concat()).unwrap(),
+    }))
+    .unwrap();
+    let sections = RooflineGauge.view(&record, Detail::Full);
+    let chart = sections[0].blocks.iter().find_map(|block| match block {
+        Block::Chart(chart) => Some(chart),
+        _ => None,
+    });
+    let chart = chart.unwrap();
+    assert!(matches!(chart.vertical(), Some(Axis::Logarithmic(..))));
+    // The first is the point; lines of peaks, and of each level the faster one.
+    let of: Vec<(&str, Joined)> =
+        chart.series.iter().map(|one| (one.name.as_str(), one.joined)).collect();
+    assert_eq!(of[0], ("spmv", Joined::Apart));
+    let lines: Vec<&str> = of[1..].iter().map(|(name, _)| *name).collect();
+    assert_eq!(lines, ["FMA", "SIMD without FMA", "scalar", "L1", "memory"]);
+    // A level's line ends at its ridge.
+    let memory = chart.series.last().unwrap();
+    assert_eq!(memory.dots[1], (10.0, 100e9));
+    assert!(chart.ticks.contains(&0.25) && chart.ticks.contains(&64.0), "{:?}", chart.ticks);
+    let tables: Vec<usize> = sections[0]
+        .blocks
+        .iter()
+        .filter_map(|block| match block {
+            Block::Table(table) => Some(table.rows.len()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(tables, [4, 3, 1, 1]);
+    let closing = serde_json::to_string(sections.last().unwrap()).unwrap();
+    assert!(
+        closing.contains("memory binds below 10.00 FLOP/B; above, FMA at 100.0 GFLOP/s"),
+        "{closing}"
+    );
+    assert!(
+        RooflineGauge.view(&Record { measurements: Vec::new(), ..record }, Detail::Full).is_empty()
+    );
+}

@@ -1,0 +1,226 @@
+//! What a person sees of a roofline: the chart, the ceilings with their ridges, and what each point runs into.
+
+use crate::{number, place_of, text};
+use nodegauge_gauge::roofline::{
+    BANDWIDTH, Ceiling, Dot, GAUGE, KERNEL, ONE_THREAD, PEAK, POINT, Roofline, chart, intensity,
+};
+use nodegauge_gauge::view::{Block, Cell, Section, Table, plain_table, summary};
+use nodegauge_measure::quantity::{counted, significant};
+use nodegauge_measure::record::{Measurement, Record};
+use nodegauge_measure::{Bytes, Hertz, Unit};
+use nodegauge_placement::cpus::number_ranges;
+
+/// Letters of points; those of lines are not among them.
+const LETTERS: &str = "abcdefghijklnopqrtuvwxyz";
+/// The page's sections; none where the record has nothing of a roofline.
+pub(super) fn sections(record: &Record) -> Vec<Section> {
+    let own = record.measurements.iter().filter(|m| m.gauge == GAUGE);
+    let own: Vec<&Measurement> = own.collect();
+    if own.is_empty() {
+        return Vec::new();
+    }
+    let [all, one] = [false, true].map(|one| Roofline::of(&record.measurements, one));
+    let points: Vec<Placed<'_>> = placed(&own);
+    let mut section = Section::new(GAUGE);
+    let mut shown: Vec<&Measurement> = points.iter().map(|point| point.m).collect();
+    if let Some(chart) = chart(&all, &points.iter().filter_map(Placed::dot).collect::<Vec<_>>()) {
+        section.push(chart).gap();
+    }
+    for (test, table) in
+        [(BANDWIDTH, bandwidths as fn(&[&Measurement], [&Roofline; 2]) -> Table), (PEAK, peaks)]
+    {
+        let of: Vec<&Measurement> = own.iter().copied().filter(|m| m.test == test).collect();
+        if !of.is_empty() {
+            section.push(table(&of, [&all, &one])).gap();
+        }
+        shown.extend(of);
+    }
+    if !points.is_empty() {
+        section.push(points_table(&all, &points)).gap();
+    }
+    let rest = own.iter().filter(|m| !shown.iter().any(|known| std::ptr::eq(*known, **m)));
+    let rest: Vec<&Measurement> = rest.copied().collect();
+    if !rest.is_empty() {
+        section.push(plain_table(&rest)).gap();
+    }
+    evidence(&own, &mut section);
+    section.doubts(&own);
+    let closing = closing(&all).map(summary);
+    std::iter::once(section).chain(closing).collect()
+}
+
+/// A figure under a roof, with its letter.
+struct Placed<'a> {
+    m: &'a Measurement,
+    letter: char,
+    /// What it is, without its level.
+    name: String,
+    level: String,
+    flops_per_byte: f64,
+}
+
+impl Placed<'_> {
+    fn dot(&self) -> Option<Dot> {
+        let Self { letter, name, flops_per_byte, .. } = self;
+        let rate = self.m.value?;
+        Some(Dot { letter: *letter, name: name.clone(), flops_per_byte: *flops_per_byte, rate })
+    }
+}
+
+/// Kernels and points; those of one name, in several levels, have one letter.
+fn placed<'a>(own: &[&'a Measurement]) -> Vec<Placed<'a>> {
+    let mut names: Vec<String> = Vec::new();
+    let one = |m: &&'a Measurement| {
+        let (level, flops_per_byte) = place_of(m)?;
+        let name = match m.name.strip_prefix(&format!("{level}_")).filter(|_| m.test == KERNEL) {
+            Some(kernel) => kernel.to_owned(),
+            None => m.name.clone(),
+        };
+        let at = names.iter().position(|known| *known == name).unwrap_or_else(|| {
+            names.push(name.clone());
+            names.len() - 1
+        });
+        let letter = LETTERS.chars().cycle().nth(at).unwrap_or('*');
+        Some(Placed { m, letter, name, level, flops_per_byte })
+    };
+    own.iter().filter_map(one).collect()
+}
+
+/// The figure of one thread beside that of all.
+fn of_one_thread<'a>(all: &[&'a Measurement], m: &Measurement) -> Option<&'a Measurement> {
+    let name = format!("{}{ONE_THREAD}", m.name);
+    all.iter().find(|other| other.name == name).copied()
+}
+
+fn giga(m: Option<&Measurement>) -> Cell {
+    let Some(m) = m else { return "-".into() };
+    m.value.map_or_else(
+        || m.validity.status.name().into(),
+        |value| Cell::figure(value, m.unit, significant(value / 1e9)),
+    )
+}
+
+/// Bandwidths with their ridges, of all threads and of one.
+fn bandwidths(of: &[&Measurement], rooflines: [&Roofline; 2]) -> Table {
+    let mut table =
+        Table::new(&["bandwidth", ">GB/s", ">ridge", ">1 thread", ">ridge", ">set", "loop"]);
+    let ridge = |roofline: &Roofline, name: &str| -> Cell {
+        let ceiling = roofline.ceilings.iter().find(|ceiling| ceiling.name == name);
+        let ridge = ceiling.and_then(|ceiling| roofline.ridge(ceiling));
+        ridge.map_or_else(|| "-".to_owned(), intensity).into()
+    };
+    for m in of.iter().filter(|m| !m.name.ends_with(ONE_THREAD)) {
+        let set = number(m, "thread_bytes").map(|bytes| Bytes(bytes as u64).to_string());
+        table.row([
+            m.name.replace('_', " ").into(),
+            giga(Some(m)),
+            ridge(rooflines[0], &m.name),
+            giga(of_one_thread(of, m)),
+            ridge(rooflines[1], &m.name),
+            set.unwrap_or_else(|| "-".to_owned()).into(),
+            loop_of(m).into(),
+        ]);
+    }
+    table
+}
+
+/// The loop or library in words.
+fn loop_of(m: &Measurement) -> String {
+    let unroll = number(m, "unroll").map(|times| format!("x{times}"));
+    let parts = [text(m, "blas"), text(m, "isa"), unroll, text(m, "stores")];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
+}
+
+/// Peaks of all threads and of one.
+fn peaks(of: &[&Measurement], _: [&Roofline; 2]) -> Table {
+    let mut table = Table::new(&["peak", ">GFLOP/s", ">FLOP/cycle", ">at", ">1 thread", "loop"]);
+    for m in of.iter().filter(|m| !m.name.ends_with(ONE_THREAD)) {
+        let name = Ceiling { name: m.name.clone(), rate: 0.0, level: None }.in_words();
+        let cycle = number(m, "flops_per_cycle").map(|flops| format!("{flops:.1}"));
+        let clock = number(m, "clock_hz").map(|hz| Hertz(hz).to_string());
+        let or_dash = |text: Option<String>| Cell::text(text.unwrap_or_else(|| "-".to_owned()));
+        let one = of_one_thread(of, m);
+        table.row([
+            name.into(),
+            giga(Some(m)),
+            or_dash(cycle),
+            or_dash(clock),
+            giga(one),
+            loop_of(m).into(),
+        ]);
+    }
+    table
+}
+
+/// What each point reaches of its roof, what binds it there, and what it runs into first.
+fn points_table(roofline: &Roofline, points: &[Placed<'_>]) -> Table {
+    let titles = ["", "point", "of", ">FLOP/B", ">GFLOP/s", ">of roof", "bound by", "next ceiling"];
+    let mut table = Table::new(&titles);
+    for Placed { m, letter, name, level, flops_per_byte: x } in points {
+        let roof = roofline.roof(level, *x);
+        let next = m
+            .value
+            .and_then(|rate| roofline.next(level, *x, rate))
+            .filter(|next| Some(*next) != roof);
+        let share = m.limit.as_ref().map(|limit| format!("{:.0} %", limit.fraction * 100.0));
+        let words = |ceiling: Option<&Ceiling>| ceiling.map_or("-".to_owned(), Ceiling::in_words);
+        table.row([
+            letter.to_string().into(),
+            name.as_str().into(),
+            level.as_str().into(),
+            intensity(*x).into(),
+            giga(Some(m)),
+            share.unwrap_or_else(|| "-".to_owned()).into(),
+            words(roof).into(),
+            words(next).into(),
+        ]);
+    }
+    table
+}
+
+/// Where threads ran, how often was measured, and what points are known from.
+fn evidence(own: &[&Measurement], section: &mut Section) {
+    section.push(Block::Text(
+        "ridge: FLOP/B from which the highest peak binds; of roof: min(peak, FLOP/B x bandwidth)"
+            .to_owned(),
+    ));
+    let ceilings = || own.iter().filter(|m| [BANDWIDTH, PEAK].contains(&m.test.as_str()));
+    if let Some(m) = ceilings().find(|m| !m.name.ends_with(ONE_THREAD)) {
+        let threads = counted(number(m, "threads").unwrap_or(0.0) as usize, "thread");
+        let lists = m.config.get("places").or(m.config.get("cpus"));
+        let cpus =
+            lists.and_then(|places| serde_json::from_value::<Vec<Vec<u32>>>(places.clone()).ok());
+        let cpus = cpus.map(|places| number_ranges(places.concat()));
+        let bound = match (text(m, "bind").as_deref(), cpus) {
+            (Some("none"), _) | (_, None) => format!("{threads}, not bound"),
+            (_, Some(cpus)) => format!("{threads} on cpus {cpus}"),
+        };
+        section.note("how", format!("{bound}; bytes are those that loops name"));
+    }
+    let counts = || ceilings().filter_map(|m| Some(m.summary.as_ref()?.n));
+    if let (Some(least), Some(most)) = (counts().min(), counts().max()) {
+        section
+            .note("samples", format!("{least} to {most} each, by turns; the best of each counts"));
+    }
+    for (m, basis) in
+        own.iter().filter_map(|m| Some((m, text(m, "basis").filter(|_| m.test == POINT)?)))
+    {
+        section.note("point", format!("{}: {basis}", m.name));
+    }
+}
+
+/// From where on a program is bound by computing here.
+fn closing(roofline: &Roofline) -> Option<String> {
+    let ridges: Vec<String> = roofline
+        .levels()
+        .into_iter()
+        .filter_map(|level| {
+            let ridge = roofline.ridge(roofline.bandwidth(level)?)?;
+            Some(format!("{level} binds below {} FLOP/B", intensity(ridge)))
+        })
+        .collect();
+    let peak = roofline.peak()?;
+    let reached = Unit::FlopsPerSecond.in_words(peak.rate);
+    (!ridges.is_empty())
+        .then(|| format!("{}; above, {} at {reached}", ridges.join(", "), peak.in_words()))
+}
