@@ -9,17 +9,17 @@ mod common;
 
 use common::variable;
 use nodegauge_gauge::Site;
+use nodegauge_kernels::{Kernel, Shape};
 use nodegauge_machine::{DescribeOptions, SysRoot, Topology, TopologySource};
 use nodegauge_measure::progress::Silent;
 use nodegauge_measure::schedule::Limits;
 use nodegauge_measure::{regime, stats};
-use nodegauge_memory::config::TuneConfig;
-use nodegauge_memory::kernels::{Kernel, Shape};
-use nodegauge_memory::point::Point;
-use nodegauge_memory::stream::{self, StreamOptions};
-use nodegauge_memory::target::Target;
-use nodegauge_memory::tune::{Choice, Space, TunePlan};
 use nodegauge_placement::Request;
+use nodegauge_stream::config::TuneConfig;
+use nodegauge_stream::point::Point;
+use nodegauge_stream::stream::{self, StreamOptions};
+use nodegauge_stream::target::Target;
+use nodegauge_stream::tune::{Choice, Space, TunePlan};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 

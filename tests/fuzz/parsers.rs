@@ -4,25 +4,22 @@
 use nodegauge_analysis::compare::{self, Design, Side, Threshold};
 use nodegauge_analysis::csv;
 use nodegauge_analysis::expect::Expectation;
+use nodegauge_arena::Pages;
 use nodegauge_compute::output::HplRow;
 use nodegauge_compute::{ComputeGauge, choose::TrialPlaces, matrix_market};
+use nodegauge_curves::Curves;
 use nodegauge_devices::Devices;
 use nodegauge_devices::babelstream::BabelStreamOutput;
 use nodegauge_devices::nvbandwidth::NvbandwidthOutput;
 use nodegauge_files::{CacheMode, Files, IoEngine, Msync, OperationList, SizeList, SyncWrites};
 use nodegauge_gauge::Gauge;
 use nodegauge_history::{RunFilter, Store};
+use nodegauge_kernels::size::SizeSpec;
+use nodegauge_kernels::{Kernel, Prefetch, SideBySide};
 use nodegauge_machine::{DimmSpec, Topology, TopologySource, catalog};
 use nodegauge_measure::keys::Registry;
 use nodegauge_measure::record::Record;
 use nodegauge_measure::{Bytes, legible};
-use nodegauge_memory::Memory;
-use nodegauge_memory::arrays::Pages;
-use nodegauge_memory::axis::Axis;
-use nodegauge_memory::compiled::CompilerChoice;
-use nodegauge_memory::kernels::{Kernel, Prefetch, SideBySide};
-use nodegauge_memory::size::SizeSpec;
-use nodegauge_memory::standard::{figures, output::Output};
 use nodegauge_messages::{Messages, Pattern, osu};
 use nodegauge_placement::{
     Bind, CpuList, Distance, Environment, KmpAffinity, NumaSpec, PlacesSpec, Policy, Request,
@@ -31,6 +28,10 @@ use nodegauge_placement::{
 use nodegauge_published::Against;
 use nodegauge_report::{Style, run, text};
 use nodegauge_roofline::{GivenPoint, RooflineGauge};
+use nodegauge_stream::Stream;
+use nodegauge_stream::axis::Axis;
+use nodegauge_stream::compiled::CompilerChoice;
+use nodegauge_stream::standard::{figures, output::Output};
 use nodegauge_toolchain::CommandLine;
 use nodegauge_toolchain::blas::BlasRequest;
 use nodegauge_toolchain::mpi::HostList;
@@ -147,7 +148,7 @@ pub fn all() -> Vec<Parser> {
         },
         Parser {
             name: "stream.c, stream.f",
-            seeds: files("crates/memory/tests/data", "txt"),
+            seeds: files("crates/stream/tests/data", "txt"),
             read: of_stream,
             one_in: 4,
         },
@@ -368,8 +369,8 @@ fn record(bytes: &[u8]) -> Result<(), String> {
     }
 }
 
-const GAUGES: [&dyn Gauge; 6] =
-    [&Memory::PLAIN, &ComputeGauge, &Messages, &Files, &RooflineGauge, &Devices];
+const GAUGES: [&dyn Gauge; 7] =
+    [&Stream::PLAIN, &Curves, &ComputeGauge, &Messages, &Files, &RooflineGauge, &Devices];
 
 /// All that is made of a record: pages, CSV, comparisons; and it is read again as it was written.
 fn seen(record: &Record) -> Result<(), String> {

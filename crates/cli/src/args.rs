@@ -28,13 +28,13 @@ pub(crate) use watch::{WatchArgs, WhenBusy};
 
 use clap::{Args as ClapArgs, CommandFactory, Parser, Subcommand, ValueEnum};
 use nodegauge_analysis::expect::Expectation;
+use nodegauge_kernels::{Element, Kernel};
 use nodegauge_machine::{DimmSpec, TopologySource};
 use nodegauge_measure::Bytes;
-use nodegauge_memory::compiled::self_test;
-use nodegauge_memory::kernels::{Element, Kernel};
-use nodegauge_memory::ranks::Started;
 use nodegauge_placement::{Bind, NumaSpec, PlacesSpec, ThreadList};
 use nodegauge_published::Against;
+use nodegauge_stream::compiled::self_test;
+use nodegauge_stream::ranks::Started;
 use ranks::{Emit, RankArgs};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -162,7 +162,7 @@ pub(crate) enum Command {
     /// Print the JSON Schema of the record
     Schema,
     /// Measure as a rank; nodegauge starts itself so for --ranks
-    #[command(hide = true, name = nodegauge_memory::ranks::COMMAND)]
+    #[command(hide = true, name = nodegauge_stream::ranks::COMMAND)]
     MeasureAsRank {
         /// The name under which the coordinating process listens
         name: String,
@@ -426,13 +426,13 @@ pub(crate) fn with_suggestions(error: clap::Error) -> clap::Error {
 /// Version, build, and what this processor can run.
 fn long_version() -> String {
     let isas: Vec<&str> =
-        nodegauge_memory::kernels::available_isas().iter().map(|isa| isa.name()).collect();
+        nodegauge_kernels::available_isas().iter().map(|isa| isa.name()).collect();
     format!(
         "{} ({})\nkernels for this processor: {}\nkernel variants compiled in: {}",
         env!("CARGO_PKG_VERSION"),
         option_env!("NODEGAUGE_COMMIT").unwrap_or("commit unknown"),
         isas.join(", "),
-        nodegauge_memory::kernels::compiled_in(),
+        nodegauge_kernels::compiled_in(),
     )
 }
 

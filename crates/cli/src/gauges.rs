@@ -2,22 +2,35 @@
 
 use crate::args::history::Tests;
 use crate::progress::Progress;
+use nodegauge_curves::Curves;
 use nodegauge_gauge::{Gauge, Glance, Site};
 use nodegauge_measure::keys::{ConfigKind, Registry};
 use nodegauge_measure::record::Record;
 use nodegauge_measure::{Outcome, UnknownName};
+use nodegauge_stream::Stream;
 use std::collections::BTreeSet;
 
+/// Number of gauges.
+const COUNT: usize = 8;
+
 /// All gauges.
-pub(crate) const GAUGES: [&dyn Gauge; 7] = [
-    &nodegauge_memory::Memory::PLAIN,
-    &nodegauge_compute::ComputeGauge,
-    &nodegauge_messages::Messages,
-    &nodegauge_files::Files,
-    &nodegauge_devices::Devices,
-    &nodegauge_apps::Apps,
-    &nodegauge_roofline::RooflineGauge,
-];
+pub(crate) const GAUGES: [&dyn Gauge; COUNT] = with_stream(&PLAIN_STREAM);
+
+static PLAIN_STREAM: Stream = Stream::PLAIN;
+
+/// All gauges, with STREAM's tables as `stream` shows them.
+pub(crate) const fn with_stream(stream: &Stream) -> [&dyn Gauge; COUNT] {
+    [
+        stream,
+        &Curves,
+        &nodegauge_compute::ComputeGauge,
+        &nodegauge_messages::Messages,
+        &nodegauge_files::Files,
+        &nodegauge_devices::Devices,
+        &nodegauge_apps::Apps,
+        &nodegauge_roofline::RooflineGauge,
+    ]
+}
 
 /// The kinds of figures of all gauges, with the keys of their configurations.
 pub(crate) fn registry() -> Registry {

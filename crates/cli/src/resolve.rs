@@ -6,10 +6,10 @@ use crate::args::ranks::RankArgs;
 use crate::failure::Failure;
 use nodegauge_machine::{Topology, TopologySource};
 use nodegauge_measure::{Notice, NoticeId};
-use nodegauge_memory::GAUGE;
 use nodegauge_placement::{
     Environment, MemoryPolicy, Placement, RankPlan, RankRequest, Request, plan_ranks,
 };
+use nodegauge_stream::GAUGE;
 
 /// The variables of OpenMP programs.
 pub(crate) fn environment() -> Environment {

@@ -6,6 +6,7 @@
 
 mod chart;
 mod picture;
+pub mod words;
 
 pub use chart::{Axis, Chart, HeatMap, HeatMaps, Joined, Scale, Series};
 pub use picture::{

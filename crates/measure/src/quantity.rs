@@ -244,6 +244,17 @@ impl std::str::FromStr for Bytes {
     }
 }
 
+/// A share in percent, with one digit after the point unless it is whole.
+pub fn percent(share: f64) -> String {
+    format!("{} %", trimmed(share * 100.0))
+}
+
+/// A number with one digit after the point unless it is whole.
+pub fn trimmed(number: f64) -> String {
+    let text = format!("{number:.1}");
+    text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,11 +5,11 @@
 
 use super::{Common, PlacementArgs, fraction};
 use clap::Args as ClapArgs;
-use nodegauge_memory::arrays::Pages;
-use nodegauge_memory::kernels::{Element, Kernel, Prefetch, STREAM, SideBySide, Stores};
-use nodegauge_memory::size::SizeSpec;
-use nodegauge_memory::stream::StreamOptions;
+use nodegauge_arena::Pages;
+use nodegauge_kernels::size::SizeSpec;
+use nodegauge_kernels::{Element, Kernel, Prefetch, STREAM, SideBySide, Stores};
 use nodegauge_placement::MemoryPolicy;
+use nodegauge_stream::stream::StreamOptions;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -129,7 +129,7 @@ where
 
 /// The help of `--kernels`.
 fn kernel_names() -> String {
-    let passes = nodegauge_memory::kernels::KERNELS.iter().filter(|spec| spec.in_passes());
+    let passes = nodegauge_kernels::KERNELS.iter().filter(|spec| spec.in_passes());
     format!(
         "Kernels: {} [default: copy,scale,add,triad]",
         passes.map(|spec| spec.name).collect::<Vec<_>>().join(", ")

@@ -8,9 +8,9 @@ use super::{Common, fraction};
 use clap::{Args as ClapArgs, Subcommand};
 use nodegauge_devices::drivers::DeviceChoice;
 use nodegauge_devices::links;
+use nodegauge_kernels::size::SizeSpec;
+use nodegauge_kernels::{Element, Kernel};
 use nodegauge_measure::Bytes;
-use nodegauge_memory::kernels::{Element, Kernel};
-use nodegauge_memory::size::SizeSpec;
 use std::path::PathBuf;
 
 /// `device`: one part, or a short run of all.

@@ -5,9 +5,9 @@
 
 use super::{Choice, Common, PlacementArgs, fraction, or_auto};
 use clap::{Args as ClapArgs, Subcommand};
+use nodegauge_arena::Pages;
+use nodegauge_curves::{Locality, Order};
 use nodegauge_measure::Bytes;
-use nodegauge_memory::arrays::Pages;
-use nodegauge_memory::curves::{Locality, Order};
 
 /// What of the memory system is measured.
 #[derive(Debug, Subcommand)]

@@ -7,9 +7,9 @@ use super::device::OnDeviceArgs;
 use super::ranks::{RANKS, RankArgs};
 use super::{ArrayArgs, Common, PlacementArgs};
 use clap::Args as ClapArgs;
-use nodegauge_memory::axis::Axis;
-use nodegauge_memory::compiled::CompilerChoice as Compiler;
-use nodegauge_memory::view::Statistic;
+use nodegauge_stream::axis::Axis;
+use nodegauge_stream::compiled::CompilerChoice as Compiler;
+use nodegauge_stream::view::Statistic;
 use std::path::PathBuf;
 
 /// `stream`.

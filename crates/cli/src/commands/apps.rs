@@ -17,8 +17,8 @@ use nodegauge_apps::trapezoid::{TrapezoidOptions, TrapezoidPlan};
 use nodegauge_apps::{Apps, Workers};
 use nodegauge_machine::Topology;
 use nodegauge_measure::{Notice, NoticeId, notice, sweep as grid};
-use nodegauge_memory::ranks::Started;
 use nodegauge_placement::{Policy, Request, ThreadList, plan};
+use nodegauge_stream::ranks::Started;
 
 /// The gauge, as records have it.
 const GAUGE: &str = "apps";

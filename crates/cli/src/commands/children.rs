@@ -3,10 +3,10 @@
 use crate::failure::{Exit, Failure};
 use crate::output;
 use nodegauge_compute::choose::{self, TrialPlaces};
-use nodegauge_memory::compiled::self_test;
-use nodegauge_memory::kernels::{Element, Kernel};
-use nodegauge_memory::ranks;
+use nodegauge_kernels::{Element, Kernel};
 use nodegauge_messages::transport;
+use nodegauge_stream::compiled::self_test;
+use nodegauge_stream::ranks;
 use std::path::Path;
 
 /// Tries a BLAS library: see [`choose::answer`].

@@ -14,8 +14,8 @@ use nodegauge_devices::reference::UsersProgram;
 use nodegauge_devices::stream::{StreamOptions, StreamPlan};
 use nodegauge_devices::{Devices, all_parts, roof_parts};
 use nodegauge_gauge::Planned;
+use nodegauge_kernels::{Element, KERNELS};
 use nodegauge_measure::Notice;
-use nodegauge_memory::kernels::{Element, KERNELS};
 use std::path::Path;
 use std::time::Duration;
 

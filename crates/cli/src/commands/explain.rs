@@ -4,9 +4,9 @@ use crate::args::ExplainArgs;
 use crate::failure::{Exit, Failure};
 use crate::resolve;
 use crate::session;
-use nodegauge_memory::Memory;
-use nodegauge_memory::ablation::AblationPlan;
-use nodegauge_memory::stream::Arrangement;
+use nodegauge_stream::Stream;
+use nodegauge_stream::ablation::AblationPlan;
+use nodegauge_stream::stream::Arrangement;
 
 pub(crate) fn execute(args: &ExplainArgs) -> Result<Exit, Failure> {
     if args.common.against.is_some() {
@@ -20,5 +20,5 @@ pub(crate) fn execute(args: &ExplainArgs) -> Result<Exit, Failure> {
     let options = args.arrays.options(&args.common, team.policy, budget, share);
     let arrangement = Arrangement::new(&site, &team.request, options, team.notices)?;
     let plan = Box::new(AblationPlan::new(arrangement));
-    session::conduct_plan(&args.common, site, plan, &Memory::PLAIN)
+    session::conduct_plan(&args.common, site, plan, &Stream::PLAIN)
 }

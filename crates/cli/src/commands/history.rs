@@ -6,13 +6,12 @@ mod list;
 use crate::args::stream::{NO_SWEEP, ShowArgs};
 use crate::args::{Database, HistoryCommand};
 use crate::failure::{Exit, Failure};
-use crate::gauges::{self, GAUGES};
+use crate::gauges;
 use crate::output::{self, Sink};
 use crate::session;
-use nodegauge_gauge::Gauge;
 use nodegauge_history::{HistoryError, RunFilter, Store};
 use nodegauge_measure::record::Record;
-use nodegauge_memory::Memory;
+use nodegauge_stream::Stream;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -21,14 +20,13 @@ pub(crate) fn execute(command: &HistoryCommand) -> Result<Exit, Failure> {
         HistoryCommand::List(args) => list::execute(args)?,
         HistoryCommand::Show { run, verbose, documents, show: ShowArgs { show }, db } => {
             let record = find(run, db)?;
-            if !show.is_empty() && !nodegauge_memory::view::has_sweep(&record) {
+            if !show.is_empty() && !nodegauge_stream::view::has_sweep(&record) {
                 return Err(Failure::usage(NO_SWEEP));
             }
             let as_csv = || Ok(gauges::csv(&record));
             if !documents.write(&|| output::json(&record), &as_csv)? {
-                // Memory's part of it as its commands show it.
-                let memory = &Memory { show: show.clone() };
-                let shown = GAUGES.map(|of| if of.name() == memory.name() { memory } else { of });
+                let stream = Stream { show: show.clone() };
+                let shown = gauges::with_stream(&stream);
                 output::show(&nodegauge_report::run::page(&record, &shown, *verbose));
             }
         }

@@ -4,8 +4,7 @@ use crate::args::memory::{MemoryCommand, OrderArgs};
 use crate::failure::{Exit, Failure};
 use crate::resolve::{self, TeamRequest};
 use crate::session;
-use nodegauge_memory::Memory;
-use nodegauge_memory::curves::{Curve, CurveOptions, CurvePlan};
+use nodegauge_curves::{Curve, CurveOptions, CurvePlan, Curves};
 use nodegauge_placement::Request;
 use std::time::Duration;
 
@@ -46,5 +45,5 @@ pub(crate) fn execute(command: &MemoryCommand) -> Result<Exit, Failure> {
         ..CurveOptions::default()
     };
     let plan = CurvePlan::new(curve, &site, placement, options, team.notices)?;
-    session::conduct_plan(&args.common, site, Box::new(plan), &Memory::PLAIN)
+    session::conduct_plan(&args.common, site, Box::new(plan), &Curves)
 }

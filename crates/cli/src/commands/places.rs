@@ -8,11 +8,11 @@ use crate::resolve;
 use nodegauge_gauge::view::Page;
 use nodegauge_machine::{SysRoot, Topology, TopologySource, devices};
 use nodegauge_measure::record;
-use nodegauge_memory::team::Team;
 use nodegauge_placement::emit::script;
 use nodegauge_placement::json::PlacesDocument;
 use nodegauge_placement::pairs;
 use nodegauge_placement::{Bind, Placement, RankPlan};
+use nodegauge_team::Team;
 
 pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
     let source = args.described.topology.clone().unwrap_or_default();

@@ -10,19 +10,19 @@ use crate::output;
 use crate::resolve;
 use crate::session::{self, Shown};
 use nodegauge_gauge::{Planned, Site};
+use nodegauge_kernels::STREAM;
+use nodegauge_kernels::size::SizeSpec;
 use nodegauge_measure::record::Record;
-use nodegauge_memory::Memory;
-use nodegauge_memory::axis::Axis;
-use nodegauge_memory::compiled::CompiledPlan;
-use nodegauge_memory::kernels::STREAM;
-use nodegauge_memory::mixes;
-use nodegauge_memory::ranks::{Joined, Started};
-use nodegauge_memory::size::SizeSpec;
-use nodegauge_memory::standard::StandardPlan;
-use nodegauge_memory::stream::{Arrangement, StreamPlan};
-use nodegauge_memory::tune::{self, TunePlan};
-use nodegauge_memory::view;
 use nodegauge_placement::MemoryPolicy;
+use nodegauge_stream::Stream;
+use nodegauge_stream::axis::Axis;
+use nodegauge_stream::compiled::CompiledPlan;
+use nodegauge_stream::mixes;
+use nodegauge_stream::ranks::{Joined, Started};
+use nodegauge_stream::standard::StandardPlan;
+use nodegauge_stream::stream::{Arrangement, StreamPlan};
+use nodegauge_stream::tune::{self, TunePlan};
+use nodegauge_stream::view;
 use std::path::Path;
 use std::time::Duration;
 
@@ -108,8 +108,8 @@ fn measure(args: &StreamArgs, joined: Option<&Joined>) -> Result<Exit, Failure> 
             joined.started.launcher, joined.started.ranks
         )));
     }
-    let memory = Memory { show: args.table.show.show.clone() };
-    if !memory.show.is_empty() && !matches!(mode, Mode::Sweep(_)) {
+    let stream = Stream { show: args.table.show.show.clone() };
+    if !stream.show.is_empty() && !matches!(mode, Mode::Sweep(_)) {
         return Err(Failure::usage(NO_SWEEP));
     }
     let table = text_of(args, &mode)?;
@@ -131,7 +131,7 @@ fn measure(args: &StreamArgs, joined: Option<&Joined>) -> Result<Exit, Failure> 
         |site, progress| plan.run(site, progress),
         |record, style| match table {
             Some(text) => classic(record, text(record)),
-            None => Shown::page_of(&memory)(record, style),
+            None => Shown::page_of(&stream)(record, style),
         },
     )
 }

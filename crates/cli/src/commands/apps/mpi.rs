@@ -7,8 +7,8 @@ use crate::launched;
 use nodegauge_apps::{Workers, iccg};
 use nodegauge_machine::Topology;
 use nodegauge_measure::Notice;
-use nodegauge_memory::ranks::Started;
 use nodegauge_placement::{MemoryPolicy, pin};
+use nodegauge_stream::ranks::Started;
 use nodegauge_team::mpi::World;
 
 /// All ranks, as rank 0 sees them.

@@ -11,9 +11,9 @@ use nodegauge_history::{Imported, records};
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{self, Machine, Measurement, Record, Status};
 use nodegauge_measure::{Notice, NoticeId};
-use nodegauge_memory::standard::figures;
-use nodegauge_memory::standard::output::Output;
 use nodegauge_messages::osu;
+use nodegauge_stream::standard::figures;
+use nodegauge_stream::standard::output::Output;
 use std::path::{Path, PathBuf};
 
 /// Some ten thousand runs with all their samples: more are exported in parts.

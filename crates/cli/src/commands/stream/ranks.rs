@@ -6,8 +6,8 @@ use crate::failure::{Exit, Failure};
 use crate::launched;
 use crate::resolve;
 use nodegauge_machine::Topology;
-use nodegauge_memory::ranks::{self, Joined, Started};
 use nodegauge_placement::RankPlan;
+use nodegauge_stream::ranks::{self, Joined, Started};
 
 /// Lets rank 0 measure with `measure`.
 pub(super) fn join(

@@ -5,14 +5,14 @@ use crate::args::stream::StreamArgs;
 use crate::failure::Failure;
 use crate::resolve;
 use nodegauge_gauge::Site;
+use nodegauge_kernels::size::SizeSpec;
 use nodegauge_measure::sweep;
-use nodegauge_memory::axis::{Axis, Setting};
-use nodegauge_memory::compiled::CompilerChoice;
-use nodegauge_memory::ranks::Joined;
-use nodegauge_memory::size::SizeSpec;
-use nodegauge_memory::stream::Arrangement;
-use nodegauge_memory::sweep::SweepPlan;
 use nodegauge_placement::{MemoryPolicy, ThreadList};
+use nodegauge_stream::axis::{Axis, Setting};
+use nodegauge_stream::compiled::CompilerChoice;
+use nodegauge_stream::ranks::Joined;
+use nodegauge_stream::stream::Arrangement;
+use nodegauge_stream::sweep::SweepPlan;
 
 /// The axes: those of `--sweep`, `--threads` with several counts, and, next to another axis, the
 /// compilers of `--compiler` with the native kernels before them.

@@ -1,0 +1,65 @@
+//! Evidence of figures of memory: the theoretical bandwidth above them, and reasons to doubt them.
+
+use crate::{NumaConfig, Pages};
+use nodegauge_measure::Seconds;
+use nodegauge_measure::record::{Finding, Machine, Measurement, Severity};
+use std::collections::BTreeMap;
+
+/// When fewer of the pages than this are of the asked size, the figure is not of those pages.
+const PAGES_GOT_ENOUGH: f64 = 0.9;
+
+/// Less than this share of the memory on a NUMA node is a trifle that gives no bandwidth.
+const TRIFLE: f64 = 0.01;
+
+/// Holds a figure against the theoretical bandwidth of the nodes on which its memory lies, where that is
+/// known.
+pub fn limited(figure: Measurement, machine: &Machine, numa: Option<&NumaConfig>) -> Measurement {
+    let got = numa.and_then(|numa| numa.got.as_ref());
+    let holding = got.into_iter().flatten().filter(|(_, share)| **share > TRIFLE);
+    let holding: Vec<u32> = holding.map(|(node, _)| *node).collect();
+    match nodegauge_machine::bandwidth_of(machine, &holding) {
+        Some(theoretical) => figure.within(&theoretical),
+        None => figure,
+    }
+}
+
+/// Why figures of a run with wrong values are no result.
+pub fn wrong_in_words(wrong: &impl std::fmt::Display) -> String {
+    format!("the arrays do not hold what they must: {wrong}")
+}
+
+/// Why a figure is not of the pages that were asked for: too little of what `lies` there.
+pub fn small_pages(asked: Pages, got: &BTreeMap<u64, f64>, lies: &str) -> Option<String> {
+    let huge: f64 = got.iter().filter(|(size, _)| **size >= 2 << 20).map(|(_, s)| s).sum();
+    (asked != Pages::Base && huge < PAGES_GOT_ENOUGH).then(|| {
+        let huge = huge * 100.0;
+        format!("asked for {asked} pages, but only {huge:.0} % of the {lies} on huge pages")
+    })
+}
+
+/// That a run met several regimes, of these round trips, and why, as far as that is known: nothing but a
+/// hypervisor moves CPUs.
+pub fn several_regimes(trips: &[f64], guest: bool) -> Option<Finding> {
+    let words: Vec<String> = trips.iter().map(|trip| Seconds(*trip).to_string()).collect();
+    let took = format!("a cache line took {} between the cpus and back", words.join(" or "));
+    let (id, text, remedy) = match guest {
+        true => (
+            "cpus-moved",
+            format!("the hypervisor moved the cpus during the run: {took}"),
+            "compare figures of one regime only; each is in the record",
+        ),
+        false => (
+            "core-to-core-changed",
+            format!("during the run {took}: the clock of the caches changed, or that of the cores"),
+            "fix the clocks (governor performance, uncore frequency); compare figures of one regime only",
+        ),
+    };
+    let finding = Finding {
+        id: id.to_owned(),
+        severity: Severity::Warning,
+        text,
+        remedy: remedy.to_owned(),
+        cost: None,
+    };
+    (trips.len() > 1).then_some(finding)
+}

@@ -1,0 +1,53 @@
+//! Memory and CPUs that a run can have on a machine: bytes under a policy, kinds of pages, masks of threads.
+
+use crate::Pages;
+use nodegauge_machine::{CpuId, NodeId, SysRoot};
+use nodegauge_measure::Bytes;
+use nodegauge_measure::record::{HugePages, Machine};
+use nodegauge_placement::{Bind, MemoryPolicy, Placement, ThreadPlace};
+
+/// Memory that the arrays of a run can have: reserved huge pages that are free, or what can be had
+/// now, on the nodes to which a policy binds them.
+pub fn available(machine: &Machine, pages: Option<Pages>, policy: &MemoryPolicy) -> Bytes {
+    if let Some(page) = pages.and_then(Pages::reserved) {
+        let free_in = |pools: &[HugePages]| -> Option<u64> {
+            pools.iter().find(|huge| huge.bytes == page.0).map(|huge| huge.free * huge.bytes)
+        };
+        // The kernel's reservation knows no policy: a node's pool that is too small would end the
+        // program at first touch.
+        let free = match policy {
+            MemoryPolicy::Bind(nodes) => {
+                let of_node = |node: &NodeId| {
+                    free_in(&nodegauge_machine::memory::huge_pages_of_node(&SysRoot::live(), *node))
+                };
+                nodes.iter().map(of_node).sum()
+            }
+            _ => machine.pages.as_ref().and_then(|pages| free_in(&pages.huge)),
+        };
+        // None reserved at all is refused with the reason by `Arrays::check`.
+        if let Some(free) = free.filter(|free| *free > 0) {
+            return Bytes(free);
+        }
+    }
+    let anywhere = machine.memory.available.unwrap_or(0);
+    let MemoryPolicy::Bind(nodes) = policy else { return Bytes(anywhere) };
+    let of = |id: &NodeId| machine.numa_nodes.iter().find(|node| node.id == id.0)?.available;
+    let there: Option<u64> = nodes.iter().map(of).sum();
+    Bytes(there.map_or(anywhere, |there| there.min(anywhere)))
+}
+
+/// The pages to take when the user leaves the choice: transparent huge pages unless the kernel
+/// has them switched off.
+pub fn best_pages(machine: &Machine) -> Pages {
+    match machine.pages.as_ref().and_then(|pages| pages.thp.as_deref()) {
+        Some("never") | None => Pages::Base,
+        Some(_) => Pages::Transparent,
+    }
+}
+
+/// The CPUs of each thread; an empty list leaves a thread unbound.
+pub fn masks(placement: &Placement) -> Vec<Vec<CpuId>> {
+    let bound = placement.bind != Bind::None;
+    let mask = |thread: &ThreadPlace| if bound { thread.cpus.clone() } else { Vec::new() };
+    placement.threads.iter().map(mask).collect()
+}

@@ -1,0 +1,62 @@
+//! Pages and places of memory in words.
+
+use crate::{NumaConfig, PagesConfig};
+use nodegauge_measure::Bytes;
+use nodegauge_measure::quantity::percent;
+
+/// Pages as got: `thp pages (100 % on 2 MiB)`.
+pub fn pages(pages: &PagesConfig) -> String {
+    let asked = &pages.asked;
+    let Some(got) = &pages.got else {
+        return format!("{asked} pages (what was got is not known)");
+    };
+    let shares: Vec<String> = got
+        .iter()
+        .rev()
+        .filter(|(_, share)| **share >= 0.0005)
+        .map(|(size, share)| format!("{} on {}", percent(*share), Bytes(*size)))
+        .collect();
+    format!("{asked} pages ({})", shares.join(", "))
+}
+
+/// Where the pages are: `asked local: 100 % where it should be; 50 % on node 0, 50 % on node 1`; `None`
+/// on one node where all is as it should be.
+pub fn numa(numa: &NumaConfig) -> Option<String> {
+    let held = numa.held;
+    if numa.nodes.unwrap_or(0) <= 1 && held.is_none_or(|held| held >= 0.9995) {
+        return None;
+    }
+    let shares: Vec<String> = (numa.got.as_ref()?.iter())
+        .map(|(node, share)| format!("{} on node {node}", percent(*share)))
+        .collect();
+    let held = match held {
+        Some(held) => format!("{} of the pages where they should be", percent(held)),
+        None => "the threads are not bound, so pages may be anywhere".to_owned(),
+    };
+    let apart = if numa.arrays.is_some() { "; the arrays differ: see the record" } else { "" };
+    Some(format!("asked {}: {held}; {}{apart}", numa.asked, shares.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn memory_is_said_to_be_where_it_is_when_there_is_a_choice() {
+        let words = |value: Value| numa(&serde_json::from_value(value).unwrap());
+        let one = json!({"asked": "local", "got": {"0": 1.0}, "held": 1.0, "nodes": 1});
+        assert_eq!(words(one), None);
+        let two = json!({
+            "asked": "local", "got": {"0": 0.75, "1": 0.25}, "held": 0.75, "nodes": 2,
+            "arrays": {"a": {"0": 1.0}, "b": {"0": 1.0}, "c": {"0": 0.25, "1": 0.75}},
+        });
+        assert_eq!(
+            words(two).unwrap(),
+            "asked local: 75 % of the pages where they should be; 75 % on node 0, 25 % on node 1; \
+             the arrays differ: see the record"
+        );
+        let unbound = json!({"asked": "default", "got": {"0": 1.0}, "held": null, "nodes": 2});
+        assert!(words(unbound).unwrap().contains("not bound"));
+    }
+}

@@ -1,0 +1,222 @@
+//! Bandwidths for a roofline: read and Triad in each cache and in main memory, and beside them kernels whose
+//! operations for each byte are known.
+//!
+//! A set of each level: of the first cache as large as half of it, of each other the geometric mean of what
+//! the level before holds for a thread and what this one does, as far from either. Of a last-level cache that
+//! is shared with others, other guests perhaps, a thread has less than the system says. Stores are regular in caches; in memory Triad has those that are faster, as STREAM has. The kernels that
+//! are placed under the roof write what they read, so that they move what they name, whatever the processor
+//! does about write-allocates.
+
+use crate::config::CurveConfig;
+use crate::levels::Reported;
+use crate::pool::WorkerPool;
+use crate::region::MemoryRegion;
+use crate::run::{Figure, Run, Value};
+use crate::traffic::{self, Traffic};
+use crate::{Mode, Setup, ladder, notice};
+use nodegauge_analysis::expect::Figures;
+use nodegauge_arena::ArenaError;
+use nodegauge_gauge::roofline::{BANDWIDTH, GAUGE, KERNEL, MEMORY};
+use nodegauge_kernels::{Kernel, Stores};
+use nodegauge_measure::record::Quoted;
+use nodegauge_measure::schedule::policy;
+use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Unit};
+
+/// What the ceilings are.
+const CEILINGS: [Kernel; 2] = [Kernel::Read, Kernel::Triad];
+/// What is placed under them.
+const KERNELS: [Kernel; 3] = [Kernel::Update, Kernel::Axpy, Kernel::Nstream];
+
+/// A level and the set that lies in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Level {
+    name: String,
+    /// What it holds for a thread, as the system says.
+    reported: Option<u64>,
+    /// Bytes of a thread's set.
+    set: u64,
+}
+
+/// Planned ceilings.
+pub(super) struct Ceilings {
+    levels: Vec<Level>,
+    threads: u64,
+    kernels: Vec<Kernel>,
+    suffix: &'static str,
+}
+
+impl Ceilings {
+    /// The name of a figure.
+    fn name(&self, level: &Level, kernel: Kernel) -> String {
+        format!("{}_{kernel}{}", level.name, self.suffix)
+    }
+
+    /// The names of the figures of these kernels in every level.
+    fn names(&self, kernels: &[Kernel]) -> Vec<String> {
+        let of_level = |level| kernels.iter().map(move |kernel| self.name(level, *kernel));
+        self.levels.iter().flat_map(of_level).collect()
+    }
+}
+
+/// Plans ceilings, and kernels under them where they are asked for.
+pub(super) fn plan(setup: Setup<'_>, notices: &mut Vec<Notice>) -> Result<Ceilings, Failure> {
+    let sets = ladder::sets(setup, 1.0, notices)?;
+    let caches = ladder::reported(&setup.site.topology, setup.placement);
+    let mut left_out = Vec::new();
+    let levels = levels(&caches, sets[sets.len() - 1], &mut left_out);
+    if !left_out.is_empty() {
+        let text = format!(
+            "no roof of {}: a thread's share of it holds no more than the cache before it",
+            left_out.join(", ")
+        );
+        notices.push(notice(NoticeId::LeftOut, text));
+    }
+    let more: &[Kernel] = if setup.options.kernels { &KERNELS } else { &[] };
+    let (threads, suffix) = (setup.threads(), setup.options.suffix);
+    Ok(Ceilings { levels, threads, kernels: [&CEILINGS, more].concat(), suffix })
+}
+
+/// A set for each cache and one of `largest` bytes; the names of those in which nothing would lie.
+fn levels(caches: &[Reported], largest: u64, left_out: &mut Vec<String>) -> Vec<Level> {
+    /// A set within a level is so much larger than the level before at least.
+    const BEYOND: f64 = 1.25;
+    let mut levels = Vec::new();
+    let mut before = 0;
+    for cache in caches.iter().filter(|cache| cache.bytes < largest) {
+        let name = format!("L{}", cache.level);
+        let set = match before {
+            0 => cache.bytes as f64 / 2.0,
+            before => (before as f64 * cache.bytes as f64).sqrt(),
+        };
+        let set = set as u64 & !4095;
+        match set as f64 >= BEYOND * before as f64 && set >= ladder::SMALLEST {
+            true => levels.push(Level { name, reported: Some(cache.bytes), set }),
+            false => left_out.push(name),
+        }
+        before = cache.bytes;
+    }
+    levels.push(Level { name: MEMORY.to_owned(), reported: None, set: largest });
+    levels
+}
+
+impl Mode for Ceilings {
+    fn memory(&self) -> Bytes {
+        Bytes(self.levels[self.levels.len() - 1].set * self.threads)
+    }
+
+    fn figures(&self) -> Vec<Figures> {
+        let (ceilings, kernels) = self.kernels.split_at(CEILINGS.len());
+        let of = |test, kernels, units| {
+            Figures::new((GAUGE, test), self.names(kernels), units).limited(true)
+        };
+        vec![
+            of(BANDWIDTH, ceilings, &[Unit::BytesPerSecond]),
+            of(KERNEL, kernels, &[Unit::FlopsPerSecond]),
+        ]
+    }
+
+    fn measure(&self, run: &mut Run<'_>) -> Result<(), ArenaError> {
+        let setup = run.setup;
+        let largest = self.levels[self.levels.len() - 1].set;
+        run.observer.phase(&format!("preparing {} for each thread", Bytes(largest)));
+        let mut pool = run.pool()?;
+        let everyone = 0..pool.workers();
+        let (pages, policy) = (setup.pages(), &setup.options.policy);
+        let region = MemoryRegion::map(&mut pool, everyone, largest, pages, policy)?;
+        let pieces = region.pieces();
+        run.observer.phase("choosing the fastest loops for each level");
+        let all = (self.levels.len() * self.kernels.len()) as f64;
+        let mut tried = 0.0;
+        let mut cells: Vec<(&Level, Vec<Traffic>)> = Vec::new();
+        for level in &self.levels {
+            let mut loops = Vec::new();
+            for kernel in &self.kernels {
+                tried += 1.0;
+                let stores: &[Stores] = match (level.reported, kernel) {
+                    (None, Kernel::Triad) => &[Stores::Regular, Stores::NonTemporal],
+                    _ => &[Stores::Regular],
+                };
+                let bytes = level.set as usize;
+                let on = (&mut pool, pieces);
+                let fastest = run.fastest(tried / all, on, (*kernel, stores), bytes)?;
+                loops.extend(fastest.map(|variant| Traffic::new(variant, bytes)));
+            }
+            cells.push((level, loops));
+        }
+        run.observer.phase("checking every element");
+        for traffic in cells.iter_mut().flat_map(|(_, loops)| loops) {
+            traffic.prepare(&mut pool, pieces)?;
+        }
+        let turn = |(level, loops): &(&Level, Vec<Traffic>), pool: &mut WorkerPool| {
+            // Which also brings a cache's set near.
+            if level.reported.is_some() {
+                traffic::refill(pool, pieces, level.set as usize)?;
+            }
+            traffic::sample(loops, pool, pieces)
+        };
+        let first = cells.iter().map(|cell| Ok(vec![turn(cell, &mut pool)?]));
+        let first = first.collect::<Result<_, ArenaError>>()?;
+        let phase = "measuring all levels by turns";
+        let judged = run
+            .samples_behind(policy::CURVES_BEHIND, first, phase, |i| turn(&cells[i], &mut pool))?;
+        let (config, doubts) = run.common(&pool, &region);
+        for (i, (level, loops)) in cells.iter().enumerate() {
+            for (part, traffic) in loops.iter().enumerate() {
+                let is_ceiling = CEILINGS.contains(&traffic.kernel());
+                let config = CurveConfig {
+                    element: Some("f64".to_owned()),
+                    array_bytes: Some(traffic.array_bytes()),
+                    set_bytes: Some(level.set * self.threads),
+                    thread_bytes: Some(level.set),
+                    level: Some(level.name.clone()),
+                    level_reported_bytes: level.reported,
+                    flops_per_byte: (!is_ceiling).then(|| traffic.flops_per_byte()),
+                    ..config.clone()
+                };
+                let limited = level.reported.is_none();
+                let figure = Figure {
+                    name: self.name(level, traffic.kernel()),
+                    quoted: Quoted::Best,
+                    value: match is_ceiling {
+                        true => Value::Loop(traffic, limited),
+                        false => Value::Work(traffic),
+                    },
+                    config,
+                    validity: doubts.clone(),
+                };
+                run.add(&judged, (i, part), figure);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_level_has_a_set_within_it_and_beyond_the_one_before() {
+        let cache = |level, kib: u64| Reported { level, whole: kib << 10, bytes: kib << 10 };
+        let of = |caches: &[Reported]| {
+            let mut left_out = Vec::new();
+            let levels = levels(caches, 512 << 20, &mut left_out);
+            let sets: Vec<(String, u64)> =
+                levels.into_iter().map(|level| (level.name, level.set >> 10)).collect();
+            (sets, left_out)
+        };
+        let names = |sets: &[(&str, u64)]| -> Vec<(String, u64)> {
+            sets.iter().map(|(name, kib)| ((*name).to_owned(), *kib)).collect()
+        };
+        let (sets, left_out) = of(&[cache(1, 32), cache(2, 1024), cache(3, 32 << 10)]);
+        assert_eq!(sets, names(&[("L1", 16), ("L2", 180), ("L3", 5792), ("memory", 512 << 10)]));
+        assert!(left_out.is_empty());
+        // A share of 1.5 MiB behind 1 MiB: between both; one of 1 MiB holds nothing more.
+        let (sets, _) = of(&[cache(1, 32), cache(2, 1024), cache(3, 1792)]);
+        assert_eq!(sets[2].1, 1352);
+        let (sets, left_out) = of(&[cache(1, 32), cache(2, 1024), cache(3, 1024)]);
+        assert_eq!((sets.len(), left_out), (3, vec!["L3".to_owned()]));
+        // Without known caches there is memory alone.
+        assert_eq!(of(&[]).0, names(&[("memory", 512 << 10)]));
+    }
+}

@@ -1,0 +1,73 @@
+//! Curves as a gauge.
+
+use crate::config::CurveConfig;
+use crate::{Curve, CurveOptions, CurvePlan, GAUGE, view};
+use nodegauge_arena::CURVE_TESTS;
+use nodegauge_gauge::roofline::{self, CeilingsAsk, CeilingsPart};
+use nodegauge_gauge::view::Section;
+use nodegauge_gauge::{Detail, Gauge, Glance, Headline, InTurn, Planned, Site};
+use nodegauge_measure::keys::ConfigKind;
+use nodegauge_measure::record::{Measurement, Record};
+use nodegauge_measure::{Failure, Unit};
+
+/// The gauge of curves of latency and bandwidth.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Curves;
+
+impl Gauge for Curves {
+    fn name(&self) -> &'static str {
+        GAUGE
+    }
+
+    fn kinds(&self) -> Vec<ConfigKind> {
+        vec![
+            ConfigKind::of::<CurveConfig>(GAUGE, &CURVE_TESTS),
+            ConfigKind::of::<CurveConfig>(
+                roofline::GAUGE,
+                &[roofline::BANDWIDTH, roofline::KERNEL],
+            ),
+        ]
+    }
+
+    /// Curves take longer than a page of `run` has time for.
+    fn glance(&self, _: &Site, _: &Glance<'_>) -> Result<Option<Box<dyn Planned>>, Failure> {
+        Ok(None)
+    }
+
+    /// Read and Triad in each cache and in main memory, and kernels under them.
+    fn ceilings(
+        &self,
+        site: &Site,
+        ask: &CeilingsAsk<'_>,
+    ) -> Result<Option<Box<dyn Planned>>, Failure> {
+        let plan = |part: &CeilingsPart<'_>| -> Result<Box<dyn Planned>, Failure> {
+            let options = CurveOptions {
+                policy: ask.policy.clone(),
+                largest: ask.largest,
+                kernels: part.kernels,
+                suffix: part.suffix,
+                budget: ask.budget.mul_f64(part.share),
+                samples: ask.samples,
+                ..CurveOptions::default()
+            };
+            let placement = part.placement.clone();
+            let plan = CurvePlan::new(Curve::Ceilings, site, placement, options, Vec::new())?;
+            Ok(Box::new(plan))
+        };
+        let parts: Result<_, Failure> = ask.parts.iter().map(plan).collect();
+        Ok(Some(Box::new(InTurn(parts?))))
+    }
+
+    fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>> {
+        let largest_set = |m: &Measurement| {
+            let idle = m.test == "latency" && m.unit == Unit::Seconds;
+            idle.then(|| m.read_config::<CurveConfig>().set_bytes.unwrap_or(0) as f64)
+        };
+        let what = ("latency", "idle memory, of the largest set");
+        vec![Headline::of(what, (record, GAUGE), largest_set)]
+    }
+
+    fn view(&self, record: &Record, _: Detail) -> Vec<Section> {
+        view::sections(record)
+    }
+}

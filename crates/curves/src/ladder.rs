@@ -1,0 +1,256 @@
+//! The ladder: bandwidth of read, write, copy and triad by working set, from 4 KiB a thread to four
+//! times the last-level caches in use.
+//!
+//! A working set is all that the loop's arrays take together, so that all four are at the same step of
+//! the ladder at once. Every thread has a set of its own. A timed call goes over its set again and
+//! again for milliseconds, so that at 4 KiB, some dozens of cycles, the clock and the barrier still
+//! vanish. Stores are regular: a store past the caches has no place on a ladder of caches.
+
+use crate::config::CurveConfig;
+use crate::levels::{self, Dot, Named, Reported};
+use crate::pool::WorkerPool;
+use crate::region::MemoryRegion;
+use crate::run::{Figure, Run, Value};
+use crate::traffic::{self, Traffic};
+use crate::{Mode, Setup, notice, refuse_below, thinned, too_large};
+use nodegauge_arena::ArenaError;
+use nodegauge_kernels::{Kernel, Resident, Stores};
+use nodegauge_machine::Topology;
+use nodegauge_measure::record::{Cache, Quoted};
+use nodegauge_measure::schedule::{Affordable, policy};
+use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, clock};
+use nodegauge_placement::Placement;
+use std::collections::BTreeSet;
+
+/// What runs at each step.
+const PATTERNS: [Kernel; 4] = [Kernel::Read, Kernel::Write, Kernel::Copy, Kernel::Triad];
+/// The smallest set of a thread, bytes.
+pub(crate) const SMALLEST: u64 = 4096;
+/// Sets of one thread, two an octave (4, 6, 8, 12, ... KiB), up to the first that is at least
+/// `largest`, or to the last below it when `cap` says that it may not be passed.
+pub(crate) fn sizes(largest: u64, cap: bool) -> Vec<u64> {
+    let mut sizes = Vec::new();
+    for i in 0.. {
+        let size = (if i % 2 == 0 { SMALLEST } else { SMALLEST / 2 * 3 }) << (i / 2);
+        if size > largest && (cap || sizes.last().is_some_and(|last| *last >= largest)) {
+            break;
+        }
+        sizes.push(size);
+        if size >= largest {
+            break;
+        }
+    }
+    sizes
+}
+
+/// The share of each reported cache that one thread of a placement has while all threads work, level
+/// 1 first; caches of unknown size are left out.
+pub(crate) fn reported(topology: &Topology, placement: &Placement) -> Vec<Reported> {
+    let threads = placement.threads.len().max(1) as u64;
+    let cpus = placement.cpus();
+    let caches = || topology.caches.iter().filter(|cache| cache.kind != "instruction");
+    let last = caches().map(|cache| cache.level).max();
+    let used = cpus.iter().filter_map(|cpu| topology.thread(*cpu)).map(|thread| thread.core);
+    let cores = used.collect::<BTreeSet<usize>>().len() as u64;
+    let share = |cache: &Cache| {
+        // Threads that share one: of the last level it is known which; of the others, threads spread
+        // evenly over the cores that they have.
+        let in_use = match Some(cache.level) == last {
+            true => topology.llc_in_use(&cpus).map_or(1, |(_, count)| count as u64),
+            false => cores.div_ceil(u64::from(cache.cores.max(1))).max(1),
+        };
+        let sharers = threads.div_ceil(in_use).max(1);
+        let whole = cache.bytes?;
+        Some(Reported { level: cache.level, whole, bytes: whole / sharers })
+    };
+    caches().filter_map(share).collect()
+}
+
+/// Sets of a thread, ascending, for a run that may take `share` of the usable memory.
+///
+/// # Errors
+/// When a largest set is asked for that is below the smallest, or that does not fit.
+pub(crate) fn sets(
+    setup: Setup<'_>,
+    share: f64,
+    notices: &mut Vec<Notice>,
+) -> Result<Vec<u64>, Failure> {
+    let threads = setup.threads();
+    let largest = setup.largest(notices);
+    refuse_below(Bytes(SMALLEST * threads), largest)?;
+    let asked = setup.options.largest.is_some();
+    let mut sets = sizes(largest.0.div_ceil(threads), asked);
+    let usable = Bytes((setup.usable().as_f64() * share) as u64);
+    let needed = Bytes(sets[sets.len() - 1] * threads);
+    let few = sets.iter().filter(|set| *set * threads <= usable.0).count();
+    if few < sets.len() {
+        if asked || few == 0 {
+            return Err(too_large("the largest set", needed, usable));
+        }
+        sets.truncate(few);
+        let end = Bytes(sets[few - 1] * threads);
+        let text =
+            format!("sets end at {end} in all instead of {needed}: no more memory may be used");
+        notices.push(notice(NoticeId::Clamped, text));
+    }
+    Ok(sets)
+}
+
+/// A planned ladder.
+pub(super) struct Ladder {
+    /// Sets of a thread, ascending.
+    sets: Vec<u64>,
+    threads: u64,
+}
+
+/// Plans a ladder.
+pub(super) fn plan(setup: Setup<'_>, notices: &mut Vec<Notice>) -> Result<Ladder, Failure> {
+    Ok(Ladder { sets: sets(setup, 1.0, notices)?, threads: setup.threads() })
+}
+
+impl Mode for Ladder {
+    fn memory(&self) -> Bytes {
+        Bytes(self.sets[self.sets.len() - 1] * self.threads)
+    }
+
+    fn measure(&self, run: &mut Run<'_>) -> Result<(), ArenaError> {
+        let (setup, workers) = (run.setup, self.threads);
+        let largest = self.sets[self.sets.len() - 1];
+        run.observer.phase(&format!("preparing {} for each of {workers} threads", Bytes(largest)));
+        let mut pool = run.pool()?;
+        let everyone = 0..pool.workers();
+        let (pages, policy) = (setup.pages(), &setup.options.policy);
+        let region = MemoryRegion::map(&mut pool, everyone, largest, pages, policy)?;
+        let pieces = region.pieces();
+
+        let caches = reported(&setup.site.topology, setup.placement);
+        run.observer.phase("choosing the fastest loop for each level");
+        let mut variants: Vec<Vec<Resident>> = Vec::new();
+        let trials = trial_sets(&self.sets, &caches);
+        let (mut tried, all) = (0, trials.len() * PATTERNS.len());
+        for set in trials {
+            let mut chosen = Vec::new();
+            for kernel in PATTERNS {
+                tried += 1;
+                let until = tried as f64 / all as f64;
+                let (on, which) = ((&mut pool, pieces), (kernel, &[Stores::Regular][..]));
+                chosen.extend(run.fastest(until, on, which, set as usize)?);
+            }
+            variants.push(chosen);
+        }
+        let loops = |set: u64| -> Vec<Traffic> {
+            let level = caches.iter().take_while(|cache| cache.bytes < set).count();
+            let variants = variants[level.min(variants.len() - 1)].iter();
+            variants.map(|variant| Traffic::new(*variant, set as usize)).collect()
+        };
+        let turn = |loops: &[Traffic], set: u64, pool: &mut WorkerPool| {
+            traffic::refill(pool, pieces, set as usize)?;
+            traffic::sample(loops, pool, pieces)
+        };
+        run.observer.phase("checking every element");
+        let time = Affordable::of(&policy::CURVES_BEHIND, &run.limits);
+        let notices = &mut run.outcome.notices;
+        let taken = thinned::set_up(&self.sets, time, run.observer, notices, |i| {
+            let mut step = loops(self.sets[i]);
+            for traffic in &mut step {
+                traffic.prepare(&mut pool, pieces)?;
+            }
+            let begun = clock::now();
+            let first = turn(&step, self.sets[i], &mut pool)?;
+            Ok::<_, ArenaError>(((step, vec![first]), clock::now() - begun))
+        })?;
+        let sets: Vec<u64> = taken.keys().map(|i| self.sets[*i]).collect();
+        let (steps, first): (Vec<Vec<Traffic>>, Vec<_>) = taken.into_values().unzip();
+        let phase = "measuring all sets by turns";
+        let judged = run.samples_behind(policy::CURVES_BEHIND, first, phase, |i| {
+            turn(&steps[i], sets[i], &mut pool)
+        })?;
+
+        // All loops climb at the same sizes.
+        let dot = |(i, set): (usize, &u64)| {
+            let rate = |(part, traffic): (usize, &Traffic)| {
+                let best = judged.seconds(i, part).into_iter().reduce(f64::min)?;
+                Some(workers as f64 * traffic.counted() / best)
+            };
+            let values: Option<Vec<f64>> = steps[i].iter().enumerate().map(rate).collect();
+            Some(Dot { bytes: *set, values: values?, cached: None })
+        };
+        let dots: Vec<Dot> = sets.iter().enumerate().map_while(dot).collect();
+        let named = run.levels(&dots, &caches, dots.len() == self.sets.len());
+        let (config, doubts) = run.common(&pool, &region);
+        for part in 0..PATTERNS.len() {
+            for (i, set) in sets.iter().enumerate() {
+                let Some(traffic) = steps[i].get(part) else { continue };
+                let level = levels::at(&named, i);
+                let config = CurveConfig {
+                    element: Some("f64".to_owned()),
+                    array_bytes: Some(traffic.array_bytes()),
+                    set_bytes: Some(set * workers),
+                    thread_bytes: Some(*set),
+                    level: level.map(|named| named.name.clone()),
+                    level_reported_bytes: level.and_then(Named::share),
+                    ..config.clone()
+                };
+                // Only sets far beyond the caches move through main memory.
+                let limited =
+                    *set == largest && level.is_some_and(|level| level.reported.is_none());
+                let figure = Figure {
+                    name: (set * workers).to_string(),
+                    quoted: Quoted::Best,
+                    value: Value::Loop(traffic, limited),
+                    config,
+                    validity: doubts.clone(),
+                };
+                run.add(&judged, (i, part), figure);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The set of each level at which its loop is chosen: half of the cache, or the largest set.
+fn trial_sets(sets: &[u64], caches: &[Reported]) -> Vec<u64> {
+    let largest = sets[sets.len() - 1];
+    let nearest = |wished: u64| sets.iter().copied().rfind(|set| *set <= wished).unwrap_or(sets[0]);
+    let halves = caches.iter().filter(|cache| cache.bytes < largest).map(|cache| cache.bytes / 2);
+    halves.map(nearest).chain([largest]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_machine::TopologySource;
+    use nodegauge_placement::Request;
+
+    #[test]
+    fn sets_are_two_an_octave_and_reach_beyond_the_largest() {
+        assert_eq!(sizes(30 << 10, false), [4096, 6144, 8192, 12288, 16384, 24576, 32768]);
+        assert_eq!(sizes(30 << 10, true), [4096, 6144, 8192, 12288, 16384, 24576]);
+        assert_eq!(sizes(4096, true), [4096]);
+        assert_eq!(sizes(32768, true).last(), Some(&32768));
+        assert_eq!(sizes(32768, false).last(), Some(&32768));
+    }
+
+    #[test]
+    fn a_thread_has_its_share_of_a_shared_cache() {
+        let text = "synthetic:Package:2 NUMANode:4(memory=96GiB) L3Cache:3(size=32MiB) \
+                    L2Cache:8(size=1MiB) L1dCache:1(size=32KiB) Core:1 PU:2";
+        let source: TopologySource = text.parse().unwrap();
+        let topology = Topology::load(&source).unwrap();
+        let plan = |request: &Request| nodegauge_placement::plan(&topology, request).unwrap();
+        let all = reported(&topology, &plan(&Request::default()));
+        let sizes: Vec<(u32, u64)> = all.iter().map(|cache| (cache.level, cache.bytes)).collect();
+        assert_eq!(sizes, [(1, 32 << 10), (2, 1 << 20), (3, 4 << 20)]);
+        let one = reported(&topology, &plan(&Request { threads: Some(1), ..Request::default() }));
+        assert_eq!(one[2].bytes, 32 << 20);
+    }
+
+    #[test]
+    fn loops_are_chosen_within_each_level_and_in_memory() {
+        let sets = sizes(64 << 20, false);
+        let cache = |level, kib: u64| Reported { level, whole: kib << 10, bytes: kib << 10 };
+        let caches = [cache(1, 48), cache(2, 1 << 10), cache(3, 16 << 10)];
+        assert_eq!(trial_sets(&sets, &caches), [24 << 10, 512 << 10, 8 << 20, 64 << 20]);
+        assert_eq!(trial_sets(&sets[..2], &caches), [6144]);
+    }
+}

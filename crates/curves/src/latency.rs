@@ -1,0 +1,195 @@
+//! Idle latency by working set: the time of one step of a chase, on base pages and on huge ones, so
+//! that what the TLB costs is seen.
+//!
+//! All sets on one kind of page share one region: a line has eight words, and neighbouring sizes
+//! chain through different ones, so that 31 sizes take little more than the largest. Before each
+//! sample the chase goes through its whole set (through as much as the last-level caches hold, of a
+//! larger one) until that gets no faster, so that caches and TLB hold what they would hold after any
+//! number of rounds: a cache that takes what another evicts, or that other programs share, needs more
+//! than one.
+
+use crate::chase::{self, Chase, Cycle, SLOTS};
+use crate::config::CurveConfig;
+use crate::ladder::{self, SMALLEST};
+use crate::levels::{self, Dot, Named};
+use crate::pool::WorkerPool;
+use crate::region::MemoryRegion;
+use crate::run::{Figure, Run, Value};
+use crate::{Mode, Setup, refuse_below, thinned};
+use nodegauge_arena::ArenaError;
+use nodegauge_arena::Pages;
+use nodegauge_arena::supply::best_pages;
+use nodegauge_measure::record::Quoted;
+use nodegauge_measure::samples::Sample;
+use nodegauge_measure::schedule::{Affordable, policy};
+use nodegauge_measure::{Bytes, Failure, Notice, clock, stats};
+
+/// How long a timed stretch of a chase lasts, seconds.
+const CHASE_SECONDS: f64 = 1.5e-3;
+/// A region over its largest set, at most.
+const REGION_OVER_SET: f64 = 1.2;
+
+/// Where the chains of several sets lie in one region: offset, and word of a line, of each set; and
+/// the bytes of the region.
+///
+/// Sets that use the same word lie one behind the other.
+fn slots(sets: &[u64]) -> (Vec<(u64, usize)>, u64) {
+    let mut ends = [0; SLOTS];
+    let mut places = Vec::new();
+    // The largest first, so that a region is little longer than its largest set.
+    for set in sets.iter().rev() {
+        let slot = places.len() % SLOTS;
+        places.push((ends[slot], slot));
+        ends[slot] += set.next_multiple_of(4096);
+    }
+    places.reverse();
+    (places, ends.into_iter().max().unwrap_or(0))
+}
+
+/// Planned latencies.
+pub(super) struct Latency {
+    /// Ascending.
+    sets: Vec<u64>,
+    /// As asked, else base pages and the largest that need no reservation.
+    kinds: Vec<Pages>,
+}
+
+/// Plans latencies of one thread.
+pub(super) fn plan(setup: Setup<'_>, notices: &mut Vec<Notice>) -> Result<Latency, Failure> {
+    let (threads, options) = (setup.threads(), setup.options);
+    if threads != 1 {
+        return Err(Failure::usage(format!(
+            "latency is of one thread, and {threads} are asked for\nhint: --threads 1"
+        )));
+    }
+    let kinds = match (options.pages, best_pages(&setup.site.machine)) {
+        (Some(pages), _) => vec![pages],
+        (None, Pages::Base) => vec![Pages::Base],
+        (None, best) => vec![Pages::Base, best],
+    };
+    let mut sets = ladder::sets(setup, 1.0 / (REGION_OVER_SET * kinds.len() as f64), notices)?;
+    // A set of fewer elements than a handful is no chase.
+    let fewest = SMALLEST.max(8 * options.order.stride as u64);
+    refuse_below(Bytes(fewest), Bytes(sets[sets.len() - 1]))?;
+    sets.retain(|set| *set >= fewest);
+    Ok(Latency { sets, kinds })
+}
+
+impl Mode for Latency {
+    fn memory(&self) -> Bytes {
+        Bytes(slots(&self.sets).1 * self.kinds.len() as u64)
+    }
+
+    fn measure(&self, run: &mut Run<'_>) -> Result<(), ArenaError> {
+        let setup = run.setup;
+        let options = setup.options;
+        let (places, bytes) = slots(&self.sets);
+        let chains = self.sets.len() * self.kinds.len();
+        run.observer.phase(&format!("preparing {chains} chains through {}", Bytes(bytes)));
+        let mut pool = run.pool()?;
+        let mut regions = Vec::new();
+        for pages in &self.kinds {
+            regions.push(MemoryRegion::map(&mut pool, 0..1, bytes, *pages, &options.policy)?);
+        }
+        let turn = |chase: &mut Chase<'_>, pool: &mut WorkerPool| -> Result<Sample, ArenaError> {
+            chase.warm(pool, CHASE_SECONDS)?;
+            let mut sample = chase.sample(pool)?;
+            sample.seconds.extend(chase.flushed(pool)?);
+            Ok(sample)
+        };
+        let time = Affordable::of(&policy::CURVES_BEHIND, &run.limits);
+        let notices = &mut run.outcome.notices;
+        let taken = thinned::set_up(&self.sets, time, run.observer, notices, |i| {
+            let cycle = Cycle::new(self.sets[i], options.order);
+            let write = |region| {
+                // SAFETY: sets of one slot do not overlap, and nobody else uses the regions.
+                unsafe { Chase::write(region, places[i], &cycle, setup.held()) }
+            };
+            let mut chases: Vec<Chase<'_>> = regions.iter().map(write).collect();
+            let begun = clock::now();
+            let turns = chases.iter_mut().map(|chase| Ok(vec![turn(chase, &mut pool)?]));
+            let samples = turns.collect::<Result<Vec<_>, ArenaError>>()?;
+            Ok::<_, ArenaError>(((chases, samples), clock::now() - begun))
+        })?;
+        let sets: Vec<u64> = taken.keys().map(|i| self.sets[*i]).collect();
+        // All sets on one kind of pages, then all on the next.
+        let (mut cells, mut samples) = (Vec::new(), Vec::new());
+        let mut by_set: Vec<_> =
+            taken.into_values().map(|(chases, first)| chases.into_iter().zip(first)).collect();
+        for _ in &regions {
+            let (chases, first): (Vec<_>, Vec<_>) =
+                by_set.iter_mut().flat_map(Iterator::next).unzip();
+            cells.extend(chases);
+            samples.extend(first);
+        }
+        let phase = "chasing through all sets by turns";
+        let judged = run.samples_behind(policy::CURVES_BEHIND, samples, phase, |i| {
+            turn(&mut cells[i], &mut pool)
+        })?;
+        let caches = ladder::reported(&setup.site.topology, setup.placement);
+        // On base pages the TLB's edges lie among those of the caches: huge pages speak of caches.
+        let last = (regions.len() - 1) * sets.len();
+        let parts = judged.parts(last);
+        let median = |cell, part| {
+            let seconds = if part < parts { judged.seconds(cell, part) } else { Vec::new() };
+            Some(stats::median(&seconds)).filter(|seconds| seconds.is_finite())
+        };
+        let dot = |(i, set): (usize, &u64)| {
+            let step = median(last + i, 0)?;
+            let cached = median(last + i, 1).map(|flushed| chase::is_cached(step, flushed));
+            Some(Dot { bytes: *set, values: vec![step], cached })
+        };
+        let dots: Vec<Dot> = sets.iter().enumerate().map_while(dot).collect();
+        let named = run.levels(&dots, &caches, dots.len() == self.sets.len());
+        for (k, region) in regions.iter().enumerate() {
+            let first = k * sets.len();
+            let (mut config, validity) = run.common(&pool, region);
+            options.order.describe(&mut config);
+            for (i, set) in sets.iter().enumerate() {
+                let level = levels::at(&named, i);
+                let config = CurveConfig {
+                    set_bytes: Some(*set),
+                    thread_bytes: Some(*set),
+                    steps: Some(cells[first + i].steps as u64),
+                    flushed_s: median(first + i, 1),
+                    level: level.map(|named| named.name.clone()),
+                    level_reported_bytes: level.and_then(Named::share),
+                    ..config.clone()
+                };
+                let figure = Figure {
+                    name: set.to_string(),
+                    quoted: Quoted::Median,
+                    value: Value::Seconds,
+                    config,
+                    validity: validity.clone(),
+                };
+                run.add(&judged, (first + i, 0), figure);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn chains_that_use_the_same_word_do_not_overlap(largest in 12u32..34) {
+            let sets = ladder::sizes(1 << largest, false);
+            let (places, bytes) = slots(&sets);
+            for (i, (offset, slot)) in places.iter().enumerate() {
+                prop_assert!(*slot < SLOTS && offset + sets[i] <= bytes);
+                prop_assert_eq!(offset % 4096, 0);
+                for (j, (at, other)) in places.iter().enumerate().take(i) {
+                    let apart = offset + sets[i] <= *at || at + sets[j] <= *offset;
+                    prop_assert!(slot != other || apart);
+                }
+            }
+            let most = sets[sets.len() - 1] as f64;
+            prop_assert!(sets.len() < 9 || bytes as f64 <= most * 1.2);
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! CPU to CPU: how long a cache line takes from one to another, half of a round trip.
+//!
+//! All pairs while they are few; else pairs of each class of distance (hardware threads of a core,
+//! cores on a last-level cache, on a NUMA node, in a socket, in different sockets), spread over the
+//! machine.
+
+use crate::config::CurveConfig;
+use crate::run::{Figure, Run, Value};
+use nodegauge_arena::ArenaError;
+use nodegauge_machine::Topology;
+use nodegauge_machine::topology::HardwareThread;
+use nodegauge_measure::record::{Quoted, Validity};
+use nodegauge_measure::samples::Sample;
+use nodegauge_measure::schedule::policy;
+use nodegauge_measure::schedule::shuffle::Shuffler;
+use nodegauge_placement::{CpuPair, Distance};
+use nodegauge_team::Team;
+use nodegauge_team::core_to_core::{self, SharedLines};
+
+/// Pairs that are all measured; 48 CPUs have fewer.
+const ALL_PAIRS: usize = 1200;
+/// Pairs of each class where there are more.
+pub(crate) const PAIRS_A_CLASS: usize = 48;
+
+/// The pairs to measure among the CPUs that may be used, and whether they are all there are.
+pub(crate) fn pairs(topology: &Topology) -> (Vec<CpuPair>, bool) {
+    let threads: Vec<&HardwareThread> = topology.allowed().collect();
+    let mut all = Vec::new();
+    for (i, x) in threads.iter().enumerate() {
+        for y in &threads[i + 1..] {
+            all.push(CpuPair { first: x.cpu, second: y.cpu, distance: Distance::between(x, y) });
+        }
+    }
+    if all.len() <= ALL_PAIRS {
+        return (all, true);
+    }
+    // A fixed seed: the same machine gives the same pairs.
+    Shuffler::new(0x7061_6972).shuffle(&mut all);
+    all.sort_by_key(|pair| pair.distance);
+    let mut chosen: Vec<CpuPair> = all
+        .chunk_by(|x, y| x.distance == y.distance)
+        .flat_map(|class| class.iter().take(PAIRS_A_CLASS).copied())
+        .collect();
+    chosen.sort_by_key(|pair| (pair.distance, pair.first, pair.second));
+    (chosen, false)
+}
+
+/// Measures the pairs by turns: the seconds of a sample are of half a round trip.
+pub(crate) fn measure(run: &mut Run<'_>, pairs: &[CpuPair]) -> Result<(), ArenaError> {
+    let phase = format!("passing a line between {} pairs of cpus", pairs.len());
+    let judged = run.samples(policy::CURVES, pairs.len(), &phase, |i| {
+        let mut team = Team::start(&[vec![pairs[i].first], vec![pairs[i].second]])?;
+        let shared_lines = SharedLines::new(team.len());
+        let trip = core_to_core::round_trip(&mut team, &shared_lines)?;
+        // The trip is its own core-to-core latency: pairs of different distance belong to one run.
+        Ok(Sample::of_times(vec![trip / 2.0]))
+    })?;
+    for (i, pair) in pairs.iter().enumerate() {
+        let config = CurveConfig {
+            threads: Some(2),
+            places: Some(vec![vec![pair.first.0], vec![pair.second.0]]),
+            distance: Some(pair.distance.name().to_owned()),
+            what: Some("half of a cache line's round trip".to_owned()),
+            ..CurveConfig::default()
+        };
+        let figure = Figure {
+            name: format!("cpu{}->cpu{}", pair.first.0, pair.second.0),
+            quoted: Quoted::Median,
+            value: Value::Seconds,
+            config,
+            validity: Validity::valid(),
+        };
+        run.add(&judged, (i, 0), figure);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_machine::TopologySource;
+
+    fn topology(text: &str) -> Topology {
+        let source: TopologySource = text.parse().unwrap();
+        Topology::load(&source).unwrap()
+    }
+
+    #[test]
+    fn all_pairs_of_a_small_machine_are_measured_once() {
+        let machine = topology("synthetic:Package:2 L3Cache:2 Core:2 PU:2");
+        let (pairs, all) = pairs(&machine);
+        assert!(all);
+        assert_eq!(pairs.len(), 16 * 15 / 2);
+        let of = |distance| pairs.iter().filter(|pair| pair.distance == distance).count();
+        assert_eq!(of(Distance::Core), 8);
+        assert_eq!(of(Distance::Cache), 4 * 4);
+        assert_eq!(of(Distance::OtherSocket), 64);
+    }
+
+    #[test]
+    fn a_large_machine_is_sampled_by_class() {
+        let machine =
+            topology("synthetic:Package:2 NUMANode:4(memory=96GiB) L3Cache:3 Core:8 PU:2");
+        let (pairs, all) = pairs(&machine);
+        assert!(!all);
+        for distance in [
+            Distance::Core,
+            Distance::Cache,
+            Distance::Node,
+            Distance::Socket,
+            Distance::OtherSocket,
+        ] {
+            let count = pairs.iter().filter(|pair| pair.distance == distance).count();
+            assert_eq!(count, PAIRS_A_CLASS, "{distance}");
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! Latency under load: one thread chases through memory while all others read as fast as they may,
+//! at growing shares of their full rate.
+//!
+//! A loader reads its memory in blocks of 4 KiB and waits after each. The waits of the steps are
+//! multiples of the time that a block takes at full rate, so that the steps cover the curve on a
+//! machine of any speed: at the step of share s a loader without anyone in its way would read at s
+//! of its full rate. What it really reads is measured.
+
+use crate::GAUGE;
+use crate::chase::{Chase, Cycle};
+use crate::config::CurveConfig;
+use crate::pool::WorkerPool;
+use crate::region::{MemoryRegion, Pieces, SCALAR};
+use crate::run::{Figure, Run, Value};
+use crate::{Mode, Setup, notice, refuse_below, too_large, traffic};
+use nodegauge_arena::ArenaError;
+use nodegauge_kernels::{ARRAYS, Args, Resident};
+use nodegauge_measure::record::{Measurement, Quoted};
+use nodegauge_measure::samples::Sample;
+use nodegauge_measure::schedule::policy;
+use nodegauge_measure::{Bytes, BytesPerSec, Failure, Notice, NoticeId, Seconds, Unit, stats};
+use nodegauge_os::CacheLine;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+/// Shares of the loaders' full rate, per cent: 0 is idle.
+///
+/// Most lie near the full rate: a wait also costs the loads that would else have been on their way.
+const SHARES: [u32; 11] = [0, 10, 30, 50, 65, 80, 90, 94, 97, 99, 100];
+/// Bytes that a loader reads between waits: a page, so that prefetchers find their stride, and short
+/// beside the time of a sample.
+const BLOCK: usize = 4096;
+/// How long a sample lasts, seconds.
+const SAMPLE_SECONDS: f64 = 4e-3;
+/// Latency that counts as twice idle.
+const KNEE: f64 = 2.0;
+/// Turns of a wait that are timed to know what one takes.
+const TURNS_TIMED: u64 = 2_000_000;
+
+/// Turns that the chaser waits for loaders to get going: some microseconds.
+const LOADERS_START_TURNS: u64 = 20_000;
+
+/// The figure of the load at which latency is twice the idle one.
+const AT_KNEE: &str = "bandwidth_at_2x_idle";
+
+/// `idle` or `load50`, behind `latency_` and `bandwidth_`.
+fn step(share: u32) -> String {
+    if share == 0 { "idle".to_owned() } else { format!("load{share}") }
+}
+
+/// The names of all figures.
+pub(super) fn names() -> Vec<String> {
+    let of = |kind: &'static str| SHARES.map(|share| format!("{kind}_{}", step(share)));
+    let rates = of("bandwidth").into_iter().skip(1);
+    of("latency").into_iter().chain(rates).chain([AT_KNEE.to_owned()]).collect()
+}
+
+/// Planned latency under load.
+pub(super) struct Loaded {
+    /// Bytes of the chaser's memory.
+    set: u64,
+    /// Bytes of each loader's.
+    piece: u64,
+}
+
+/// Plans latency under load.
+pub(super) fn plan(setup: Setup<'_>, notices: &mut Vec<Notice>) -> Result<Loaded, Failure> {
+    let threads = setup.threads();
+    if threads < 2 {
+        return Err(Failure::usage(format!(
+            "latency under load takes at least two threads, one that waits and one that loads; there is {threads}\nhint: --threads 2"
+        )));
+    }
+    let loaders = threads - 1;
+    let set = setup.largest(notices);
+    refuse_below(Bytes(loaders * BLOCK as u64 * 16), set)?;
+    let (usable, needed) = (setup.usable(), set * 2);
+    if needed > usable {
+        return Err(too_large("loaded latency", needed, usable));
+    }
+    Ok(Loaded { set: set.0, piece: (set.0 / loaders).next_multiple_of(BLOCK as u64) })
+}
+
+/// Who loads.
+struct Load<'a> {
+    pieces: Pieces<'a>,
+    variant: Resident,
+    /// Blocks of a loader's piece.
+    blocks: usize,
+}
+
+/// Waits for `turns` turns of a loop that the compiler cannot shorten.
+fn wait(turns: u64) {
+    for turn in 0..turns {
+        std::hint::black_box(turn);
+    }
+}
+
+impl Load<'_> {
+    /// Reads blocks from number `block` on, waiting `turns` after each, until told to stop; returns
+    /// the bytes that it read a second.
+    fn run(&self, worker: usize, mut block: usize, turns: u64, stop: &AtomicBool) -> f64 {
+        let piece = self.pieces.set(worker, self.blocks * BLOCK);
+        let begun = Instant::now();
+        let mut read = 0u64;
+        while !stop.load(Ordering::Relaxed) {
+            // SAFETY: the piece has so many blocks, which start on pages, are this worker's, and are
+            // only read.
+            unsafe {
+                let at = [piece.add(block * BLOCK); ARRAYS];
+                let block = Args { at, n: BLOCK / size_of::<f64>(), repeats: 1, scalar: SCALAR };
+                std::hint::black_box(self.variant.run(&block));
+            }
+            block = (block + 1) % self.blocks;
+            read += BLOCK as u64;
+            wait(turns);
+        }
+        read as f64 / begun.elapsed().as_secs_f64().max(1e-9)
+    }
+
+    /// A sample: the chaser's seconds a step, and seconds of a byte of all loaders, who begin at block
+    /// `start` and wait `turns` after each; without, they rest, and there is no second part.
+    fn sample(
+        &self,
+        pool: &mut WorkerPool,
+        chase: &mut Chase<'_>,
+        turns: Option<u64>,
+        start: usize,
+    ) -> Result<Sample, ArenaError> {
+        let stop = CacheLine(AtomicBool::new(false));
+        pool.sample(|pool| {
+            let stretch = chase.stretch(chase.steps);
+            let timed = pool.timed(|worker| match (worker, turns) {
+                (0, _) => {
+                    // Loaders get going before the chase begins.
+                    wait(turns.map_or(0, |_| LOADERS_START_TURNS));
+                    let stretch = stretch();
+                    stop.0.store(true, Ordering::Relaxed);
+                    (Some(stretch), 0.0)
+                }
+                (_, None) => (None, 0.0),
+                (_, Some(turns)) => (None, self.run(worker, start % self.blocks, turns, &stop.0)),
+            })?;
+            drop(stretch);
+            let (stretches, rates): (Vec<_>, Vec<f64>) = timed.made.into_iter().unzip();
+            let mut seconds = vec![chase.ended(stretches)];
+            seconds.extend(turns.map(|_| 1.0 / rates.iter().sum::<f64>()));
+            let causes = vec![timed.causes; seconds.len()];
+            Ok((seconds, causes))
+        })
+    }
+}
+
+impl Mode for Loaded {
+    fn memory(&self) -> Bytes {
+        Bytes(2 * self.set)
+    }
+
+    fn measure(&self, run: &mut Run<'_>) -> Result<(), ArenaError> {
+        let Setup { options, placement, .. } = run.setup;
+        let threads = placement.threads.len();
+        let loaders = threads - 1;
+        run.observer.phase(&format!("preparing one chaser and {loaders} loaders"));
+        let mut pool = run.pool()?;
+        let (pages, policy) = (run.setup.pages(), &options.policy);
+        let chased = MemoryRegion::map(&mut pool, 0..1, self.set, pages, policy)?;
+        let loaded = MemoryRegion::map(&mut pool, 1..threads, self.piece, pages, policy)?;
+        let (cycle, held) = (Cycle::new(self.set, options.order), run.setup.held());
+        // SAFETY: nobody else uses the region.
+        let mut chase = unsafe { Chase::write(&chased, (0, 0), &cycle, held) };
+        let blocks = (self.piece as usize / BLOCK).max(1);
+        let load = Load { pieces: loaded.pieces(), variant: traffic::reader(), blocks };
+        chase.warm(&mut pool, SAMPLE_SECONDS)?;
+        // The time of a block at full rate, and of a turn of a wait.
+        let full = load.sample(&mut pool, &mut chase, Some(0), 0)?;
+        let block_seconds = (BLOCK as f64 * loaders as f64 * full.seconds[1]).min(1.0);
+        let begun = Instant::now();
+        wait(TURNS_TIMED);
+        let turn_seconds = begun.elapsed().as_secs_f64() / TURNS_TIMED as f64;
+        let turns = |share: u32| -> Option<u64> {
+            let wait = block_seconds * (100.0 / f64::from(share) - 1.0);
+            (share > 0).then(|| (wait / turn_seconds.max(1e-12)) as u64)
+        };
+        let mut at = 0;
+        let phase = "chasing under growing load, by turns";
+        let judged = run.samples(policy::CURVES, SHARES.len(), phase, |i| {
+            // Loaders go on elsewhere in their pieces, where nothing of the last sample lies near.
+            at += blocks / 7 + 1;
+            load.sample(&mut pool, &mut chase, turns(SHARES[i]), at)
+        })?;
+
+        let (mut config, doubts) = run.common(&pool, &chased);
+        options.order.describe(&mut config);
+        config.set_bytes = Some(self.set);
+        config.loader_bytes = Some(self.piece);
+        config.kernel = Some(load.variant.kernel().name().to_owned());
+        config.isa = Some(load.variant.shape().isa.name().to_owned());
+        let mut curve = Vec::new();
+        for (i, share) in SHARES.into_iter().enumerate() {
+            config.loaders = Some(if share > 0 { loaders as u64 } else { 0 });
+            let parts = [("latency", Value::Seconds), ("bandwidth", Value::Rate)];
+            for (part, (kind, value)) in
+                parts.into_iter().enumerate().take(1 + (share > 0) as usize)
+            {
+                let figure = Figure {
+                    name: format!("{kind}_{}", step(share)),
+                    quoted: Quoted::Median,
+                    value,
+                    config: CurveConfig {
+                        load_share: Some(f64::from(share) / 100.0),
+                        wait_s: turns(share).map(|turns| turns as f64 * turn_seconds),
+                        ..config.clone()
+                    },
+                    validity: doubts.clone(),
+                };
+                run.add(&judged, (i, part), figure);
+            }
+            let median = |part| stats::median(&judged.seconds(i, part));
+            let seconds = median(0);
+            if seconds.is_finite() {
+                curve.push((if share > 0 { 1.0 / median(1) } else { 0.0 }, seconds));
+            }
+        }
+        if run.outcome.is_interrupted() && curve.len() < SHARES.len() {
+            return Ok(());
+        }
+        let text = knee_in_words(&curve);
+        run.outcome.notices.extend(text.map(|text| notice(NoticeId::Saturation, text)));
+        if let Some(rate) = knee(&curve) {
+            // From the curve's points: it has no samples of its own.
+            config.engine = Some("native".to_owned());
+            config.stopped = run.outcome.stop.map(|stop| stop.to_string());
+            config.basis = Some("between the two nearest steps, linearly".to_owned());
+            let test = run.curve.test();
+            let unit = Unit::BytesPerSecond;
+            let m = Measurement::new(GAUGE, test, AT_KNEE, unit);
+            run.outcome.measurements.push(m.value(Quoted::Single, rate).config(&config));
+        }
+        Ok(())
+    }
+}
+
+/// The loaders' rate at which latency is twice the idle one: between the first two steps that enclose
+/// it, linearly. `None` when it never is. The curve is of (rate, latency), idle first.
+fn knee(curve: &[(f64, f64)]) -> Option<f64> {
+    let wished = KNEE * curve.first()?.1;
+    curve.windows(2).find_map(|pair| {
+        let [(low, before), (high, after)] = *pair else { return None };
+        (before < wished && after >= wished)
+            .then(|| low + (high - low) * (wished - before) / (after - before))
+    })
+}
+
+fn knee_in_words(curve: &[(f64, f64)]) -> Option<String> {
+    let (idle, (rate, most)) = (curve.first()?.1, *curve.last()?);
+    Some(match knee(curve) {
+        Some(rate) => format!(
+            "latency is twice the idle {} when the others read at {}",
+            Seconds(idle),
+            BytesPerSec(rate)
+        ),
+        None => format!(
+            "latency never is twice the idle {}: at full load, {}, it is {:.2} times that",
+            Seconds(idle),
+            BytesPerSec(rate),
+            most / idle
+        ),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_knee_lies_between_the_steps_that_enclose_it() {
+        let curve = [(0.0, 100e-9), (10e9, 120e-9), (20e9, 150e-9), (30e9, 250e-9), (32e9, 400e-9)];
+        assert!((knee(&curve).unwrap() - 25e9).abs() < 1.0);
+        assert_eq!(knee(&curve[..3]), None);
+        assert_eq!(knee(&[]), None);
+        assert!(knee_in_words(&curve).unwrap().contains("25.00 GB/s"));
+        assert!(knee_in_words(&curve[..3]).unwrap().contains("1.50 times"));
+    }
+
+    #[test]
+    fn waits_take_time() {
+        let of = |turns| {
+            let begun = Instant::now();
+            wait(turns);
+            begun.elapsed()
+        };
+        // Of several, so that no other program decides.
+        let short = (0..9).map(|_| of(1_000)).min();
+        assert!(Some(of(4_000_000)) > short);
+    }
+}

@@ -1,0 +1,283 @@
+//! Every NUMA node to every other: read bandwidth of all cores of a node from the memory of another,
+//! and the latency of one of them; and how long a cache line takes from CPU to CPU.
+//!
+//! Memory is bound to its node, and where its pages are is read back. Each node has one region to
+//! read and one to chase through, which the threads of all nodes use by turns.
+
+use crate::chase::{Chase, Cycle};
+use crate::config::CurveConfig;
+use crate::pool::WorkerPool;
+use crate::region::MemoryRegion;
+use crate::run::{self, Figure, Run, Value};
+use crate::traffic::{self, Traffic};
+use crate::{Mode, Setup, TIMES_LLC, lines, notice, refuse_below, too_large};
+use nodegauge_arena::ArenaError;
+use nodegauge_machine::topology::TopologyNode;
+use nodegauge_machine::{CpuId, NodeId, Topology};
+use nodegauge_measure::record::{Quoted, Status};
+use nodegauge_measure::schedule::policy;
+use nodegauge_measure::{Bytes, Failure, Notice, NoticeId};
+use nodegauge_placement::{CpuPair, MemoryPolicy};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How long a timed stretch of a chase lasts, seconds.
+const CHASE_SECONDS: f64 = 2e-3;
+/// Size of a node's region where no cache is known.
+const UNKNOWN_CACHE: u64 = 256 << 20;
+/// Less of a region on its node than this share makes a figure suspect.
+const ON_NODE_ENOUGH: f64 = 0.99;
+
+/// A node with CPUs: who reads.
+struct Readers {
+    node: NodeId,
+    /// One CPU of each of its cores that may be used.
+    cpus: Vec<CpuId>,
+}
+
+/// Who reads whose memory.
+pub(super) struct Matrix {
+    /// Nodes with CPUs, by number.
+    readers: Vec<Readers>,
+    /// Nodes with memory, by number; those without CPUs are there too.
+    memories: Vec<NodeId>,
+    /// Of nodes that are the memory of a device, the device's place on the bus.
+    of_devices: BTreeMap<NodeId, String>,
+    /// Bytes of each region.
+    bytes: u64,
+    /// CPUs between which a line goes.
+    pairs: Vec<CpuPair>,
+}
+
+/// Plans both matrices.
+pub(super) fn plan(setup: Setup<'_>, notices: &mut Vec<Notice>) -> Result<Matrix, Failure> {
+    let topology = &setup.site.topology;
+    let (pairs, all) = lines::pairs(topology);
+    let matrix = Matrix { pairs, ..nodes(topology, setup.options.largest) };
+    let most = matrix.readers.iter().map(|readers| readers.cpus.len()).max().unwrap_or(1);
+    refuse_below(Bytes(most as u64 * 4096), Bytes(matrix.bytes))?;
+    let (usable, needed) = (setup.usable(), matrix.memory());
+    if needed > usable {
+        return Err(too_large("two regions a node", needed, usable));
+    }
+    let mut say = |text: String| notices.push(notice(NoticeId::LeftOut, text));
+    if matrix.memories.len() == 1 {
+        say("there is one NUMA node: nothing is remote here".to_owned());
+    }
+    if matrix.pairs.is_empty() {
+        say("there is one cpu only: no line goes from cpu to cpu".to_owned());
+    } else if !all {
+        say(format!(
+            "cpu to cpu: {} pairs, up to {} of each distance, stand for all",
+            matrix.pairs.len(),
+            lines::PAIRS_A_CLASS
+        ));
+    }
+    Ok(matrix)
+}
+
+/// The nodes of a machine, without CPU to CPU. Without NUMA nodes, the machine is one node, number 0.
+fn nodes(topology: &Topology, largest: Option<Bytes>) -> Matrix {
+    let one_a_core = |keep: &dyn Fn(usize) -> bool| -> Vec<CpuId> {
+        let mut cores = BTreeSet::new();
+        let here = topology.allowed().filter(|thread| keep(thread.node.unwrap_or(0)));
+        here.filter(|thread| cores.insert(thread.core)).map(|thread| thread.cpu).collect()
+    };
+    let (readers, memories) = if topology.nodes.is_empty() {
+        (vec![Readers { node: NodeId(0), cpus: one_a_core(&|_| true) }], vec![NodeId(0)])
+    } else {
+        let all = topology.nodes.iter().enumerate();
+        let readers = all
+            .map(|(i, node)| Readers { node: node.id, cpus: one_a_core(&|of| of == i) })
+            .filter(|readers| !readers.cpus.is_empty())
+            .collect();
+        let with_memory = topology.nodes.iter().filter(|node| node.bytes != Some(0));
+        (readers, with_memory.map(|node| node.id).collect())
+    };
+    let reach = |readers: &Readers| topology.llc_in_use(&readers.cpus).map(|(bytes, _)| bytes);
+    let llc = readers.iter().filter_map(reach).max();
+    let auto = llc.map_or(UNKNOWN_CACHE, |llc| (llc * TIMES_LLC).max(16 << 20));
+    let bytes = largest.map_or(auto, |largest| largest.0);
+    let of_device = |node: &TopologyNode| Some((node.id, node.device.clone()?));
+    let of_devices = topology.nodes.iter().filter_map(of_device).collect();
+    Matrix { readers, memories, of_devices, bytes, pairs: Vec::new() }
+}
+
+impl Mode for Matrix {
+    fn memory(&self) -> Bytes {
+        Bytes(2 * self.bytes * self.memories.len() as u64)
+    }
+
+    fn measure(&self, run: &mut Run<'_>) -> Result<(), ArenaError> {
+        self.nodes(run)?;
+        match self.pairs.is_empty() || run.outcome.is_interrupted() {
+            true => Ok(()),
+            false => lines::measure(run, &self.pairs),
+        }
+    }
+}
+
+/// A node's memory.
+struct Memory {
+    read: MemoryRegion,
+    chased: MemoryRegion,
+}
+
+impl Matrix {
+    /// All pairs, by reader and memory: indices into both.
+    fn cells(&self) -> Vec<(usize, usize)> {
+        let memories = self.memories.len();
+        (0..self.readers.len() * memories).map(|cell| (cell / memories, cell % memories)).collect()
+    }
+
+    /// Who first writes the memory of a node: its own CPUs, or where it has none the first readers.
+    fn nearest(&self, node: NodeId) -> usize {
+        self.readers.iter().position(|readers| readers.node == node).unwrap_or(0)
+    }
+
+    fn nodes(&self, run: &mut Run<'_>) -> Result<(), ArenaError> {
+        let (setup, order) = (run.setup, run.setup.options.order);
+        run.observer.phase(&format!("preparing {} on each node", Bytes(2 * self.bytes)));
+        let mut pools = Vec::new();
+        let mut chasers = Vec::new();
+        for readers in &self.readers {
+            let places: Vec<Vec<CpuId>> = readers.cpus.iter().map(|cpu| vec![*cpu]).collect();
+            pools.push(run.team(&places, setup.spare())?);
+            let other = readers.cpus.get(1).copied().or_else(|| setup.spare());
+            chasers.push(WorkerPool::start(&places[..1], other)?);
+        }
+        let mut memories = Vec::new();
+        for node in &self.memories {
+            // A machine without NUMA nodes has none to bind to.
+            let policy = match setup.site.topology.nodes.iter().any(|known| known.id == *node) {
+                true => MemoryPolicy::Bind(vec![*node]),
+                false => MemoryPolicy::Default,
+            };
+            // By the node's own CPUs where it has some, so that no page comes over the link.
+            let near = self.nearest(*node);
+            let mut map =
+                || MemoryRegion::map_together(&mut pools[near], self.bytes, setup.pages(), &policy);
+            memories.push(Memory { read: map()?, chased: map()? });
+        }
+        let cells = self.cells();
+        let (cycle, held) = (Cycle::new(self.bytes, order), self.bytes / TIMES_LLC);
+        let mut chases = Vec::new();
+        for memory in &memories {
+            // SAFETY: nobody else writes the region.
+            chases.push(unsafe { Chase::write(&memory.chased, (0, 0), &cycle, held) });
+        }
+        let cell = |(reader, memory): &(usize, usize)| {
+            let chase = chases[*memory].clone();
+            let pieces = memories[*memory].read.shared_by(pools[*reader].workers(), self.bytes);
+            (chase, [Traffic::new(traffic::reader(), pieces.bytes())], pieces)
+        };
+        let mut work: Vec<_> = cells.iter().map(cell).collect();
+        let phase = "measuring all pairs of nodes by turns";
+        let judged = run.samples(policy::NODES, cells.len(), phase, |i| {
+            let (chase, loops, pieces) = &mut work[i];
+            let (pool, chaser) = (&mut pools[cells[i].0], &mut chasers[cells[i].0]);
+            loops[0].prepare(pool, *pieces)?;
+            let mut sample = traffic::sample(loops, pool, *pieces)?;
+            chase.warm(chaser, CHASE_SECONDS)?;
+            let chased = chase.sample(chaser)?;
+            sample.seconds.extend(chased.seconds);
+            sample.part_causes.extend(chased.part_causes);
+            Ok(sample)
+        })?;
+        for (i, (reader, memory)) in cells.iter().enumerate() {
+            let (readers, node) = (&self.readers[*reader], self.memories[*memory]);
+            let (memory, [traffic]) = (&memories[*memory], &work[i].1);
+            for part in [0, 1] {
+                let (region, cpus, value) = match part {
+                    0 => (&memory.read, readers.cpus.as_slice(), Value::Loop(traffic, true)),
+                    _ => (&memory.chased, &readers.cpus[..1], Value::Seconds),
+                };
+                let (pages, mut validity) = run::pages_got(region.mapping());
+                let got = run::nodes_got(region.mapping());
+                let on_node = got.map(|got| got.get(&node.0).copied().unwrap_or(0.0));
+                if let Some(share) = on_node.filter(|share| *share < ON_NODE_ENOUGH) {
+                    let share = share * 100.0;
+                    let reason = format!("only {share:.0} % of the memory lies on node {node}");
+                    validity.add(Status::Suspect, reason);
+                }
+                let mut config = CurveConfig {
+                    threads: Some(cpus.len() as u64),
+                    places: Some(cpus.iter().map(|cpu| vec![cpu.0]).collect()),
+                    pages: Some(pages),
+                    from_node: Some(readers.node.0.into()),
+                    to_node: Some(node.0.into()),
+                    memory_policy: Some("bind".to_owned()),
+                    on_node,
+                    device_memory: self.of_devices.get(&node).cloned(),
+                    set_bytes: Some(self.bytes),
+                    ..CurveConfig::default()
+                };
+                if part == 1 {
+                    order.describe(&mut config);
+                }
+                let figure = Figure {
+                    name: format!("n{}->n{node}", readers.node),
+                    quoted: Quoted::Best,
+                    value,
+                    config,
+                    validity,
+                };
+                run.add(&judged, (i, part), figure);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_machine::TopologySource;
+
+    fn topology(text: &str) -> Topology {
+        let source: TopologySource = text.parse().unwrap();
+        Topology::load(&source).unwrap()
+    }
+
+    #[test]
+    fn two_sockets_of_four_nodes_are_sixty_four_cells() {
+        // 2 x EPYC 9654 at NPS4: 8 nodes of 24 cores on 3 caches of 32 MiB.
+        let machine = topology(
+            "synthetic:Package:2 NUMANode:4(memory=96GiB) L3Cache:3(size=32MiB) \
+             L2Cache:8(size=1MiB) L1dCache:1(size=32KiB) Core:1 PU:2",
+        );
+        let plan = nodes(&machine, None);
+        assert_eq!(plan.cells().len(), 64);
+        assert!(plan.readers.iter().all(|readers| readers.cpus.len() == 24));
+        assert_eq!(plan.bytes, 4 * 3 * (32 << 20));
+        let mut nodes: Vec<u32> = plan.memories.iter().map(|node| node.0).collect();
+        nodes.dedup();
+        assert_eq!(nodes, (0..8).collect::<Vec<_>>());
+        // Each node's CPUs write its memory first; of one without CPUs the first do.
+        assert_eq!((plan.nearest(NodeId(5)), plan.nearest(NodeId(99))), (5, 0));
+        // No CPU reads for two nodes.
+        let mut cpus: Vec<CpuId> = plan.readers.iter().flat_map(|r| r.cpus.clone()).collect();
+        cpus.sort_unstable();
+        cpus.dedup();
+        assert_eq!(cpus.len(), 192);
+        assert_eq!(super::nodes(&machine, Some(Bytes::mib(64))).bytes, 64 << 20);
+    }
+
+    #[test]
+    fn memory_of_a_device_is_a_column_and_empty_nodes_are_none() {
+        let path = "../machine/tests/topologies/gh200.xml";
+        let gh200 = topology(&format!("{}/{path}", env!("CARGO_MANIFEST_DIR")));
+        let plan = nodes(&gh200, Some(Bytes::mib(64)));
+        assert_eq!((plan.readers.len(), plan.readers[0].cpus.len()), (1, 72));
+        assert_eq!(plan.memories, [NodeId(0), NodeId(1)]);
+        assert_eq!(plan.of_devices, [(NodeId(1), "0009:01:00.0".to_owned())].into());
+    }
+
+    #[test]
+    fn a_machine_of_one_node_has_one_cell() {
+        let machine = topology("synthetic:Package:1 L3Cache:1(size=8MiB) Core:4 PU:1");
+        let plan = nodes(&machine, None);
+        assert_eq!(plan.cells(), [(0, 0)]);
+        assert_eq!(plan.readers[0].cpus.len(), 4);
+        assert_eq!(plan.bytes, 32 << 20);
+    }
+}

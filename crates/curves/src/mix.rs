@@ -1,0 +1,207 @@
+//! Mixes of reads and writes through main memory, all threads together.
+//!
+//! A mix is what moves. With regular stores the loop writes only lines that it reads as well, so that
+//! no line is brought in just to be overwritten: `a = s a` moves one line in and one out, `a += s b`
+//! two and one, `a += b + s c` three and one. With non-temporal stores it writes lines that it does
+//! not read. What moves is then what the loop names, whatever the processor does about
+//! write-allocates.
+
+use crate::config::CurveConfig;
+use crate::pool::WorkerPool;
+use crate::region::MemoryRegion;
+use crate::run::{Figure, Run, Value};
+use crate::traffic::{self, Traffic};
+use crate::{Mode, Setup, TIMES_LLC, notice, refuse_below, too_large};
+use nodegauge_arena::ArenaError;
+use nodegauge_kernels::{self as kernels, Kernel, Stores};
+use nodegauge_measure::record::{Quoted, Status};
+use nodegauge_measure::schedule::{Affordable, policy};
+use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, clock};
+
+/// A mix: reads to writes, with its kernel and kind of store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Mix {
+    /// `1:0`, `3:1`, ..., with `-nt` for non-temporal stores.
+    name: &'static str,
+    /// The loop.
+    kernel: Kernel,
+    /// Its stores.
+    stores: Stores,
+}
+
+/// All mixes.
+const MIXES: [Mix; 8] = {
+    const fn mix(name: &'static str, kernel: Kernel, stores: Stores) -> Mix {
+        Mix { name, kernel, stores }
+    }
+    [
+        mix("1:0", Kernel::Read, Stores::Regular),
+        mix("3:1", Kernel::Nstream, Stores::Regular),
+        mix("2:1", Kernel::Axpy, Stores::Regular),
+        mix("1:1", Kernel::Update, Stores::Regular),
+        mix("3:1-nt", Kernel::Blend, Stores::NonTemporal),
+        mix("2:1-nt", Kernel::Triad, Stores::NonTemporal),
+        mix("1:1-nt", Kernel::Copy, Stores::NonTemporal),
+        mix("0:1-nt", Kernel::Write, Stores::NonTemporal),
+    ]
+};
+
+/// The names of all figures.
+pub(super) fn names() -> Vec<&'static str> {
+    MIXES.iter().map(|mix| mix.name).collect()
+}
+
+/// Arrays of the mix that has most.
+const MOST_ARRAYS: u64 = 4;
+/// Turns between fillings: a turn multiplies values by three at most, and 3^512 is below the largest
+/// `f64`.
+const TURNS_A_FILLING: u32 = 512;
+
+/// Planned mixes.
+pub(super) struct Mixes {
+    /// Bytes of an array of one thread.
+    array: u64,
+    threads: u64,
+    /// Those that this processor has stores for.
+    mixes: Vec<Mix>,
+}
+
+/// Plans mixes on arrays as STREAM's rule asks, four times the last-level caches in use, or as large as
+/// asked; less where memory is short, with a notice.
+pub(super) fn plan(setup: Setup<'_>, notices: &mut Vec<Notice>) -> Result<Mixes, Failure> {
+    let threads = setup.threads();
+    let array = setup.largest(notices);
+    refuse_below(Bytes(4096 * threads), array)?;
+    let (usable, needed) = (setup.usable(), array * MOST_ARRAYS);
+    let mut each = (array.0 / threads) & !4095;
+    if needed > usable {
+        each = (usable.0 / MOST_ARRAYS / threads) & !4095;
+        if setup.options.largest.is_some() || each == 0 {
+            return Err(too_large("a mix of four arrays", needed, usable));
+        }
+        let taken = Bytes(each * threads);
+        let text = format!("arrays are {taken} instead of {array}: no more memory may be used");
+        notices.push(notice(NoticeId::Clamped, text));
+    }
+    let mut mixes = MIXES.to_vec();
+    mixes.retain(|mix| !kernels::resident(mix.kernel, mix.stores).is_empty());
+    if mixes.len() < MIXES.len() {
+        let text = "this processor has no non-temporal stores that nodegauge knows: mixes of \
+                    regular ones only";
+        notices.push(notice(NoticeId::LeftOut, text));
+    }
+    Ok(Mixes { array: each, threads, mixes })
+}
+
+impl Mode for Mixes {
+    fn memory(&self) -> Bytes {
+        Bytes(self.array * MOST_ARRAYS * self.threads)
+    }
+
+    fn measure(&self, run: &mut Run<'_>) -> Result<(), ArenaError> {
+        let (setup, piece) = (run.setup, self.array * MOST_ARRAYS);
+        let arrays = Bytes(self.array * self.threads);
+        run.observer.phase(&format!("preparing 4 arrays of {arrays}"));
+        let mut pool = run.pool()?;
+        let everyone = 0..pool.workers();
+        let (pages, policy) = (setup.pages(), &setup.options.policy);
+        let region = MemoryRegion::map(&mut pool, everyone, piece, pages, policy)?;
+        let pieces = region.pieces();
+        run.observer.phase("choosing the fastest loop for each mix");
+        let mut cells = Vec::new();
+        for (done, mix) in self.mixes.iter().enumerate() {
+            let bytes = self.array as usize * mix.kernel.spec().arrays().count();
+            let stores = [mix.stores];
+            let (on, which) = ((&mut pool, pieces), (mix.kernel, &stores[..]));
+            let until = (done + 1) as f64 / self.mixes.len() as f64;
+            let fastest = run.fastest(until, on, which, bytes)?;
+            cells.extend(fastest.map(|variant| (mix, [Traffic::new(variant, bytes)])));
+        }
+        let mut turns = 0;
+        let mut turn = |[traffic]: &[Traffic; 1], pool: &mut WorkerPool| {
+            // Mixes write into each other's arrays, and sums of sums grow: long before they overflow
+            // everything is filled anew.
+            if turns % TURNS_A_FILLING == 0 {
+                traffic::refill(pool, pieces, piece as usize)?;
+            }
+            turns += 1;
+            traffic::sample(std::slice::from_ref(traffic), pool, pieces)
+        };
+        run.observer.phase("checking every element");
+        let mut time = Affordable::of(&policy::CURVES_BEHIND, &run.limits);
+        let (mut first, mut last) = (Vec::new(), None);
+        // Mixes have arrays of one length: each takes about as long as the one before it.
+        for (_, loops) in &mut cells {
+            let late = |(set_up, turn)| !time.allows(set_up, turn) || run.observer.interrupted();
+            if last.is_some_and(late) {
+                break;
+            }
+            let begun = clock::now();
+            loops[0].prepare(&mut pool, pieces)?;
+            let prepared = clock::now();
+            first.push(vec![turn(loops, &mut pool)?]);
+            let taken = clock::now() - prepared;
+            time.take(taken);
+            last = Some((prepared + taken - begun, taken));
+        }
+        if first.len() < cells.len() && !run.observer.interrupted() {
+            let names: Vec<&str> = cells[first.len()..].iter().map(|(mix, _)| mix.name).collect();
+            let text = format!(
+                "there was no time for {}: a longer --budget, or smaller arrays (--size), take them in",
+                names.join(", ")
+            );
+            run.outcome.notices.push(notice(NoticeId::Budget, text));
+        }
+        cells.truncate(first.len());
+        let phase = "measuring all mixes by turns";
+        let judged = run.samples_behind(policy::CURVES_BEHIND, first, phase, |i| {
+            turn(&cells[i].1, &mut pool)
+        })?;
+        let (config, mut doubts) = run.common(&pool, &region);
+        if arrays.0 < TIMES_LLC * setup.llc().map_or(0, |llc| llc.0) {
+            let reason = format!(
+                "arrays of {arrays} are below four times the last-level caches in use, and partly \
+                 lie there"
+            );
+            doubts.add(Status::Suspect, reason);
+        }
+        for (i, (mix, [traffic])) in cells.iter().enumerate() {
+            let spec = mix.kernel.spec();
+            let config = CurveConfig {
+                element: Some("f64".to_owned()),
+                array_bytes: Some(arrays.0),
+                reads: Some(spec.reads.len() as u64),
+                writes: Some(spec.writes.is_some().into()),
+                ..config.clone()
+            };
+            let figure = Figure {
+                name: mix.name.to_owned(),
+                quoted: Quoted::Best,
+                value: Value::Loop(traffic, true),
+                config,
+                validity: doubts.clone(),
+            };
+            run.add(&judged, (i, 0), figure);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mix_moves_what_its_name_says() {
+        for mix in MIXES {
+            let spec = mix.kernel.spec();
+            let ratio = format!("{}:{}", spec.reads.len(), u32::from(spec.writes.is_some()));
+            assert_eq!(mix.name.trim_end_matches("-nt"), ratio);
+            // No line is read only to be overwritten.
+            let element = nodegauge_kernels::Element::F64;
+            let moved = mix.kernel.moved(element, mix.stores);
+            assert_eq!(moved, mix.kernel.counted(element), "{}", mix.name);
+            assert_eq!(mix.name.ends_with("-nt"), mix.stores == Stores::NonTemporal);
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Who measures: a team of workers, and beside a single one a witness on another CPU, with whom it
+//! measures the core-to-core latency and who otherwise sleeps.
+
+use nodegauge_arena::ArenaError;
+use nodegauge_machine::CpuId;
+use nodegauge_measure::interference::Cause;
+use nodegauge_measure::samples::Sample;
+use nodegauge_measure::schedule;
+use nodegauge_placement::display::ObservedAffinity;
+use nodegauge_team::core_to_core::{self, SharedLines};
+use nodegauge_team::{Team, timed};
+
+/// Workers, and perhaps a witness.
+pub(crate) struct WorkerPool {
+    team: Team,
+    workers: usize,
+    shared_lines: SharedLines,
+}
+
+/// A job that all workers began together.
+#[derive(Debug, Clone)]
+pub(crate) struct Timed<T> {
+    /// From the first start to the last end, seconds.
+    pub seconds: f64,
+    /// What each worker's part made.
+    pub made: Vec<T>,
+    /// Why it does not count; empty when it does.
+    pub causes: Vec<Cause>,
+}
+
+/// Times that a disturbed job is done in all.
+const TRIES: usize = 3;
+
+impl WorkerPool {
+    /// Starts a worker for each place; an empty place leaves a worker unbound. A single bound worker
+    /// gets a witness on `spare`.
+    ///
+    /// # Errors
+    /// When threads cannot be started or bound.
+    pub(crate) fn start(places: &[Vec<CpuId>], spare: Option<CpuId>) -> Result<Self, ArenaError> {
+        let mut all = places.to_vec();
+        if let (1, false, Some(spare)) = (all.len(), all[0].is_empty(), spare) {
+            all.push(vec![spare]);
+        }
+        Ok(Self {
+            workers: places.len(),
+            shared_lines: SharedLines::of_places(&all),
+            team: Team::start(&all)?,
+        })
+    }
+
+    /// How many work.
+    pub(crate) fn workers(&self) -> usize {
+        self.workers
+    }
+
+    /// Where each worker may run, as the kernel said.
+    pub(crate) fn observed(&self) -> &[ObservedAffinity] {
+        &self.team.observed()[..self.workers]
+    }
+
+    /// A sample of what `measure` says, the seconds of each part and what interfered with it, between
+    /// two round trips.
+    ///
+    /// # Errors
+    /// When a member fails.
+    pub(crate) fn sample(
+        &mut self,
+        measure: impl FnOnce(&mut Self) -> Result<(Vec<f64>, Vec<Vec<Cause>>), ArenaError>,
+    ) -> Result<Sample, ArenaError> {
+        let before = core_to_core::round_trip(&mut self.team, &self.shared_lines)?;
+        let (seconds, part_causes) = measure(self)?;
+        let after = core_to_core::round_trip(&mut self.team, &self.shared_lines)?;
+        let round_trips = (before, after);
+        Ok(Sample { round_trips, part_causes, ..Sample::of_times(seconds) })
+    }
+
+    /// Lets every worker do `job`, which is given the worker's number, untimed.
+    ///
+    /// # Errors
+    /// When a member fails.
+    pub(crate) fn work<T: Send>(
+        &mut self,
+        job: impl Fn(usize) -> T + Sync,
+    ) -> Result<Vec<T>, ArenaError> {
+        let workers = self.workers;
+        let made = self.team.map(|member| (member.index < workers).then(|| job(member.index)))?;
+        Ok(made.into_iter().flatten().collect())
+    }
+
+    /// As [`Self::timed`], and again where something interfered.
+    ///
+    /// # Errors
+    /// When a member fails.
+    pub(crate) fn undisturbed<T: Send>(
+        &mut self,
+        job: impl Fn(usize) -> T + Sync,
+    ) -> Result<Timed<T>, ArenaError> {
+        schedule::undisturbed(
+            TRIES,
+            |timed: &Timed<T>| !timed.causes.is_empty(),
+            || self.timed(&job),
+        )
+    }
+
+    /// Lets every worker do `job` at once, and times it.
+    ///
+    /// # Errors
+    /// When a member fails.
+    pub(crate) fn timed<T: Send>(
+        &mut self,
+        job: impl Fn(usize) -> T + Sync,
+    ) -> Result<Timed<T>, ArenaError> {
+        let workers = self.workers;
+        // The witness passes the barrier too, which waits for all.
+        let together = self.team.timed(|member, laps| match member.index < workers {
+            true => Some(laps.time(|| job(member.index))),
+            false => {
+                laps.attend();
+                None
+            }
+        })?;
+        Ok(Timed {
+            seconds: together.spans.iter().copied().map(timed::seconds).sum(),
+            made: together.made.into_iter().flatten().collect(),
+            causes: [together.causes, together.part_causes.concat()].concat(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_witness_plays_but_does_not_work() {
+        let allowed = nodegauge_placement::pin::current_affinity().unwrap();
+        let spare = allowed.get(1).copied();
+        let mut pool = WorkerPool::start(&[vec![allowed[0]]], spare).unwrap();
+        assert_eq!(pool.workers(), 1);
+        assert_eq!(pool.work(|worker| worker).unwrap(), [0]);
+        let timed = pool.timed(|worker| worker + 7).unwrap();
+        assert_eq!(timed.made, [7]);
+        let sample = pool.sample(|_| Ok((vec![1.0], Vec::new()))).unwrap();
+        assert_eq!(sample.round_trips.0.is_finite(), spare.is_some());
+        assert_eq!(pool.observed().len(), 1);
+    }
+}

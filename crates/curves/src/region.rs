@@ -1,0 +1,314 @@
+//! The memory that workers measure: a piece of one mapping each, touched first by its worker.
+
+use crate::pool::WorkerPool;
+use nodegauge_arena::ArenaError;
+use nodegauge_arena::PagedMapping;
+use nodegauge_arena::Pages;
+use nodegauge_kernels::{ARRAYS, Args, Element, Kernel, LINE};
+use nodegauge_measure::Bytes;
+use nodegauge_placement::MemoryPolicy;
+use std::ops::Range;
+use std::ptr::NonNull;
+
+/// The factor `s` of all patterns: one, so that `a = s a` may be applied any number of times.
+pub(crate) const SCALAR: f64 = 1.0;
+
+/// Start values repeat after so many words: a prime, so that no array begins like another.
+const PERIOD: usize = 61;
+
+/// Start value of word `i` of a worker's piece: a multiple of 2^-20, so that sums of billions of
+/// them are exact; never zero, whose stores some processors leave out.
+fn value(i: usize) -> f64 {
+    (1 + i % PERIOD) as f64 / 1_048_576.0
+}
+
+/// A piece of memory for each worker.
+#[derive(Debug)]
+pub(crate) struct MemoryRegion {
+    mapping: PagedMapping,
+    /// The first worker that has a piece.
+    first: usize,
+    /// Bytes from one worker's piece to the next.
+    piece: usize,
+}
+
+/// How the workers of a pool share a region.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pieces<'a> {
+    mapping: &'a PagedMapping,
+    first: usize,
+    bytes: usize,
+    /// By how many of their lengths all sets lie further on.
+    shift: usize,
+}
+
+impl MemoryRegion {
+    /// Maps `piece` bytes for each of `workers`, who write their pieces first.
+    ///
+    /// # Errors
+    /// No such pages, no memory, a policy that the kernel refuses, or a worker that fails.
+    pub(crate) fn map(
+        pool: &mut WorkerPool,
+        workers: Range<usize>,
+        piece: u64,
+        pages: Pages,
+        policy: &MemoryPolicy,
+    ) -> Result<Self, ArenaError> {
+        // Whole huge pages, so that no page belongs to two workers.
+        let granule = if pages == Pages::Base { 4096 } else { 2 << 20 };
+        let piece = piece.next_multiple_of(granule);
+        let mapping = PagedMapping::map(Bytes(piece * workers.len() as u64), pages)?;
+        let (start, length) = mapping.range();
+        policy.apply_to(start, length)?;
+        let region = Self { mapping, first: workers.start, piece: piece as usize };
+        pool.work(|worker| {
+            if workers.contains(&worker) {
+                // SAFETY: the piece is this worker's alone.
+                unsafe { region.pieces().refill(worker, region.piece) };
+            }
+        })?;
+        Ok(region)
+    }
+
+    /// Maps `bytes` of memory that is no worker's in particular: all workers of `pool`, who are near it, write
+    /// equal parts of it first.
+    ///
+    /// # Errors
+    /// As [`Self::map`].
+    pub(crate) fn map_together(
+        pool: &mut WorkerPool,
+        bytes: u64,
+        pages: Pages,
+        policy: &MemoryPolicy,
+    ) -> Result<Self, ArenaError> {
+        let workers = pool.workers();
+        let region = Self::map(pool, 0..workers, bytes.div_ceil(workers as u64), pages, policy)?;
+        let piece = region.piece * workers;
+        Ok(Self { piece, ..region })
+    }
+
+    /// The mapping, for questions to the kernel.
+    pub(crate) fn mapping(&self) -> &PagedMapping {
+        &self.mapping
+    }
+
+    /// The pieces for which it was mapped.
+    pub(crate) fn pieces(&self) -> Pieces<'_> {
+        Pieces { mapping: &self.mapping, first: self.first, bytes: self.piece, shift: 0 }
+    }
+
+    /// The first `bytes` in equal pieces for other workers, whole pages each.
+    pub(crate) fn shared_by(&self, workers: usize, bytes: u64) -> Pieces<'_> {
+        let bytes = (bytes as usize / workers) & !4095;
+        Pieces { mapping: &self.mapping, first: 0, bytes, shift: 0 }
+    }
+}
+
+impl Pieces<'_> {
+    /// Bytes of a piece.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The same pieces with sets that lie so many of their lengths further on.
+    pub(crate) fn shifted(self, shift: usize) -> Self {
+        Self { shift, ..self }
+    }
+
+    /// Where the set of `bytes` of a worker lies in the mapping.
+    ///
+    /// Sets do not start where pieces do: pieces lie a multiple of a large power of two apart, and
+    /// sets at their starts would all fall into the same part of a shared cache that is indexed by
+    /// address bits. Worker k's set begins k sets later within its piece, as far as there is room,
+    /// as if the sets of all workers lay side by side, and they may be shifted by more.
+    fn offset(&self, worker: usize, bytes: usize) -> usize {
+        assert!(bytes <= self.bytes, "a set of {bytes} bytes in a piece of {}", self.bytes);
+        let room = self.bytes - bytes;
+        let offset = if room == 0 { 0 } else { ((worker + self.shift) * bytes) % (room + 1) };
+        (worker - self.first) * self.bytes + offset - offset % 4096
+    }
+
+    /// The set of `bytes` of a worker.
+    ///
+    /// # Panics
+    /// When it does not fit into the worker's piece.
+    pub(crate) fn set(&self, worker: usize, bytes: usize) -> NonNull<u8> {
+        self.mapping.at(self.offset(worker, bytes), bytes)
+    }
+
+    /// The arrays of `kernel` in a worker's set of `bytes`: equal, whole lines, one behind the
+    /// other.
+    ///
+    /// # Panics
+    /// As [`Self::set`].
+    pub(crate) fn streams(
+        &self,
+        worker: usize,
+        bytes: usize,
+        kernel: Kernel,
+        repeats: u64,
+    ) -> Args {
+        let (start, array) = (self.offset(worker, bytes), array_bytes(bytes, kernel));
+        let mut at = [NonNull::dangling(); ARRAYS];
+        for (i, used) in kernel.spec().arrays().enumerate() {
+            at[used as usize] = self.mapping.at(start + i * array, array);
+        }
+        Args { at, n: array / size_of::<f64>(), scalar: SCALAR, repeats }
+    }
+
+    /// Fills a worker's set with its start values.
+    ///
+    /// # Safety
+    /// No other thread uses the worker's piece.
+    pub(crate) unsafe fn refill(&self, worker: usize, bytes: usize) {
+        let (start, n) = (self.set(worker, bytes).cast(), bytes / size_of::<f64>());
+        let values: [f64; PERIOD] = std::array::from_fn(value);
+        // SAFETY: the set has so many words, and the caller says that it is the worker's.
+        let set = unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), n) };
+        set.chunks_mut(PERIOD).for_each(|part| part.copy_from_slice(&values[..part.len()]));
+    }
+}
+
+/// Bytes of each array of a kernel whose arrays share a set of `bytes`.
+pub(crate) fn array_bytes(bytes: usize, kernel: Kernel) -> usize {
+    bytes / kernel.spec().arrays().count() / LINE * LINE
+}
+
+/// Holds every element that was written, or the sum, against the replay of one pass over a freshly
+/// filled set; says in words what is wrong.
+///
+/// # Safety
+/// The streams lie in one set that no other thread uses.
+pub(crate) unsafe fn check(kernel: Kernel, streams: &Args, sum: f64) -> Result<(), String> {
+    let mut start = [None; ARRAYS];
+    for (i, used) in kernel.spec().arrays().enumerate() {
+        start[used as usize] = Some(i * streams.n);
+    }
+    // An array that the kernel does not use is not looked at.
+    let before = |i: usize| start.map(|first| first.map_or(0.0, |first| value(first + i)));
+    let apply = |i: usize| kernel.reference(Element::F64, before(i), streams.scalar);
+    // A found value that is not a number is not close.
+    let close = |found: f64, expected: f64| (found - expected).abs() <= 1e-12 * expected.abs();
+    // What is expected repeats like the start values.
+    let expected: [f64; PERIOD] = std::array::from_fn(apply);
+    let Some(written) = kernel.spec().writes else {
+        let whole = (streams.n / PERIOD) as f64 * expected.iter().sum::<f64>();
+        let expected = whole + expected[..streams.n % PERIOD].iter().sum::<f64>();
+        return match close(sum, expected) {
+            true => Ok(()),
+            false => Err(format!("the sum of all elements is {sum:e}, and must be {expected:e}")),
+        };
+    };
+    // SAFETY: the array has n elements, and the caller says that nobody writes them.
+    let found = unsafe {
+        std::slice::from_raw_parts(streams.at[written as usize].cast::<f64>().as_ptr(), streams.n)
+    };
+    // Without a way out in the middle it is as fast as memory.
+    let is_right =
+        |part: &[f64]| part.iter().zip(&expected).fold(true, |right, (x, y)| right & close(*x, *y));
+    let is_wrong = |part: &[f64]| !is_right(part);
+    let Some(number) = found.chunks(PERIOD).position(is_wrong) else { return Ok(()) };
+    let part = found.chunks(PERIOD).nth(number).unwrap_or_default().iter().zip(&expected);
+    let wrong =
+        part.enumerate().find(|(_, (x, y))| !close(**x, **y)).map(|(i, (found, expected))| {
+            let i = number * PERIOD + i;
+            format!("{kernel}: element {i} is {found:e}, and must be {expected:e}")
+        });
+    wrong.map_or(Ok(()), Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn mapping(bytes: u64) -> PagedMapping {
+        PagedMapping::map(Bytes(bytes), Pages::Base).unwrap()
+    }
+
+    #[test]
+    #[should_panic(expected = "a set of 8192 bytes in a piece of 4096")]
+    fn a_set_beyond_its_piece_is_refused() {
+        let pieces = Pieces { mapping: &mapping(1 << 16), first: 0, bytes: 4096, shift: 0 };
+        pieces.streams(0, 8192, Kernel::Copy, 1);
+    }
+
+    #[test]
+    #[should_panic(expected = "of a mapping of")]
+    fn a_worker_without_a_piece_is_refused() {
+        let pieces = Pieces { mapping: &mapping(1 << 16), first: 0, bytes: 1 << 16, shift: 0 };
+        pieces.set(1 << 10, 4096);
+    }
+
+    #[test]
+    fn memory_of_all_is_written_by_all_and_whole() {
+        let allowed = nodegauge_placement::pin::current_affinity().unwrap();
+        let mut pool = WorkerPool::start(&[vec![allowed[0]], Vec::new()], None).unwrap();
+        let policy = MemoryPolicy::Default;
+        let region = MemoryRegion::map_together(&mut pool, 20_000, Pages::Base, &policy).unwrap();
+        // Two parts of three pages, which one worker may have as one.
+        assert_eq!(region.pieces().bytes(), 24_576);
+        let set = region.shared_by(1, 20_000).set(0, 16_384).cast::<f64>();
+        // SAFETY: the workers are done, and the set has so many words.
+        let words = unsafe { std::slice::from_raw_parts(set.as_ptr(), 2048) };
+        let expected = |i: usize| value(i % (12_288 / 8));
+        assert!(words.iter().enumerate().all(|(i, word)| *word == expected(i)));
+    }
+
+    #[test]
+    fn workers_write_their_pieces_first() {
+        let allowed = nodegauge_placement::pin::current_affinity().unwrap();
+        let mut pool = WorkerPool::start(&[vec![allowed[0]], Vec::new()], None).unwrap();
+        let policy = MemoryPolicy::Default;
+        let region = MemoryRegion::map(&mut pool, 1..2, 5000, Pages::Base, &policy).unwrap();
+        assert_eq!((region.mapping().range().1 % 4096, region.pieces().bytes()), (0, 8192));
+        let set = region.pieces().set(1, 8192).cast::<f64>();
+        // SAFETY: the workers are done.
+        assert_eq!(unsafe { *set.as_ptr() }, value(0));
+    }
+
+    #[test]
+    fn a_wrong_element_is_found() {
+        let mapping = mapping(1 << 16);
+        let area = Pieces { mapping: &mapping, first: 0, bytes: 1 << 16, shift: 0 };
+        let streams = area.streams(0, 4096, Kernel::Copy, 1);
+        // SAFETY: nobody else has this memory.
+        unsafe {
+            area.refill(0, 4096);
+            // Nothing was copied yet.
+            assert!(check(Kernel::Copy, &streams, 0.0).is_err());
+            streams.at[2].copy_from_nonoverlapping(streams.at[0], streams.n * 8);
+            assert_eq!(check(Kernel::Copy, &streams, 0.0), Ok(()));
+            *streams.at[2].cast::<f64>().add(17).as_ptr() = f64::NAN;
+            assert!(check(Kernel::Copy, &streams, 0.0).unwrap_err().contains("element 17"));
+            assert!(check(Kernel::Read, &streams, f64::NAN).is_err());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn sets_stay_in_their_pieces(
+            piece in 4096u64..1 << 22, workers in 1usize..9, share in 0.0f64..=1.0,
+            shift in 0usize..1000
+        ) {
+            let piece = piece as usize & !4095;
+            let mapping = mapping((piece * workers) as u64);
+            let area = Pieces { mapping: &mapping, first: 0, bytes: piece, shift };
+            let start = mapping.range().0;
+            let bytes = ((piece as f64 * share) as usize).max(4096);
+            for worker in 0..workers {
+                let set = area.set(worker, bytes).addr().get();
+                prop_assert!(set >= start + worker * piece);
+                prop_assert!(set + bytes <= start + (worker + 1) * piece);
+                prop_assert_eq!(set % LINE, 0);
+                for kernel in [Kernel::Read, Kernel::Copy, Kernel::Triad, Kernel::Blend] {
+                    let streams = area.streams(worker, bytes, kernel, 1);
+                    for array in kernel.spec().arrays() {
+                        let first = streams.at[array as usize].addr().get();
+                        prop_assert!(first >= set && first + streams.n * 8 <= set + bytes);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! What all modes do alike: run a schedule, and make figures of its samples with every reason for
+//! doubt.
+
+use crate::GAUGE;
+use crate::config::CurveConfig;
+use crate::levels::{self, Dot, Named, Reported};
+use crate::pool::WorkerPool;
+use crate::region::{MemoryRegion, Pieces};
+use crate::traffic::{self, Traffic};
+use crate::{Curve, Setup, notice};
+use nodegauge_arena::ArenaError;
+use nodegauge_arena::PagedMapping;
+use nodegauge_arena::evidence::{limited, several_regimes, small_pages, wrong_in_words};
+use nodegauge_arena::location;
+use nodegauge_arena::supply::masks;
+use nodegauge_arena::{NumaConfig, PagesConfig};
+use nodegauge_gauge::roofline;
+use nodegauge_kernels::{self as kernels, Kernel, Resident, Stores};
+use nodegauge_machine::CpuId;
+use nodegauge_measure::record::{Measurement, Quoted, Status, Validity};
+use nodegauge_measure::samples::{OneRegime, Sample};
+use nodegauge_measure::schedule::{Limits, Policy, Schedule, policy};
+use nodegauge_measure::{BytesPerSec, NoticeId, Observer, Outcome, Unit};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Vector widths that a trial looks at, widest first.
+const WIDTHS: usize = 2;
+/// Bytes of a worker's part of a set beyond the caches, over which a trial goes instead of the whole: far
+/// longer than a barrier takes, and each time another.
+const TRIAL_PART: usize = 8 << 20;
+
+impl Curve {
+    /// `test` of its figures.
+    pub(crate) fn test(self) -> &'static str {
+        match self {
+            Self::Ceilings => roofline::BANDWIDTH,
+            Self::Ladder => "ladder",
+            Self::Latency => "latency",
+            Self::Matrix => "matrix",
+            Self::Loaded => "loaded",
+            Self::Mix => "mix",
+        }
+    }
+
+    /// `gauge` of its figures: ceilings are a roofline's.
+    fn gauge(self) -> &'static str {
+        if self == Self::Ceilings { roofline::GAUGE } else { GAUGE }
+    }
+}
+
+/// A run under way.
+pub(crate) struct Run<'a> {
+    pub curve: Curve,
+    pub setup: Setup<'a>,
+    pub limits: Limits,
+    pub observer: &'a mut dyn Observer,
+    pub outcome: Outcome,
+    /// Time until the last samples began.
+    pub setting_up: Duration,
+}
+
+/// What the seconds of a sample are made into.
+#[derive(Clone, Copy)]
+pub(crate) enum Value<'a> {
+    /// A time as it is.
+    Seconds,
+    /// The rate of one byte in that time.
+    Rate,
+    /// The rate of a pass of this loop by all threads; whether it is held against the theoretical
+    /// bandwidth of main memory.
+    Loop(&'a Traffic, bool),
+    /// The same in operations: a kernel under a roof.
+    Work(&'a Traffic),
+}
+
+/// What a figure is.
+pub(crate) struct Figure<'a> {
+    pub name: String,
+    pub quoted: Quoted,
+    pub value: Value<'a>,
+    pub config: CurveConfig,
+    /// Doubts that are known already.
+    pub validity: Validity,
+}
+
+impl Run<'_> {
+    /// Takes samples of `cells` cells by turns.
+    pub(crate) fn samples(
+        &mut self,
+        policy: Policy,
+        cells: usize,
+        phase: &str,
+        turn: impl FnMut(usize) -> Result<Sample, ArenaError>,
+    ) -> Result<OneRegime, ArenaError> {
+        self.samples_behind(policy, vec![Vec::new(); cells], phase, turn)
+    }
+
+    /// Takes samples of cells by turns, of which each has its warm-up behind it.
+    pub(crate) fn samples_behind(
+        &mut self,
+        policy: Policy,
+        warm_up: Vec<Vec<Sample>>,
+        phase: &str,
+        mut turn: impl FnMut(usize) -> Result<Sample, ArenaError>,
+    ) -> Result<OneRegime, ArenaError> {
+        self.observer.phase(phase);
+        self.setting_up = self.limits.elapsed();
+        let mut schedule = Schedule::new(policy, self.limits, warm_up.len());
+        schedule.samples = warm_up;
+        let stop = schedule.run(self.observer, None, |of| turn(of.cell).map(|one| vec![one]))?;
+        self.outcome.stop = Some(stop);
+        let judged = OneRegime::new(schedule.samples, &self.known_trips());
+        self.outcome.findings.extend(several_regimes(&judged.trips, self.setup.guest()));
+        Ok(judged)
+    }
+
+    /// Round trips of saved runs between the CPUs of the placement.
+    fn known_trips(&self) -> Vec<f64> {
+        let places = masks(self.setup.placement);
+        let places: Vec<Vec<u32>> =
+            places.iter().map(|place| place.iter().map(|cpu| cpu.0).collect()).collect();
+        self.setup.site.round_trips.between(&places)
+    }
+
+    /// A worker for each thread.
+    pub(crate) fn pool(&mut self) -> Result<WorkerPool, ArenaError> {
+        self.team(&masks(self.setup.placement), self.setup.spare())
+    }
+
+    /// A worker for each place.
+    pub(crate) fn team(
+        &mut self,
+        places: &[Vec<CpuId>],
+        spare: Option<CpuId>,
+    ) -> Result<WorkerPool, ArenaError> {
+        let pool = WorkerPool::start(places, spare)?;
+        self.outcome.details.extend(pool.observed().iter().map(ToString::to_string));
+        Ok(pool)
+    }
+
+    /// The fastest loop of a kernel on sets of `bytes`, by a short trial of two widths and all unrolls
+    /// by turns until the share `until` of the time for choosing is over; the widest where there is none.
+    pub(crate) fn fastest(
+        &mut self,
+        until: f64,
+        (pool, pieces): (&mut WorkerPool, Pieces<'_>),
+        (kernel, stores): (Kernel, &[Stores]),
+        bytes: usize,
+    ) -> Result<Option<Resident>, ArenaError> {
+        let of_stores = |stores: &Stores| kernels::resident(kernel, *stores);
+        let mut variants: Vec<Resident> = stores.iter().flat_map(of_stores).collect();
+        let bits = |variant: &Resident| variant.shape().isa.vector_bits();
+        let mut widths: Vec<u32> = variants.iter().map(bits).collect();
+        widths.sort_unstable_by(|a, b| b.cmp(a));
+        widths.dedup();
+        let narrowest = widths.get(WIDTHS - 1).or(widths.last()).copied().unwrap_or(0);
+        variants.retain(|variant| bits(variant) >= narrowest);
+        if variants.len() < 2 {
+            return Ok(variants.first().copied());
+        }
+        let beyond = (bytes * pool.workers()) as u64 > self.setup.held() && bytes > TRIAL_PART;
+        let bytes = if beyond { TRIAL_PART } else { bytes };
+        if !beyond {
+            traffic::refill(pool, pieces, bytes)?;
+        }
+        let mut field: Vec<Traffic> =
+            variants.iter().map(|variant| Traffic::new(*variant, bytes)).collect();
+        let trial = Policy { measure: until * policy::CURVES.choose, ..policy::LOOPS };
+        let limits = Limits { samples: None, ..self.limits };
+        let mut schedule = Schedule::new(trial, limits, field.len());
+        let mut trials = 0..;
+        schedule.run(self.observer, None, |turn| -> Result<_, ArenaError> {
+            let shift = trials.next().filter(|_| beyond);
+            let seconds = field[turn.cell].trial(pool, pieces, shift)?;
+            Ok(vec![Sample::of_times(vec![seconds])])
+        })?;
+        let best = |cell: &usize| {
+            let times = schedule.samples[*cell].iter().map(|sample| sample.seconds[0]);
+            times.fold(f64::INFINITY, f64::min)
+        };
+        // Of those that had no time the first: the widest.
+        let fastest = (0..variants.len()).min_by(|x, y| best(x).total_cmp(&best(y)));
+        Ok(fastest.map(|cell| variants[cell]))
+    }
+
+    /// What the record says of figures of a pool on a region, and what makes them doubtful.
+    pub(crate) fn common(
+        &self,
+        pool: &WorkerPool,
+        region: &MemoryRegion,
+    ) -> (CurveConfig, Validity) {
+        let (pages, doubts) = pages_got(region.mapping());
+        let places = pool.observed().iter().map(|thread| thread.cpus.iter().map(|cpu| cpu.0));
+        let config = CurveConfig {
+            threads: Some(pool.workers() as u64),
+            places: Some(places.map(Iterator::collect).collect()),
+            places_asked: Some(self.setup.placement.places.clone()),
+            bind: Some(self.setup.placement.bind.to_string()),
+            pages: Some(pages),
+            numa: Some(NumaConfig {
+                asked: self.setup.options.policy.to_string(),
+                got: nodes_got(region.mapping()),
+                ..NumaConfig::default()
+            }),
+            ..CurveConfig::default()
+        };
+        (config, doubts)
+    }
+
+    /// Adds the figure of part number `part` of a cell; none where no sample counts.
+    pub(crate) fn add(
+        &mut self,
+        judged: &OneRegime,
+        (cell, part): (usize, usize),
+        figure: Figure<'_>,
+    ) {
+        let Some(timed) = judged.of(cell) else { return };
+        let Figure { name, quoted, value, mut config, mut validity } = figure;
+        let threads = config.threads.unwrap_or(1) as f64;
+        let counted = |traffic: &Traffic| traffic.counted() * threads;
+        let test = self.curve.test();
+        let (test, unit, amount) = match value {
+            Value::Seconds => (test, Unit::Seconds, None),
+            Value::Rate => (test, Unit::BytesPerSecond, Some(1.0)),
+            Value::Loop(traffic, _) => (test, Unit::BytesPerSecond, Some(counted(traffic))),
+            Value::Work(traffic) => {
+                let operations = counted(traffic) * traffic.flops_per_byte();
+                (roofline::KERNEL, Unit::FlopsPerSecond, Some(operations))
+            }
+        };
+        let value_of = |seconds: f64| amount.map_or(seconds, |amount| amount / seconds);
+        let m = Measurement::new(self.curve.gauge(), test, name, unit);
+        let mut m = m.timed(quoted, timed, part, &value_of);
+        let Some(quoted) = m.value else { return };
+        if let Value::Loop(traffic, _) | Value::Work(traffic) = value {
+            traffic.describe(&mut config);
+            if let Value::Loop(_, true) = value {
+                let allocates = self.setup.site.machine.processor.write_allocate == Some(true);
+                m = m.traffic(traffic.moved(quoted, allocates));
+                m = limited(m, &self.setup.site.machine, config.numa.as_ref());
+            }
+            if let Some(wrong) = &traffic.wrong {
+                validity.add(Status::Invalid, wrong_in_words(wrong));
+            }
+        }
+        for doubt in judged.doubts(cell, part, self.setup.guest()) {
+            validity.add(Status::Suspect, doubt);
+        }
+        if let Some(limit) = m.limit.as_ref().filter(|limit| limit.fraction > 1.0) {
+            let reason = format!(
+                "{} is above the theoretical {} ({}): part of the set lies in a cache, or the \
+                 theoretical figure does not belong to this memory",
+                BytesPerSec(quoted),
+                BytesPerSec(limit.value),
+                limit.basis
+            );
+            validity.add(Status::Invalid, reason);
+        }
+        config.engine = Some("native".to_owned());
+        config.stopped = self.outcome.stop.map(|stop| stop.to_string());
+        config.round_trip_s = Some(timed.2.round_trip).filter(|trip| trip.is_finite());
+        self.outcome.measurements.push(m.config(&config).judged(validity));
+    }
+
+    /// The levels of a curve, which is `whole` when all its sets were reached: then what it says
+    /// against the machine's word is said.
+    pub(crate) fn levels(
+        &mut self,
+        dots: &[Dot],
+        reported: &[Reported],
+        whole: bool,
+    ) -> Vec<Named> {
+        let named = levels::name(dots, levels::levels(dots), reported, self.setup.guest());
+        if whole {
+            let said = levels::disagreements(dots, &named, reported).into_iter();
+            self.outcome.notices.extend(said.map(|text| notice(NoticeId::Contradicted, text)));
+        }
+        named
+    }
+}
+
+/// Share of a mapping on each NUMA node, when the kernel says.
+pub(crate) fn nodes_got(mapping: &PagedMapping) -> Option<BTreeMap<u32, f64>> {
+    let got = location::of_range(mapping.range())?;
+    Some(got.into_iter().map(|(node, share)| (node.0, share)).collect())
+}
+
+/// The pages of a mapping, asked and got, and a doubt when they are not what was asked.
+pub(crate) fn pages_got(mapping: &PagedMapping) -> (PagesConfig, Validity) {
+    let (asked, got) = (mapping.pages_asked(), mapping.pages_got().ok());
+    let mut validity = Validity::valid();
+    if let Some(doubt) = got.as_ref().and_then(|got| small_pages(asked, got, "memory lies")) {
+        validity.add(Status::Suspect, doubt);
+    }
+    (PagesConfig { asked: asked.name().to_owned(), got }, validity)
+}

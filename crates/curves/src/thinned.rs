@@ -1,0 +1,163 @@
+//! Which sets of a curve there is time for: known while they are set up, from what those before took.
+//!
+//! A curve lives of its ends. So the small sets come first, which cost next to nothing beside the largest;
+//! then this one, which is memory, in any case; then one set an octave, the smaller first, and at last those
+//! between. A set for which there is no time is left out, and smaller ones behind it may still find some.
+
+use nodegauge_measure::schedule::Affordable;
+use nodegauge_measure::{Bytes, Notice, NoticeId, Observer, clock};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Sets up to this part of the largest cost next to nothing: all of them together an eighth.
+const SMALL: u64 = 32;
+/// A set may take longer a byte than the next smaller one by this factor: where one level of memory ends
+/// and another begins, a byte takes several times as long, but over several sizes.
+const STEEPER: f64 = 1.5;
+
+/// Sets that are named one by one, at most.
+const LISTED: usize = 6;
+
+/// A cell that is set up, and what setting up and a turn take.
+struct Cell<T> {
+    it: T,
+    set_up: Duration,
+    turn: Duration,
+}
+
+/// Sets up the cells of as many of these ascending sets as there is `time` for, by their numbers, and
+/// notices which are left out; until the user ends it, but one in any case. `set_up` makes the cell of a set
+/// and lets it have a turn, which warms up, and says how long that lasted.
+///
+/// # Errors
+/// The first of setting up.
+pub(crate) fn set_up<T, E>(
+    sets: &[u64],
+    mut time: Affordable,
+    observer: &mut dyn Observer,
+    notices: &mut Vec<Notice>,
+    mut set_up: impl FnMut(usize) -> Result<(T, Duration), E>,
+) -> Result<BTreeMap<usize, T>, E> {
+    let mut cells: BTreeMap<usize, Cell<T>> = BTreeMap::new();
+    for (done, i) in by_importance(sets).into_iter().enumerate() {
+        if done > 0 && observer.interrupted() {
+            break;
+        }
+        observer.progress(done as f64 / sets.len() as f64, "");
+        let smaller = cells.range(..i).next_back().filter(|_| i + 1 < sets.len());
+        if let Some((smaller, known)) = smaller {
+            let longer = STEEPER * sets[i] as f64 / sets[*smaller] as f64;
+            if !time.allows(known.set_up.mul_f64(longer), known.turn.mul_f64(longer)) {
+                continue;
+            }
+        }
+        let begun = clock::now();
+        let (it, turn) = set_up(i)?;
+        cells.insert(i, Cell { it, set_up: clock::now() - begun, turn });
+        time.take(turn);
+    }
+    if !observer.interrupted() {
+        notices.extend(left_out(sets, &cells));
+    }
+    Ok(cells.into_iter().map(|(i, cell)| (i, cell.it)).collect())
+}
+
+/// The numbers of ascending sets in the order in which they are set up.
+fn by_importance(sets: &[u64]) -> Vec<usize> {
+    let largest = sets.last().copied().unwrap_or(0);
+    let class = |set: u64| match set {
+        set if set <= largest / SMALL => 0,
+        set if set == largest => 1,
+        set if set.is_power_of_two() => 2,
+        _ => 3,
+    };
+    let mut order: Vec<usize> = (0..sets.len()).collect();
+    order.sort_by_key(|i| (class(sets[*i]), *i));
+    order
+}
+
+/// What is said of sets for which there was no time.
+fn left_out<T>(sets: &[u64], taken: &BTreeMap<usize, T>) -> Option<Notice> {
+    let left_out = (0..sets.len()).filter(|i| !taken.contains_key(i));
+    let left_out: Vec<Bytes> = left_out.map(|i| Bytes(sets[i])).collect();
+    let which = match left_out[..] {
+        [] => return None,
+        [first, .., last] if left_out.len() > LISTED => format!("{first} to {last}"),
+        _ => left_out.iter().map(Bytes::to_string).collect::<Vec<_>>().join(", "),
+    };
+    let (some, all) = (left_out.len(), sets.len());
+    let text = format!(
+        "there was no time for {some} of {all} sets ({which}): a longer --budget takes them in"
+    );
+    Some(super::notice(NoticeId::Budget, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ladder::sizes;
+    use nodegauge_measure::progress::Silent;
+    use nodegauge_measure::samples::Sample;
+    use nodegauge_measure::schedule::{Limits, Schedule, WarmUp, policy};
+    use std::convert::Infallible;
+
+    /// A run of `budget` seconds on a machine whose caches hold 32 KiB, 1 MiB and 32 MiB: setting up takes
+    /// `byte` seconds a byte, a turn so many times as long a byte as the level of the set says. The sets that
+    /// it took, and how long it took.
+    fn run(budget: f64, byte: f64) -> (Vec<u64>, f64) {
+        let sets = sizes(512 << 20, false);
+        let pass = |seconds: f64| clock::run_ahead(Duration::from_secs_f64(seconds));
+        let turn = |set: u64| {
+            let level = [32 << 10, 1 << 20, 32 << 20].iter().filter(|cache| set > **cache).count();
+            1e-3 + set as f64 * byte * [0.05, 0.2, 0.5, 1.0][level]
+        };
+        let limits = Limits::new(Duration::from_secs_f64(budget), None);
+        let (time, mut notices) = (Affordable::of(&policy::CURVES_BEHIND, &limits), Vec::new());
+        let taken = set_up(&sets, time, &mut Silent, &mut notices, |i| {
+            pass(sets[i] as f64 * byte + turn(sets[i]));
+            Ok::<_, Infallible>((sets[i], Duration::from_secs_f64(turn(sets[i]))))
+        });
+        let taken: Vec<u64> = taken.unwrap().into_values().collect();
+        assert_eq!(notices.len(), usize::from(taken.len() < sets.len()));
+        let mut schedule = Schedule::new(policy::CURVES_BEHIND, limits, taken.len());
+        assert_eq!(policy::CURVES_BEHIND.warm_up, WarmUp::Turn);
+        let warm_up = |set: &u64| vec![Sample::of_times(vec![turn(*set)])];
+        schedule.samples = taken.iter().map(warm_up).collect();
+        let stop = schedule.run(&mut Silent, None, |of| {
+            pass(turn(taken[of.cell]));
+            Ok::<_, Infallible>(vec![Sample::of_times(vec![turn(taken[of.cell])])])
+        });
+        stop.unwrap();
+        let fewest = schedule.samples.iter().map(Vec::len).min().unwrap();
+        let enough = fewest > policy::CURVES_BEHIND.fewest || least(byte) > budget;
+        assert!(enough, "{budget} s, {byte} a byte: {fewest} samples");
+        (taken, limits.elapsed().as_secs_f64())
+    }
+
+    /// What the largest set alone takes.
+    fn least(byte: f64) -> f64 {
+        5.0 * byte * (1 << 29) as f64
+    }
+
+    #[test]
+    fn a_curve_keeps_its_budget_by_leaving_sets_out_between_its_ends() {
+        let mut thinned = 0;
+        for budget in [3.0, 5.0, 12.0, 60.0] {
+            for byte in [1e-10, 1e-9, 2e-9, 3e-9] {
+                let (taken, took) = run(budget, byte);
+                // The largest alone may be too much; then it alone and the small ones are there.
+                let most = budget.max(least(byte)) + f64::max(1.0, 0.1 * budget);
+                assert!(took < most, "{budget} s, {byte} a byte: {took} s");
+                assert_eq!(taken.last(), Some(&(512 << 20)), "{budget} s, {byte} a byte");
+                thinned += usize::from(taken.len() < sizes(512 << 20, false).len());
+            }
+        }
+        assert!((4..12).contains(&thinned), "{thinned}");
+    }
+
+    #[test]
+    fn octaves_come_before_what_lies_between_them() {
+        let sets: Vec<u64> = [4, 6, 8, 12, 64, 96, 128, 192, 256].map(|kib| kib << 10).to_vec();
+        assert_eq!(by_importance(&sets), [0, 1, 2, 8, 4, 6, 3, 5, 7]);
+    }
+}

@@ -1,0 +1,363 @@
+//! The view of latency and bandwidth curves: each with its table, its chart and its evidence.
+
+mod matrix;
+
+use crate::GAUGE;
+use crate::config::CurveConfig;
+use nodegauge_arena::words::pages as pages_in_words;
+use nodegauge_gauge::view::words::{self, several};
+use nodegauge_gauge::view::{Block, Cell, Chart, Scale, Section, Series, Table, plain_table};
+use nodegauge_measure::quantity::significant;
+use nodegauge_measure::record::{Measurement, Record};
+use nodegauge_measure::stats::{self, Summary};
+use nodegauge_measure::{Bytes, Seconds, Unit};
+use std::collections::BTreeSet;
+
+/// A figure with its configuration.
+type Figure<'a> = (&'a Measurement, CurveConfig);
+/// Whether a view can show a figure; what it cannot stands in a plain table.
+type Shows = fn(&Figure<'_>) -> bool;
+/// Adds the view of the figures of one test.
+type View = fn(&[Figure<'_>], &mut Section);
+
+/// The tests, in the order of the page.
+const TESTS: [(&str, Shows, View); 5] = [
+    ("ladder", |(_, c)| c.set_bytes.is_some() && c.kernel.is_some(), ladder),
+    ("latency", |(_, c)| c.set_bytes.is_some() && c.pages.is_some(), latency),
+    ("matrix", |of| matrix::pair(of).is_some(), matrix::view),
+    ("loaded", |(_, c)| c.load_share.is_some() || c.basis.is_some(), loaded),
+    ("mix", |_| true, mix),
+];
+
+/// Characters of the longest bar.
+const LONGEST_BAR: usize = 30;
+
+/// The sections of this family, one a test; none where the record has no such figures.
+pub(crate) fn sections(record: &Record) -> Vec<Section> {
+    let sections = TESTS.into_iter().map(|of| section(of, &record.measurements));
+    sections.filter(|section| !section.blocks.is_empty()).collect()
+}
+
+fn section((test, shows, view): (&'static str, Shows, View), all: &[Measurement]) -> Section {
+    let own = |m: &&Measurement| m.gauge == GAUGE && m.test == test;
+    let own: Vec<&Measurement> = all.iter().filter(own).collect();
+    let with_config = own.iter().map(|m| (*m, m.read_config()));
+    let (shown, rest): (Vec<Figure<'_>>, Vec<Figure<'_>>) = with_config.partition(shows);
+    let mut section = Section::new(test);
+    if !shown.is_empty() {
+        view(&shown, &mut section);
+    }
+    if !rest.is_empty() {
+        let rest: Vec<&Measurement> = rest.iter().map(|(m, _)| *m).collect();
+        section.push(plain_table(&rest));
+    }
+    section.doubts(&own);
+    section
+}
+
+/// Nanoseconds with four digits.
+fn ns(seconds: f64) -> String {
+    significant(seconds * 1e9)
+}
+
+/// A time in a column of nanoseconds.
+fn time(seconds: f64) -> Cell {
+    Cell::figure(seconds, Unit::Seconds, ns(seconds))
+}
+
+/// A number in a column of GB/s or ns.
+fn number(value: f64, unit: Unit) -> Cell {
+    if unit == Unit::Seconds { time(value) } else { words::rate(Some(value)) }
+}
+
+/// The value of a figure in a column of GB/s or ns, or its verdict; a dash without.
+fn value(figure: Option<&Figure<'_>>) -> Cell {
+    let Some((m, _)) = figure else { return "-".into() };
+    m.value.map_or_else(|| m.validity.status.name().into(), |value| number(value, m.unit))
+}
+
+fn bytes(bytes: Option<u64>) -> Option<String> {
+    bytes.map(|bytes| Bytes(bytes).to_string())
+}
+
+fn or(text: Option<String>, otherwise: &str) -> Cell {
+    text.unwrap_or_else(|| otherwise.to_owned()).into()
+}
+
+/// Distinct items, in order of appearance.
+fn distinct<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
+    items.fold(Vec::new(), |mut seen, item| {
+        if !seen.contains(&item) {
+            seen.push(item);
+        }
+        seen
+    })
+}
+
+/// How it was measured and how often.
+fn evidence(section: &mut Section, of: &[Figure<'_>], what: String) {
+    let Some((_, first)) = of.first() else { return };
+    let threads = several(first.threads.unwrap_or(0), "thread");
+    let places = words::places(first.places.as_deref().unwrap_or_default());
+    let bound = match first.bind.as_deref() {
+        Some("none") => format!("{threads}, not bound"),
+        _ => format!("{threads} on cpus {places}"),
+    };
+    let mut how = vec![what, bound];
+    let pages = of.iter().filter_map(|(_, config)| config.pages.as_ref());
+    how.extend(distinct(pages.map(pages_in_words)));
+    section.note("how", how.join(", "));
+    let counts = of.iter().filter_map(|(m, _)| m.summary.as_ref()).map(|summary| summary.n);
+    if let (Some(least), Some(most)) = (counts.clone().min(), counts.max()) {
+        let range = if least == most { least.to_string() } else { format!("{least} to {most}") };
+        let stopped = first.stopped.as_deref().unwrap_or("?");
+        section.note("samples", format!("{range} each, by turns; {stopped}"));
+    }
+    if let Some(trip) = of.iter().find_map(|(_, config)| config.round_trip_s).map(Seconds) {
+        let text = match of.iter().any(|(m, _)| m.regimes.len() > 1) {
+            true => format!(
+                "there were several; all figures are of that in which a line went from core to core \
+                 and back in {trip}"
+            ),
+            false => format!("core to core and back in {trip}"),
+        };
+        section.note("regime", text);
+    }
+}
+
+/// Figures by working set: a curve for each kind.
+struct Curves<'a> {
+    figures: &'a [Figure<'a>],
+    kind_of: fn(&CurveConfig) -> Option<&str>,
+    /// In order of appearance.
+    kinds: Vec<&'a str>,
+    sets: BTreeSet<u64>,
+}
+
+impl<'a> Curves<'a> {
+    fn new(figures: &'a [Figure<'a>], kind_of: fn(&CurveConfig) -> Option<&str>) -> Self {
+        let kinds = distinct(figures.iter().filter_map(|(_, config)| kind_of(config)));
+        let sets = figures.iter().filter_map(|(_, config)| config.set_bytes).collect();
+        Self { figures, kind_of, kinds, sets }
+    }
+
+    fn at(&self, set: u64, kind: &str) -> Option<&'a Figure<'a>> {
+        let is = |(_, config): &&Figure<'_>| {
+            config.set_bytes == Some(set) && (self.kind_of)(config) == Some(kind)
+        };
+        self.figures.iter().find(is)
+    }
+
+    fn curve(&self, kind: &str) -> Vec<&'a Figure<'a>> {
+        self.sets.iter().filter_map(|set| self.at(*set, kind)).collect()
+    }
+
+    /// The table whose rows begin with the set and the value of each kind, and go on with what `more`
+    /// says; the chart of the kinds, which are called so with `suffix`; and the levels of one kind.
+    fn show(
+        &self,
+        section: &mut Section,
+        (unit, suffix, levels_of): (Unit, &str, &str),
+        more_titles: &[&str],
+        more: impl Fn(u64) -> Vec<Cell>,
+    ) {
+        let (symbol, y) = match unit {
+            Unit::Seconds => (">ns", Scale::Nanoseconds),
+            unit => (">GB/s", Scale::Rate(unit)),
+        };
+        let kinds: Vec<String> = self.kinds.iter().map(|kind| format!(">{kind}")).collect();
+        let titles = [symbol].into_iter().chain(kinds.iter().map(String::as_str));
+        let titles: Vec<&str> = titles.chain(more_titles.iter().copied()).collect();
+        let mut table = Table::new(&titles);
+        for set in &self.sets {
+            let values = self.kinds.iter().map(|kind| value(self.at(*set, kind)));
+            let cells = std::iter::once(Bytes(*set).to_string().into()).chain(values);
+            table.row(cells.chain(more(*set)));
+        }
+        let dot = |(m, config): &&Figure<'_>| Some((config.set_bytes? as f64, m.value?));
+        let series = |kind: &&str| Series {
+            mark: kind.chars().next().unwrap_or('*'),
+            name: format!("{kind}{suffix}"),
+            dots: self.curve(kind).iter().filter_map(dot).collect(),
+            ..Series::default()
+        };
+        let series = self.kinds.iter().map(series).collect();
+        // Powers of four from the first set on.
+        let last = self.sets.last().copied().unwrap_or(0) as f64;
+        let first = self.sets.first().map(|first| *first as f64);
+        let ticks = std::iter::successors(first, |tick| Some(tick * 4.0));
+        let ticks = ticks.take_while(|tick| *tick <= last).collect();
+        section.push(table).gap().push(Chart {
+            x: Scale::Bytes,
+            y,
+            ticks,
+            series,
+            marks: Vec::new(),
+        });
+
+        // The levels of one kind: a line each, with what the machine says.
+        let mut table = Table::new(&["level", symbol, "sets of a thread", "said to hold"]);
+        for dots in self.curve(levels_of).chunk_by(|(_, x), (_, y)| x.level == y.level) {
+            let (config, last) = (&dots[0].1, &dots[dots.len() - 1].1);
+            let Some(level) = &config.level else { continue };
+            let values: Vec<f64> = dots.iter().filter_map(|(m, _)| m.value).collect();
+            let [from, to] = [config, last]
+                .map(|config| bytes(config.thread_bytes).unwrap_or_else(|| "?".to_owned()));
+            table.row([
+                level.into(),
+                number(stats::median(&values), unit),
+                format!("{from} to {to}").into(),
+                or(bytes(config.level_reported_bytes), "-"),
+            ]);
+        }
+        if !table.rows.is_empty() {
+            section.gap().push(table);
+        }
+        section.gap();
+    }
+}
+
+/// Bandwidth by working set.
+fn ladder(of: &[Figure<'_>], section: &mut Section) {
+    let curves = Curves::new(of, |config| config.kernel.as_deref());
+    let more = |set: u64| {
+        let config = curves.kinds.iter().find_map(|kind| curves.at(set, kind)).map(|(_, c)| c);
+        let each = bytes(config.and_then(|config| config.thread_bytes));
+        vec![or(each, "?"), or(config.and_then(|config| config.level.clone()), "")]
+    };
+    let names = (Unit::BytesPerSecond, "", curves.kinds[0]);
+    curves.show(section, names, &[">a thread", "level"], more);
+    section.push(Block::Text("all threads together; a level is of all loops".to_owned()));
+    evidence(section, of, "regular stores".to_owned());
+}
+
+/// Idle latency by working set.
+fn latency(of: &[Figure<'_>], section: &mut Section) {
+    let curves = Curves::new(of, |config| config.pages.as_ref().map(|pages| pages.asked.as_str()));
+    let (first, last) = (curves.kinds[0], curves.kinds[curves.kinds.len() - 1]);
+    let several = first != last;
+    let more = |set: u64| {
+        let figure = curves.at(set, last);
+        let summary = figure.and_then(|(m, _)| m.summary.as_ref());
+        let spread = summary.map(|s| format!("{}..{}", ns(s.p05), ns(s.p95)));
+        let value = |kind| curves.at(set, kind).and_then(|(m, _)| m.value);
+        let ratio = value(first).zip(value(last)).map(|(x, y)| format!("{:.2}", x / y));
+        let mut cells = vec![or(spread, "-")];
+        cells.extend(several.then(|| or(ratio, "-")));
+        cells.push(or(figure.and_then(|(_, config)| config.level.clone()), ""));
+        cells
+    };
+    let titles: &[&str] =
+        if several { &[">5 %..95 %", ">x", "level"] } else { &[">5 %..95 %", "level"] };
+    curves.show(section, (Unit::Seconds, " pages", last), titles, more);
+    section.push(Block::Text(match several {
+        true => format!(
+            "spread and levels are of {last} pages; x: {first} over {last}, the cost of the TLB"
+        ),
+        false => format!("levels are of {last} pages"),
+    }));
+    let config = &of[0].1;
+    let stride = config.stride_bytes.unwrap_or(0);
+    let locality = match config.locality.as_deref().map(str::parse) {
+        Some(Ok(block)) => format!("blocks of {}", Bytes(block)),
+        _ => "the whole set".to_owned(),
+    };
+    let what = format!("chase in random order over {locality}, an element every {stride} B");
+    evidence(section, of, what);
+}
+
+/// Latency under load.
+fn loaded(of: &[Figure<'_>], section: &mut Section) {
+    let find = |unit: Unit, share: Option<f64>| {
+        of.iter().find(|(m, config)| m.unit == unit && config.load_share == share)
+    };
+    let steps: Vec<&Figure<'_>> =
+        of.iter().filter(|(m, c)| m.unit == Unit::Seconds && c.load_share.is_some()).collect();
+    let rate = |share: Option<f64>| find(Unit::BytesPerSecond, share);
+    let idle = find(Unit::Seconds, Some(0.0)).and_then(|(m, _)| m.value);
+    let most = steps.iter().filter_map(|(m, _)| m.value).fold(0.0, f64::max);
+    let mut table = Table::new(&[">load", ">GB/s", ">ns", ">5 %", ">95 %", ">x idle", ""]);
+    table.longest_bar = Some(LONGEST_BAR);
+    for step in &steps {
+        let (m, config) = step;
+        let share = config.load_share.unwrap_or(0.0);
+        let of = |f: fn(&Summary) -> f64| {
+            m.summary.as_ref().map_or_else(|| "-".into(), |summary| time(f(summary)))
+        };
+        let times = m.value.zip(idle).map(|(loaded, idle)| format!("{:.2}", loaded / idle));
+        table.row([
+            if share == 0.0 { "idle".into() } else { format!("{:.0} %", share * 100.0).into() },
+            if share == 0.0 { "0".into() } else { value(rate(config.load_share)) },
+            value(Some(step)),
+            of(|summary| summary.p05),
+            of(|summary| summary.p95),
+            or(times, "-"),
+            Cell::bar(m.value.unwrap_or(0.0) / most),
+        ]);
+    }
+    let dot = |(m, config): &&Figure<'_>| Some((rate(config.load_share)?.0.value?, m.value?));
+    let dots: Vec<(f64, f64)> = steps.iter().filter_map(dot).collect();
+    let ticks = dots.iter().map(|(rate, _)| *rate).collect();
+    let series = vec![Series {
+        mark: '*',
+        name: "ns over what the others read".to_owned(),
+        dots,
+        ..Series::default()
+    }];
+    let x = Scale::Rate(Unit::BytesPerSecond);
+    let marks = Vec::new();
+    section.push(table).gap().push(Chart { x, y: Scale::Nanoseconds, ticks, series, marks });
+    if let Some(figure) = rate(None) {
+        let text = format!("{} GB/s at twice the idle latency", value(Some(figure)).text);
+        section.gap().push(Block::Text(text));
+    }
+    let loaders = of.iter().filter_map(|(_, config)| config.loaders).max().unwrap_or(0);
+    let what = format!("1 thread chases, {loaders} read; load is their share of full rate");
+    evidence(section, of, what);
+}
+
+/// Reads to writes.
+fn mix(of: &[Figure<'_>], section: &mut Section) {
+    let most = of.iter().filter_map(|(m, _)| m.value).fold(0.0, f64::max);
+    let titles = ["GB/s", ">best", ">median", ">5 %", ">95 %", ">of limit", "loop", ""];
+    let mut table = Table::new(&titles);
+    table.longest_bar = Some(LONGEST_BAR);
+    for figure in of {
+        let (m, config) = figure;
+        let summary = m.summary.as_ref().filter(|_| m.value.is_some());
+        let isa = config.isa.as_deref();
+        table.row([
+            Cell::text(m.name.clone()),
+            value(Some(figure)),
+            words::rate(summary.map(|summary| summary.median)),
+            words::rate(summary.map(|summary| summary.p05)),
+            words::rate(summary.map(|summary| summary.p95)),
+            words::of_limit(m.limit.as_ref().filter(|_| m.value.is_some())),
+            words::native_loop(config.stores.as_deref(), isa, config.unroll, config.side_by_side)
+                .into(),
+            Cell::bar(m.value.unwrap_or(0.0) / most),
+        ]);
+    }
+    let text = "reads to writes of lines that move; -nt: with non-temporal stores".to_owned();
+    section.push(table).gap().push(Block::Text(text));
+    let size = of[0].1.array_bytes.map(|bytes| format!("arrays of {}", Bytes(bytes)));
+    evidence(section, of, size.unwrap_or_default());
+    section.note("limit", words::limit(of[0].0));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_view_cannot_show_stands_in_a_plain_table() {
+        for of in TESTS.into_iter().filter(|(test, ..)| *test != "mix") {
+            let m = Measurement::new(GAUGE, of.0, "odd", Unit::BytesPerSecond);
+            let other = Measurement::new(GAUGE, "other", "odd", Unit::BytesPerSecond);
+            let section = section(of, &[m, other]);
+            let [Block::Table(table)] = section.blocks.as_slice() else { panic!("{section:?}") };
+            assert_eq!(table.rows.len(), 1);
+            assert_eq!(table.rows[0][0].text, format!("{} odd", of.0));
+        }
+    }
+}

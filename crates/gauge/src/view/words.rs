@@ -1,0 +1,74 @@
+//! Figures and configurations in words, the same in the views of all gauges.
+
+use super::Cell;
+use nodegauge_measure::quantity::significant;
+pub use nodegauge_measure::quantity::{percent, trimmed};
+use nodegauge_measure::record::{Limit, Measurement};
+use nodegauge_measure::{BytesPerSec, Unit};
+use nodegauge_placement::cpus::number_ranges;
+
+/// Gigabytes per second with four digits, without the unit.
+pub fn gb(rate: f64) -> String {
+    significant(rate / 1e9)
+}
+
+/// A rate in a column of GB/s; a dash without one.
+pub fn rate(rate: Option<f64>) -> Cell {
+    rate.map_or_else(|| "-".into(), |rate| Cell::figure(rate, Unit::BytesPerSecond, gb(rate)))
+}
+
+/// The value in a column of GB/s, or why there is none.
+pub fn value(m: &Measurement) -> Cell {
+    match m.value {
+        Some(value) => rate(Some(value)),
+        None => m.validity.status.name().into(),
+    }
+}
+
+/// The share of the limit that was reached.
+pub fn of_limit(limit: Option<&Limit>) -> Cell {
+    limit.map_or_else(|| "?".into(), |limit| percent(limit.fraction).into())
+}
+
+/// What the column of shares is of, or why it is absent.
+pub fn limit(m: &Measurement) -> String {
+    match &m.limit {
+        Some(limit) => format!("{} theoretical ({})", BytesPerSec(limit.value), limit.basis),
+        None => "unknown: no theoretical bandwidth for this memory; give --dimms COUNTxMT/s".into(),
+    }
+}
+
+/// `1 thread`, `2 threads`.
+pub fn several(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+/// CPUs of each thread: `0, 1` or `{0-3}, {4-7}`; long lists are cut in the middle.
+pub fn places(places: &[Vec<u32>]) -> String {
+    const SHOWN: usize = 8;
+    let one = |cpus: &Vec<u32>| match cpus.as_slice() {
+        [cpu] => cpu.to_string(),
+        cpus => format!("{{{}}}", number_ranges(cpus.iter().copied())),
+    };
+    let words: Vec<String> = places.iter().map(one).collect();
+    if words.len() <= SHOWN {
+        return words.join(", ");
+    }
+    let tail = &words[words.len() - 2..];
+    format!("{}, ..., {}", words[..SHOWN - 2].join(", "), tail.join(", "))
+}
+
+/// A native loop in a few letters: `nt avx512 u2`, or `nt avx512 u1 p4` with four pages side by side.
+pub fn native_loop(
+    stores: Option<&str>,
+    isa: Option<&str>,
+    unroll: Option<u64>,
+    side_by_side: Option<u64>,
+) -> String {
+    let stores = match stores {
+        Some("nontemporal") => "nt",
+        stores => stores.unwrap_or("-"),
+    };
+    let pages = side_by_side.map_or_else(String::new, |pages| format!(" p{pages}"));
+    format!("{stores} {} u{}{pages}", isa.unwrap_or("?"), unroll.unwrap_or(0))
+}

@@ -1,0 +1,437 @@
+//! What each choice is worth on this node (`explain`): steps from an unbound run with regular stores
+//! on 4 KiB pages and arrays one after another, to the best that `stream` does, one choice at a time.
+//!
+//! All steps are measured by turns in random order, with `memcpy` of the C library beside Copy. What
+//! is quoted is STREAM's statistic: the factor of a step is its best rate over the best of the step
+//! before, so the factors multiply to the factor of the whole, exactly, and the end is `stream`'s
+//! figure; passes one after another, as `stream` makes them, follow and say whether it is. Rounds
+//! whose passes saw different regimes are left out whole.
+
+use crate::GAUGE;
+use crate::arrangement::{self, Arrangement, Ready, SettingUp};
+use crate::config::{ExplainConfig, StreamAgreement};
+use crate::kernels::{self, Kernel, Loop, Prefetch, Shape, SideBySide, Stores};
+use crate::point::{Point, PointConfig, native_loops};
+use crate::size::check::SizeCheck;
+use crate::target::Target;
+use crate::tuner::{self, Breadth, Constraints};
+use nodegauge_analysis::bests::{self, Ratio};
+use nodegauge_analysis::expect::Figures;
+use nodegauge_arena::{Layout, Pages};
+use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_machine::Topology;
+use nodegauge_measure::quantity::counted;
+use nodegauge_measure::record::{Category, Measurement, Quoted, Validity};
+use nodegauge_measure::samples;
+use nodegauge_measure::samples::Sample;
+use nodegauge_measure::schedule::{Limits, Schedule, policy};
+use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Unit};
+use nodegauge_placement::Placement;
+use std::time::Duration;
+
+/// The test of its figures.
+pub const TEST: &str = "explain";
+/// The figure that is the product of all others.
+pub const WHOLE: &str = "whole";
+/// The figures of single choices.
+const STEPS: [&str; 7] =
+    ["threads", "binding", "layout", "pages", "stores", "loop", "side_by_side"];
+/// The figure of `memcpy` of the C library over Copy.
+pub const MEMCPY: &str = "memcpy";
+/// With fewer rounds of one regime than this, all count.
+const FEWEST_ROUNDS: usize = 3;
+/// Fewer rounds than STREAM's passes leave much to luck.
+const ENOUGH_ROUNDS: usize = 10;
+/// Arrangements of threads and arrays at most: baseline, threads, binding, layout, pages. The steps
+/// behind them differ in their loops.
+const MOST_POINTS: u64 = 5;
+
+/// A planned ablation: the best that `stream` does on a placement, taken apart.
+pub struct AblationPlan(Arrangement);
+
+impl AblationPlan {
+    /// Time for everything unless the user says otherwise: the steps share it.
+    pub const BUDGET: Duration = Duration::from_secs(30);
+    /// The share of the memory for each arrangement, which has arrays of its own.
+    pub const SHARE: f64 = 1.0 / MOST_POINTS as f64;
+
+    /// Plans it.
+    pub fn new(arrangement: Arrangement) -> Self {
+        Self(arrangement)
+    }
+}
+
+impl Planned for AblationPlan {
+    fn foreseen(&self) -> Foreseen {
+        self.0.foreseen(MOST_POINTS)
+    }
+
+    fn figures(&self, _: &Site) -> Vec<Figures> {
+        vec![Figures::new((GAUGE, TEST), STEPS.into_iter().chain([WHOLE, MEMCPY]), &[Unit::Factor])]
+    }
+
+    fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
+        let mut arrangement = self.0;
+        let limits = arrangement.limits();
+        observer.phase("choosing the best loops");
+        let asked = arrangement.options.constraints();
+        let prefetch = asked.prefetch.or(Some(Prefetch::Off));
+        let constraints = Constraints { prefetch, ..asked };
+        let shapes = tuner::candidates(constraints, Breadth::Likely);
+        let make = &mut |arrangement: &Arrangement| arrangement.point();
+        let mut set_up =
+            SettingUp { make, target: |it| it, count: MOST_POINTS as u32, may_grow: true };
+        let mut best = set_up.run(&arrangement, &limits, observer)?;
+        let deadline = limits.at(policy::EXPLAIN.choose);
+        let chosen = tuner::choose(&mut best.target, &shapes, deadline, || observer.interrupted())?;
+        arrangement.notices.push(arrangement::chosen_notice(&chosen));
+        let best = arrangement.check_size(site, best, &mut set_up, limits, observer)?;
+        let Ready { target: best, check, setting_up: each } = best;
+
+        let (placement, notices) = (&arrangement.placement, &mut arrangement.notices);
+        let steps = steps(best.config(), placement, &site.topology, notices);
+        let begun = limits.elapsed();
+        let count = distinct(&steps) as u32;
+        // Every element is compared in the end, about half as long as it took to fill them.
+        let said = limits.beforehand(begun + each * (3 * count - 2) / 2)?;
+        observer.phase(&format!("preparing {} steps{said}", steps.len()));
+        let mut points = vec![best];
+        let mut cells = Vec::new();
+        for step in &steps {
+            let same = |point: &Point| point.config().is_arranged_like(&step.config);
+            let known = points.iter().position(same);
+            if known.is_none() {
+                points.push(Point::prepare(step.config.clone())?);
+            }
+            let loops = native_loops(&step.config.kernels, step.config.element)?;
+            cells.push((known.unwrap_or(points.len() - 1), loops));
+        }
+        let kernels: Vec<Kernel> =
+            steps[0].config.kernels.iter().map(|(kernel, _)| *kernel).collect();
+        let copy = kernels.iter().position(|kernel| *kernel == Kernel::Copy);
+        cells.extend(copy.map(|_| (0, vec![Loop::Memcpy(points[0].config().element)])));
+
+        let setting_up = limits.elapsed();
+        let limits = Limits { reserve: (setting_up - begun) / 2, ..limits };
+        observer.phase("measuring all steps by turns");
+        let mut schedule = Schedule::new(policy::EXPLAIN, limits, cells.len());
+        let mut pass = |(point, loops): &(usize, Vec<Loop>)| {
+            points[*point].set_loops(loops.clone())?;
+            points[*point].pass().map(|sample| vec![sample])
+        };
+        let stop = schedule.run(observer, None, |turn| pass(&cells[turn.cell]))?;
+        observer.phase("measuring the last step alone");
+        let mut alone = Schedule::new(policy::EXPLAIN_END, limits, 1);
+        alone.run(observer, None, |_| pass(&cells[steps.len() - 1]))?;
+        let mut wrong = None;
+        for point in &mut points {
+            point.check()?;
+            wrong = wrong.or_else(|| point.wrong.as_ref().map(ToString::to_string));
+        }
+        let bound = |point: &Point| point.config().places.iter().all(|place| !place.is_empty());
+        let bound: Vec<bool> = cells.iter().map(|(point, _)| bound(&points[*point])).collect();
+        let counted = |kernel: &Kernel| {
+            let config = points[0].config();
+            (kernel.counted(config.element) * config.elements) as f64
+        };
+        let rounds = schedule.rounds();
+        let (counts, settled) = of_one_regime(&rounds, &bound);
+        let measured = Measured {
+            steps: &steps,
+            bytes: kernels.iter().map(counted).collect(),
+            copy,
+            kernels,
+            left_out: rounds.len() - counts.len(),
+            rounds: counts,
+            settled,
+            alone: &alone.samples[0],
+            wrong,
+            follows_rule: arrangement.size.follows_rule,
+            check,
+            array_bytes: Bytes(arrangement.elements() * arrangement.options.element.bytes()),
+        };
+        let notices = &mut arrangement.notices;
+        notices.extend(limits.overrun(GAUGE, setting_up));
+        notices.extend(measured.leader().map(|text| Notice::new(NoticeId::Reference, GAUGE, text)));
+        Ok(Outcome {
+            measurements: measured.figures(),
+            notices: arrangement.notices,
+            stop: Some(stop),
+            ..Outcome::default()
+        })
+    }
+}
+
+/// The rounds whose watched cells all saw the regime that most rounds saw, and whether they are
+/// enough; all rounds when they are not. What interfered only makes a pass slower, and does not touch
+/// the best.
+fn of_one_regime<'a>(rounds: &'a [Vec<Sample>], watched: &[bool]) -> (Vec<&'a [Sample]>, bool) {
+    let quiet =
+        |sample: &Sample| Sample { causes: Vec::new(), part_causes: Vec::new(), ..sample.clone() };
+    let as_quiet: Vec<Vec<Sample>> =
+        rounds.iter().map(|round| round.iter().map(quiet).collect()).collect();
+    let of_one = samples::clean_numbers(&as_quiet, watched);
+    match of_one.len() >= FEWEST_ROUNDS.min(rounds.len()) {
+        true => (of_one.into_iter().map(|at| &rounds[at][..]).collect(), true),
+        false => (rounds.iter().map(Vec::as_slice).collect(), false),
+    }
+}
+
+/// One choice more than the step before.
+struct Step {
+    /// Stable name, e.g. `binding`; `baseline` for the first.
+    name: &'static str,
+    /// What changes with this step, in words.
+    what: String,
+    config: PointConfig,
+}
+
+/// What was measured of all steps.
+struct Measured<'a> {
+    /// Baseline first.
+    steps: &'a [Step],
+    /// In the order of a pass.
+    kernels: Vec<Kernel>,
+    /// Bytes that each kernel counts.
+    bytes: Vec<f64>,
+    /// Which of them is Copy, beside which `memcpy` was measured, in the cell behind the steps.
+    copy: Option<usize>,
+    /// The rounds that count, one sample of each cell.
+    rounds: Vec<&'a [Sample]>,
+    /// How many do not, for another regime.
+    left_out: usize,
+    /// Whether those that count are of one regime.
+    settled: bool,
+    /// Passes of the last step one after another, the warm-up first.
+    alone: &'a [Sample],
+    /// The first wrong value found in any step's arrays.
+    wrong: Option<String>,
+    /// Whether the arrays follow STREAM's rule; `None` when caches are not known.
+    follows_rule: Option<bool>,
+    /// Whether a cache helps them; `None` where that was not checked.
+    check: Option<SizeCheck>,
+    array_bytes: Bytes,
+}
+
+impl Measured<'_> {
+    /// Rates of a part of a cell by round, bytes a second, of kernel number `kernel`.
+    fn rates(&self, cell: usize, part: usize, kernel: usize) -> Vec<f64> {
+        let rate = |round: &&[Sample]| self.bytes[kernel] / round[cell].seconds[part];
+        self.rounds.iter().map(rate).collect()
+    }
+
+    /// Number of the explained kernel: Triad when it ran, else the last.
+    fn explained(&self) -> usize {
+        let triad = self.kernels.iter().position(|kernel| *kernel == Kernel::Triad);
+        triad.unwrap_or(self.kernels.len() - 1)
+    }
+
+    /// `memcpy` over Copy of the last step.
+    fn memcpy(&self) -> Option<(Ratio, Vec<f64>, f64)> {
+        let copy = self.copy?;
+        let own = self.rates(self.steps.len() - 1, copy, copy);
+        let theirs = self.rates(self.steps.len(), 0, copy);
+        let ratio = Ratio::of_bests(&own, &theirs)?;
+        let best = theirs.iter().copied().fold(0.0, f64::max);
+        Some((ratio, own.iter().zip(&theirs).map(|(own, theirs)| theirs / own).collect(), best))
+    }
+
+    /// That another's loop is faster, where it is told.
+    fn leader(&self) -> Option<String> {
+        let (ratio, ..) = self.memcpy()?;
+        let [low, high] = ratio.interval.filter(|[low, _]| *low > 1.0)?;
+        let digits = bests::digits([low, high]);
+        Some(format!(
+            "memcpy of the C library leads the best loop for copy by a factor of {:.digits$} \
+             ({low:.digits$} to {high:.digits$})",
+            ratio.value
+        ))
+    }
+
+    /// How `stream`'s way of measuring the last step stands to its figure here: the best of passes one
+    /// after another in the regime that they met most.
+    fn agreement(&self) -> Option<StreamAgreement> {
+        let sorted = samples::sort(self.alone);
+        let group = sorted.headline()?;
+        let kernel = self.explained();
+        let rate = |pass: &usize| self.bytes[kernel] / self.alone[*pass].seconds[kernel];
+        let rates: Vec<f64> = group.all.iter().map(rate).collect();
+        let ratio = Ratio::of_bests(&self.rates(self.steps.len() - 1, kernel, kernel), &rates)?;
+        Some(StreamAgreement {
+            passes: rates.len(),
+            rate: rates.into_iter().fold(0.0, f64::max),
+            ratio: ratio.value,
+            interval: ratio.interval,
+        })
+    }
+
+    /// One figure a step of the explained kernel, [`WHOLE`], their product, and [`MEMCPY`]. None
+    /// without a counted round.
+    fn figures(&self) -> Vec<Measurement> {
+        let explained = self.explained();
+        let name = |i: usize| self.kernels[i].name().to_owned();
+        let of_steps = |from: usize, to: usize, kernel: usize| {
+            let (before, after) =
+                (self.rates(from, kernel, kernel), self.rates(to, kernel, kernel));
+            let by_round = before.iter().zip(&after).map(|(before, after)| after / before);
+            Some((Ratio::of_bests(&before, &after)?, by_round.collect::<Vec<f64>>()))
+        };
+        let best =
+            |step: usize| self.rates(step, explained, explained).into_iter().reduce(f64::max);
+        let validity = self.validity();
+        let figure = |figure: &str, (ratio, by_round): (Ratio, Vec<f64>), config: ExplainConfig| {
+            let config = ExplainConfig {
+                engine: config.engine.or(Some("native".to_owned())),
+                kernel: config.kernel.or_else(|| Some(name(explained))),
+                interval: ratio.interval.map(Vec::from),
+                ..config
+            };
+            Measurement::new(GAUGE, TEST, figure, Unit::Factor)
+                .sampled(Quoted::Single, by_round)
+                .value(Quoted::Single, ratio.value)
+                .config(&config)
+                .judged(validity.clone())
+        };
+        let of_step = |(before, step): (usize, &Step)| {
+            let to = before + 1;
+            let value = |kernel| Some((name(kernel), of_steps(before, to, kernel)?.0.value.into()));
+            let config = ExplainConfig {
+                what: Some(step.what.clone()),
+                factors: Some((0..self.kernels.len()).filter_map(value).collect()),
+                to: best(to),
+                ..ExplainConfig::default()
+            };
+            Some(figure(step.name, of_steps(before, to, explained)?, config))
+        };
+        let mut figures: Vec<Measurement> =
+            self.steps[1..].iter().enumerate().filter_map(of_step).collect();
+        let last = self.steps.len() - 1;
+        let config = ExplainConfig {
+            baseline: Some(self.steps[0].what.clone()),
+            from: best(0),
+            to: best(last),
+            stream: self.agreement(),
+            rounds: Some(self.rounds.len() as u64),
+            rounds_left_out: Some(self.left_out as u64),
+            array_bytes: Some(self.array_bytes.0),
+            ..ExplainConfig::default()
+        };
+        figures.extend(of_steps(0, last, explained).map(|whole| figure(WHOLE, whole, config)));
+        figures.extend(self.memcpy().map(|(ratio, by_round, rate)| {
+            let config = ExplainConfig {
+                engine: Some(MEMCPY.to_owned()),
+                kernel: Some(Kernel::Copy.name().to_owned()),
+                what: Some("memcpy of the C library over the best loop for copy".to_owned()),
+                to: Some(rate),
+                ..ExplainConfig::default()
+            };
+            figure(MEMCPY, (ratio, by_round), config).category(Category::Reference)
+        }));
+        figures
+    }
+
+    fn validity(&self) -> Validity {
+        let mut validity = Validity::valid();
+        if let Some(wrong) = &self.wrong {
+            let reason = format!("the arrays do not hold what they must: {wrong}");
+            validity.invalid(reason);
+        }
+        if self.follows_rule == Some(false) {
+            let reason =
+                "the arrays are smaller than STREAM's rule asks for, and may lie in a cache";
+            validity.suspect(reason);
+        }
+        if let Some(doubt) = self.check.and_then(|check| check.doubt()) {
+            validity.suspect(doubt);
+        }
+        if !self.settled {
+            validity.suspect("hardly a round met one regime, so all rounds count");
+        }
+        let rounds = self.rounds.len();
+        if rounds < ENOUGH_ROUNDS {
+            validity.suspect(format!(
+                "only {} count: the best of fewer than {ENOUGH_ROUNDS} is a matter of luck; give a \
+                 longer --budget",
+                counted(rounds, "round")
+            ));
+        }
+        validity
+    }
+}
+
+/// Arrangements of threads and arrays that steps have.
+fn distinct(steps: &[Step]) -> usize {
+    let known = |i: usize, step: &Step| {
+        steps[..i].iter().any(|other| other.config.is_arranged_like(&step.config))
+    };
+    steps.iter().enumerate().filter(|(i, step)| !known(*i, step)).count()
+}
+
+/// The steps, each one choice away from the one before; the last is `best`.
+fn steps(
+    best: &PointConfig,
+    placement: &Placement,
+    topology: &Topology,
+    notices: &mut Vec<Notice>,
+) -> Vec<Step> {
+    // What a compiler makes of the plain loop: the widest vectors, unrolled a little.
+    let plain = Shape {
+        isa: kernels::available_isas()[0],
+        stores: Stores::Regular,
+        unroll: 4,
+        side_by_side: SideBySide::ONE,
+        prefetch: Prefetch::Off,
+    };
+    let all_cpus = topology.allowed().count();
+    let threads = placement.threads.len();
+    let baseline = PointConfig {
+        places: vec![Vec::new(); all_cpus],
+        layout: Layout::Sequential { offset: 0 },
+        pages: Pages::Base,
+        kernels: best.kernels.iter().map(|(kernel, _)| (*kernel, plain)).collect(),
+        ..best.clone()
+    };
+    let what = format!(
+        "{all_cpus} unbound threads, regular stores, 4 KiB pages, arrays one after another"
+    );
+    let mut steps = vec![Step { name: "baseline", what, config: baseline }];
+    let mut add = |name, what: String, change: &dyn Fn(&mut PointConfig)| {
+        let before = &steps[steps.len() - 1].config;
+        let mut config = before.clone();
+        change(&mut config);
+        if config == *before {
+            let text = format!("{name}: nothing to vary here");
+            notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text));
+        } else {
+            steps.push(Step { name, what, config });
+        }
+    };
+    if threads != all_cpus {
+        add("threads", format!("{threads} threads instead of {all_cpus}"), &|c| {
+            c.places = vec![Vec::new(); threads];
+        });
+    }
+    add("binding", format!("each thread bound to its place ({})", placement.places), &|c| {
+        c.places.clone_from(&best.places);
+    });
+    add("layout", "arrays staggered, so that no two streams alias".to_owned(), &|c| {
+        c.layout = best.layout;
+    });
+    add("pages", format!("{} pages", best.pages), &|c| c.pages = best.pages);
+    add("stores", "non-temporal stores where they win".to_owned(), &|c| {
+        for ((_, shape), (_, chosen)) in c.kernels.iter_mut().zip(&best.kernels) {
+            shape.stores = chosen.stores;
+        }
+    });
+    add("loop", "vector width and unroll chosen by trial for each kernel".to_owned(), &|c| {
+        c.kernels.clone_from(&best.kernels);
+        c.kernels.iter_mut().for_each(|(_, shape)| shape.side_by_side = SideBySide::ONE);
+    });
+    add("side_by_side", "pages walked side by side where it wins".to_owned(), &|c| {
+        c.kernels.clone_from(&best.kernels);
+    });
+    steps
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,408 @@
+//! A configuration of STREAM that has been planned: where threads and arrays go, in one process or in
+//! several ranks, how long the arrays are, and which loops there are to choose from.
+
+mod options;
+mod sizing;
+
+pub use options::StreamOptions;
+pub(crate) use sizing::{Ready, SettingUp, shown};
+
+use crate::GAUGE;
+use crate::kernels::{Kernel, Prefetch, Shape, Stores};
+use crate::point::{Point, PointConfig};
+use crate::ranks::{RanksPoint, SharedCoordinator};
+use crate::size::{self, Size, SizeSpec, Surroundings};
+use crate::target::Target;
+use crate::tuner::{self, Breadth, ChosenLoops};
+use nodegauge_analysis::expect::Figures;
+use nodegauge_arena::ArenaError;
+use nodegauge_arena::Layout;
+use nodegauge_arena::supply::{available, best_pages, masks};
+use nodegauge_gauge::{Foreseen, Site};
+
+use nodegauge_measure::record::NumaNode;
+use nodegauge_measure::schedule::Limits;
+use nodegauge_measure::schedule::halving::Lead;
+use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Unit, clock, notice};
+use nodegauge_placement::{MemoryPolicy, Placement, RankPlace, RankPlan, Request};
+use std::time::{Duration, Instant};
+
+/// Parts of an array that are together as large as the last-level caches: a trial of STREAM's four
+/// kernels goes over ten of them, each time others, and so beyond the caches.
+const PARTS_A_CACHE: f64 = 4.0;
+/// Parts where nobody knows how large the caches are: those of arrays that just follow STREAM's rule.
+const USUAL_PARTS: u64 = 16;
+
+/// A planned configuration.
+#[derive(Debug, Clone)]
+pub struct Arrangement {
+    /// Where its threads go; of ranks, all of them together.
+    pub(crate) placement: Placement,
+    /// Where its ranks go; `None` for one process.
+    pub(crate) ranks: Option<RankPlan>,
+    pub(crate) options: StreamOptions,
+    /// Of the arrays of all processes together.
+    pub(crate) size: Size,
+    /// What each process sets up.
+    pub(crate) configs: Vec<PointConfig>,
+    /// What was honoured, clamped and chosen.
+    pub(crate) notices: Vec<Notice>,
+}
+
+impl Arrangement {
+    /// Plans one process with the threads that `request` asks for; `notices` are of the request.
+    ///
+    /// # Errors
+    /// When threads or arrays do not fit, or there are no such loops.
+    pub fn new(
+        site: &Site,
+        request: &Request,
+        options: StreamOptions,
+        mut notices: Vec<Notice>,
+    ) -> Result<Self, Failure> {
+        let placement = nodegauge_placement::plan(&site.topology, request)?;
+        let (size, config) = plan(site, &placement, &options)?;
+        notice::add_new(&mut notices, environment(&placement.notices));
+        notice::add_new(&mut notices, size.notices.iter().cloned());
+        config.check_pages(1)?;
+        Ok(Self { placement, ranks: None, options, size, configs: vec![config], notices })
+    }
+
+    /// Plans several ranks, each with arrays of its own. `auto` and `4xLLC` are held against the
+    /// arrays of all ranks together, of which each takes its part; any other length is that of each
+    /// rank's own arrays.
+    ///
+    /// # Errors
+    /// When the arrays do not fit, or there are no such loops.
+    pub fn of_ranks(site: &Site, ranks: RankPlan, options: StreamOptions) -> Result<Self, Failure> {
+        let count = ranks.ranks.len() as u64;
+        let shared = matches!(options.size, SizeSpec::Auto | SizeSpec::TimesLlc(_));
+        let placement = ranks.together();
+        // The widest policy decides what memory can be had: ranks bound to different nodes have all.
+        let mut together = StreamOptions { policy: whole_policy(&ranks), ..options.clone() };
+        if !shared {
+            together.memory_fraction /= count as f64;
+        }
+        let (mut size, config) = plan(site, &placement, &together)?;
+        let elements = if shared { size.elements.div_ceil(count) } else { size.elements };
+        if !shared {
+            // The rule asks for the arrays of all ranks.
+            let bytes = (size.elements * options.element.bytes()) as f64;
+            let llc = size.times_llc.map(|times| bytes / times);
+            size = Size::of(elements * count, options.element, llc, size.notices);
+        }
+        let each = |place: &RankPlace| PointConfig {
+            places: masks(&place.placement),
+            elements,
+            policy: place.memory.clone(),
+            ..config.clone()
+        };
+        let configs: Vec<PointConfig> = ranks.ranks.iter().map(each).collect();
+        configs[0].check_pages(count)?;
+        let mut notices: Vec<Notice> = environment(&ranks.notices).collect();
+        notices.extend(size.notices.iter().cloned());
+        Ok(Self { placement, ranks: Some(ranks), options, size, configs, notices })
+    }
+
+    /// Elements of each array of each process.
+    pub(crate) fn elements(&self) -> u64 {
+        self.configs[0].elements
+    }
+
+    /// The kernels of a pass with the loops that they begin with.
+    pub(crate) fn kernels(&self) -> Vec<(Kernel, Shape)> {
+        self.configs[0].kernels.clone()
+    }
+
+    /// Whether it is one process that differs from `config` in nothing but its loops.
+    pub(crate) fn is_of(&self, config: &PointConfig) -> bool {
+        let own = &self.configs[0];
+        self.ranks.is_none()
+            && *own == PointConfig { kernels: own.kernels.clone(), ..config.clone() }
+    }
+
+    /// What it needs, with `copies` of its arrays.
+    pub(crate) fn foreseen(&self, copies: u64) -> Foreseen {
+        let elements: u64 = self.configs.iter().map(|config| config.elements).sum();
+        let memory = Bytes(3 * copies * elements * self.options.element.bytes());
+        Foreseen { time: Some(self.options.budget), memory: Some(memory) }
+    }
+
+    /// STREAM's figures of its kernels.
+    pub(crate) fn figures(&self, site: &Site) -> Vec<Figures> {
+        stream_figures(&self.options.kernels, site)
+    }
+
+    /// Its time and samples, from now on.
+    pub(crate) fn limits(&self) -> Limits {
+        let limits = Limits::new(self.options.budget, self.options.samples);
+        Limits { asked: self.options.budget_asked, ..limits }
+    }
+
+    /// Sets it up in this process.
+    pub(crate) fn point(&self) -> Result<Point, ArenaError> {
+        Point::prepare(self.configs[0].clone())
+    }
+
+    /// Sets it up, in this process or in the ranks of `coordinator`.
+    pub(crate) fn target(
+        &self,
+        site: &Site,
+        coordinator: Option<&SharedCoordinator>,
+    ) -> Result<Box<dyn Target>, ArenaError> {
+        Ok(match self.ranks.as_ref().zip(coordinator) {
+            Some((ranks, coordinator)) => {
+                let configs = self.configs.clone();
+                Box::new(RanksPoint::prepare(coordinator, &site.topology, ranks, configs)?)
+            }
+            None => Box::new(self.point()?),
+        })
+    }
+
+    /// Says what is set up.
+    pub(crate) fn announce(&self, observer: &mut dyn Observer) {
+        let array = Bytes(self.elements() * self.options.element.bytes());
+        let owners = match &self.ranks {
+            Some(plan) => format!("in each of {} ranks", plan.ranks.len()),
+            None => format!("on {} threads", self.placement.threads.len()),
+        };
+        observer.phase(&format!("preparing 3 arrays of {array} {owners}"));
+    }
+
+    /// Chooses the loops that the options leave open, until `deadline`; `None` where none was open.
+    pub(crate) fn choose(
+        &mut self,
+        target: &mut dyn Target,
+        deadline: Instant,
+        observer: &mut dyn Observer,
+    ) -> Result<Option<ChosenLoops>, Failure> {
+        let shapes = candidates(&self.options, Breadth::Likely)?;
+        let open = |kernel: &Kernel| self.options.loops.iter().all(|(known, _)| known != kernel);
+        if shapes.len() < 2 || !self.options.kernels.iter().any(open) {
+            return Ok(None);
+        }
+        observer.phase(&format!("trying {} loops for each kernel", shapes.len()));
+        let begun = clock::now();
+        let deadline = deadline.max(begun + Duration::from_millis(200));
+        let chosen = tuner::choose(target, &shapes, deadline, || {
+            let gone = (clock::now() - begun).as_secs_f64();
+            observer.progress(gone / (deadline - begun).as_secs_f64(), "");
+            observer.interrupted()
+        })?;
+        self.notices.push(chosen_notice(&chosen));
+        Ok(Some(chosen))
+    }
+}
+
+/// What is said of a placement.
+fn environment(said: &[String]) -> impl Iterator<Item = Notice> {
+    said.iter().map(|text| Notice::new(NoticeId::Environment, GAUGE, text))
+}
+
+/// The policy over all ranks' nodes: bound memory is bound to the nodes of all of them together.
+fn whole_policy(ranks: &RankPlan) -> MemoryPolicy {
+    let mut all = Vec::new();
+    for place in &ranks.ranks {
+        match &place.memory {
+            MemoryPolicy::Bind(nodes) => all.extend(nodes.iter().copied()),
+            _ => return MemoryPolicy::Default,
+        }
+    }
+    all.sort_unstable();
+    all.dedup();
+    MemoryPolicy::Bind(all)
+}
+
+/// All caches that may hold what the threads go over again and again: the last-level caches that they reach,
+/// and those that stand before the memory near them; `None` when the former are not known.
+pub(crate) fn caches_in_use(site: &Site, placement: &Placement) -> Option<Bytes> {
+    let cpus = placement.cpus();
+    let near = |node: &&NumaNode| cpus.iter().any(|cpu| node.cpus.contains(&cpu.0));
+    let beside = site.machine.numa_nodes.iter().filter(near).filter_map(|node| node.cache_bytes);
+    Some(Bytes(site.topology.llc_in_use(&cpus)?.0 + beside.sum::<u64>()))
+}
+
+/// What is known of the machine when the length of the arrays is chosen.
+fn surroundings(site: &Site, placement: &Placement, options: &StreamOptions) -> Surroundings {
+    Surroundings {
+        gauge: GAUGE,
+        llc: caches_in_use(site, placement),
+        guest: site.machine.virtualisation.is_some(),
+        available: available(&site.machine, options.pages, &options.policy),
+        fraction: options.memory_fraction,
+    }
+}
+
+/// Plans a run on a team: how long the arrays are and on which pages.
+///
+/// # Errors
+/// When they do not fit.
+pub fn plan(
+    site: &Site,
+    placement: &Placement,
+    options: &StreamOptions,
+) -> Result<(Size, PointConfig), Failure> {
+    let machine = &site.machine;
+    let around = surroundings(site, placement, options);
+    let size = size::choose(options.size, options.element, &around)?;
+    let shapes = candidates(options, Breadth::Likely)?;
+    let loop_of = |kernel: &Kernel| (*kernel, loop_for(*kernel, options, &shapes));
+    let config = PointConfig {
+        places: masks(placement),
+        elements: size.elements,
+        element: options.element,
+        pages: options.pages.unwrap_or_else(|| best_pages(machine)),
+        layout: options.offset.map_or(Layout::Staggered, |offset| Layout::Sequential { offset }),
+        policy: options.policy.clone(),
+        kernels: options.kernels.iter().map(loop_of).collect(),
+        trial_parts: size.times_llc.map_or(USUAL_PARTS, |times| (PARTS_A_CACHE * times) as u64),
+    };
+    Ok((size, config))
+}
+
+/// The loops that the options leave to choose from.
+pub(crate) fn candidates(options: &StreamOptions, breadth: Breadth) -> Result<Vec<Shape>, Failure> {
+    let shapes = tuner::candidates(options.constraints(), breadth);
+    match (options.prefetch, options.side_by_side, options.stores) {
+        _ if !shapes.is_empty() => Ok(shapes),
+        (Some(prefetch), Some(pages), _)
+            if prefetch != Prefetch::Off && pages.several().is_some() =>
+        {
+            Err(Failure::beyond(
+                "loops that walk pages side by side have no software prefetch\nhint: leave out --prefetch, or give --side-by-side 1",
+            ))
+        }
+        (_, _, Some(stores)) => Err(Failure::missing(format!(
+            "this processor has no {stores} stores that nodegauge knows\nhint: use --stores regular"
+        ))),
+        _ => Err(Failure::beyond(
+            "this processor has no loops with software prefetch that nodegauge knows\nhint: leave out --prefetch",
+        )),
+    }
+}
+
+/// The loop chosen before, else the first, for a start; kernels without stores have regular ones only.
+fn loop_for(kernel: Kernel, options: &StreamOptions, shapes: &[Shape]) -> Shape {
+    if let Some((_, shape)) = options.loops.iter().find(|(known, _)| *known == kernel) {
+        return *shape;
+    }
+    let mut shape = shapes[0];
+    if !kernel.writes() {
+        shape.stores = Stores::Regular;
+    }
+    shape
+}
+
+/// What the tuner came to: the loops, how far each is ahead of the next, and what had no turn.
+pub(crate) fn chosen_notice(chosen: &ChosenLoops) -> Notice {
+    let (tried, untried) = (chosen.tried.len(), chosen.untried.len());
+    let among = match (tried, untried) {
+        (0, _) => "not chosen by trial, for which there was no time".to_owned(),
+        (_, 0) => format!("chosen by trial among {tried} loops"),
+        _ => format!("chosen by trial among {tried} of {} loops", tried + untried),
+    };
+    let mut parts = vec![format!("{among}: {}", describe(&chosen.loops))];
+    let (ahead, not_told): (Vec<_>, Vec<_>) =
+        chosen.leads.iter().partition(|(_, lead)| lead.is_told());
+    let names =
+        |kernels: &[Kernel]| kernels.iter().map(|k| k.name()).collect::<Vec<_>>().join(", ");
+    if !ahead.is_empty() {
+        let one = |(kernel, lead): &(Kernel, Lead)| format!("{kernel} {:.2} x", lead.ratio);
+        let each: Vec<String> = ahead.iter().map(one).collect();
+        parts.push(format!("ahead of the next: {}", each.join(", ")));
+    }
+    if !not_told.is_empty() {
+        let kernels: Vec<Kernel> = not_told.iter().map(|(kernel, _)| *kernel).collect();
+        parts.push(format!("not told from the next: {}", names(&kernels)));
+    }
+    if !chosen.by_default.is_empty() {
+        let kernels = names(&chosen.by_default);
+        parts.push(format!("non-temporal stores by default, as not all were tried: {kernels}"));
+    }
+    if tried > 0 && untried > 0 {
+        parts.push(format!("not tried: {}", untried_in_words(&chosen.tried, &chosen.untried)));
+    }
+    Notice::new(NoticeId::Chosen, GAUGE, parts.join("; "))
+}
+
+/// What none of the loops that were tried has, of those that were not.
+fn untried_in_words(tried: &[Shape], untried: &[Shape]) -> String {
+    type Feature = fn(&Shape) -> String;
+    let features: [(&str, Feature); 5] = [
+        ("", |shape| format!("{} stores", shape.stores)),
+        ("", |shape| shape.isa.to_string()),
+        ("unroll ", |shape| shape.unroll.to_string()),
+        ("pages side by side ", |shape| shape.side_by_side.to_string()),
+        ("prefetch ", |shape| shape.prefetch.to_string()),
+    ];
+    let mut all = Vec::new();
+    for (what, feature) in features {
+        let mut missing: Vec<String> = untried.iter().map(feature).collect();
+        missing.retain(|value| tried.iter().all(|shape| feature(shape) != *value));
+        missing.sort_unstable();
+        missing.dedup();
+        if !missing.is_empty() {
+            all.push(format!("{what}{}", missing.join(", ")));
+        }
+    }
+    if all.is_empty() { "other combinations of these".to_owned() } else { all.join("; ") }
+}
+
+/// The chosen loops in words, kernels with the same loop together.
+pub(crate) fn describe(chosen: &[(Kernel, Shape)]) -> String {
+    let mut groups: Vec<(Shape, Vec<&str>)> = Vec::new();
+    for (kernel, shape) in chosen {
+        match groups.iter_mut().find(|(known, _)| known == shape) {
+            Some((_, names)) => names.push(kernel.name()),
+            None => groups.push((*shape, vec![kernel.name()])),
+        }
+    }
+    groups
+        .iter()
+        .map(|(shape, names)| format!("{} with {shape}", names.join(", ")))
+        .collect::<Vec<_>>()
+        .join("; ")
+}
+
+/// STREAM's figures of these kernels.
+pub(crate) fn stream_figures(kernels: &[Kernel], site: &Site) -> Vec<Figures> {
+    let limited = nodegauge_machine::bandwidth_of(&site.machine, &[]).is_some();
+    let names = kernels.iter().map(|kernel| kernel.name());
+    vec![Figures::new((GAUGE, "stream"), names, &[Unit::BytesPerSecond]).limited(limited)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_machine::{SysRoot, Topology, TopologySource};
+    use nodegauge_measure::record::Machine;
+
+    #[test]
+    fn memory_in_cache_mode_counts_as_a_cache() {
+        let source = TopologySource::Synthetic(
+            "Package:2 NUMANode:1 L3Cache:1(size=16MB) Core:2 PU:1".to_owned(),
+        );
+        let topology = Topology::load(&source).unwrap();
+        let node = |id: u32, cache_bytes| NumaNode {
+            id,
+            bytes: None,
+            free: None,
+            available: None,
+            cache_bytes,
+            cpus: vec![2 * id, 2 * id + 1],
+            device: None,
+            distances: None,
+        };
+        let numa_nodes = vec![node(0, Some(64 << 30)), node(1, None)];
+        let machine = Machine { numa_nodes, ..Machine::default() };
+        let site = Site::new(topology, machine, SysRoot::live());
+        let caches = |threads| {
+            let request =
+                Request { threads: Some(threads), bind: Some(Bind::Close), ..Request::default() };
+            let placement = nodegauge_placement::plan(&site.topology, &request).unwrap();
+            caches_in_use(&site, &placement).unwrap().0
+        };
+        assert_eq!(caches(2), (64 << 30) + 16_000_000);
+        assert_eq!(caches(4), (64 << 30) + 32_000_000);
+    }
+}

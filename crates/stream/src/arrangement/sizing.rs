@@ -1,0 +1,190 @@
+//! Whether arrays are long enough, found out on the arrays themselves: every mode of `stream` asks.
+
+use super::{Arrangement, surroundings};
+use crate::GAUGE;
+use crate::kernels::{Kernel, Loop};
+use crate::size::check::{self, SizeCheck};
+use crate::size::{self, Size, SizeSpec};
+use crate::target::Target;
+use nodegauge_arena::ArenaError;
+use nodegauge_gauge::Site;
+use nodegauge_measure::schedule::Limits;
+use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer};
+use std::time::Duration;
+
+/// Share of the budget until which arrays may be doubled, which takes setting up anew.
+const DOUBLE_UNTIL: f64 = 0.5;
+
+/// What is measured, set up.
+pub(crate) struct Ready<T> {
+    pub target: T,
+    /// How long that took.
+    pub setting_up: Duration,
+    /// Whether a cache helps its arrays; `None` where that was not checked.
+    pub check: Option<SizeCheck>,
+}
+
+/// How targets of an arrangement are set up.
+pub(crate) struct SettingUp<'a, T> {
+    /// Makes one.
+    pub make: &'a mut dyn FnMut(&Arrangement) -> Result<T, ArenaError>,
+    /// What is checked of it.
+    pub target: fn(&mut T) -> &mut dyn Target,
+    /// How many there will be on arrays of this length.
+    pub count: u32,
+    /// Whether their arrays may be doubled.
+    pub may_grow: bool,
+}
+
+impl<T> SettingUp<'_, T> {
+    /// Sets one up.
+    pub(crate) fn run(
+        &mut self,
+        arrangement: &Arrangement,
+        limits: &Limits,
+        observer: &mut dyn Observer,
+    ) -> Result<Ready<T>, ArenaError> {
+        arrangement.announce(observer);
+        let begun = limits.elapsed();
+        let target = (self.make)(arrangement)?;
+        Ok(Ready { target, setting_up: limits.elapsed() - begun, check: None })
+    }
+}
+
+/// Number of the kernel by which arrays are checked and runs are followed: Triad when it runs, else the
+/// first.
+pub(crate) fn shown(loops: &[Loop]) -> usize {
+    loops.iter().position(|each| each.kernel() == Kernel::Triad).unwrap_or(0)
+}
+
+impl Arrangement {
+    /// Checks with the loops of what is `ready` whether a cache helps the arrays. Where one does, nobody
+    /// chose their length and there is time, doubles them and sets them up anew, until none does.
+    pub(crate) fn check_size<T>(
+        &mut self,
+        site: &Site,
+        mut ready: Ready<T>,
+        set_up: &mut SettingUp<'_, T>,
+        limits: Limits,
+        observer: &mut dyn Observer,
+    ) -> Result<Ready<T>, Failure> {
+        // Arrays below the rule are suspect already.
+        while self.size.follows_rule != Some(false) {
+            observer.phase("whether a cache helps");
+            let target = (set_up.target)(&mut ready.target);
+            let (shown, kernels) = (shown(target.loops()), target.config().kernels.clone());
+            ready.check = check::run(target, shown, set_up.count, limits, observer)?;
+            // Setting up takes twice as long for arrays twice as long.
+            let again = 2 * set_up.count * ready.setting_up;
+            let in_time = limits.elapsed() + again < limits.budget.mul_f64(DOUBLE_UNTIL);
+            let cached = ready.check.filter(SizeCheck::finds_cache);
+            let twice = self.twice(site).filter(|_| in_time && set_up.may_grow);
+            let (Some(cached), Some(twice)) = (cached, twice) else { break };
+            self.notices.push(self.doubled(&cached, &twice));
+            self.resize(twice);
+            // The old arrays first give their memory back.
+            drop(ready);
+            ready = set_up.run(self, &limits, observer)?;
+            (set_up.target)(&mut ready.target).reshape(kernels)?;
+        }
+        Ok(ready)
+    }
+
+    /// Arrays twice as long; `None` where the user chose the length, or twice does not fit.
+    pub(crate) fn twice(&self, site: &Site) -> Option<Size> {
+        let spec = SizeSpec::Elements(2 * self.size.elements);
+        let around = surroundings(site, &self.placement, &self.options);
+        let twice = size::choose(spec, self.options.element, &around).ok();
+        twice.filter(|_| self.options.size == SizeSpec::Auto)
+    }
+
+    /// Takes arrays of another length, shared out among its processes.
+    pub(crate) fn resize(&mut self, size: Size) {
+        let each = size.elements.div_ceil(self.configs.len() as u64);
+        self.configs.iter_mut().for_each(|config| config.elements = each);
+        self.size = size;
+    }
+
+    fn doubled(&self, check: &SizeCheck, size: &Size) -> Notice {
+        let each = size.elements.div_ceil(self.configs.len() as u64);
+        let text = format!(
+            "arrays are doubled to {}: over half of them {} was {:.2} times as fast, so a cache helped that is \
+             larger than the system says",
+            Bytes(each * self.options.element.bytes()),
+            check.kernel,
+            check.ratio
+        );
+        Notice::new(NoticeId::Contradicted, GAUGE, text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arrangement::StreamOptions;
+    use crate::simulated::Simulated;
+    use nodegauge_machine::{SysRoot, Topology, TopologySource};
+    use nodegauge_measure::progress::Silent;
+    use nodegauge_measure::record::Machine;
+    use nodegauge_placement::{RankRequest, Request};
+
+    /// A node of two cores on a cache of 2 MB as it says, with so much memory.
+    fn site(available: u64) -> Site {
+        let text = "Package:1 L3Cache:1(size=2MB) Core:2 PU:1".to_owned();
+        let topology = Topology::load(&TopologySource::Synthetic(text)).unwrap();
+        let mut machine = Machine::default();
+        machine.memory.available = Some(available);
+        Site::new(topology, machine, SysRoot::live())
+    }
+
+    fn plan(site: &Site, size: SizeSpec) -> Arrangement {
+        let options = StreamOptions { size, ..StreamOptions::default() };
+        Arrangement::new(site, &Request::default(), options, Vec::new()).unwrap()
+    }
+
+    #[test]
+    fn arrays_are_doubled_where_nobody_chose_them_and_memory_allows() {
+        let site = site(100_000_000);
+        let mut auto = plan(&site, SizeSpec::Auto);
+        let rule = auto.elements();
+        auto.resize(auto.twice(&site).unwrap());
+        assert_eq!((auto.elements(), auto.size.elements), (2 * rule, 2 * rule));
+        // Four times the rule do not fit into 80 MB.
+        assert_eq!(auto.twice(&site), None);
+        assert_eq!(plan(&site, SizeSpec::TimesLlc(4.0)).twice(&site), None);
+    }
+
+    #[test]
+    fn ranks_share_out_what_is_doubled() {
+        let site = site(1 << 40);
+        let request = RankRequest { ranks: 2, ..RankRequest::default() };
+        let ranks = nodegauge_placement::plan_ranks(&site.topology, &request).unwrap();
+        let mut two = Arrangement::of_ranks(&site, ranks, StreamOptions::default()).unwrap();
+        let each = two.elements();
+        two.resize(two.twice(&site).unwrap());
+        assert_eq!((two.elements(), two.size.elements), (2 * each, 4 * each));
+    }
+
+    #[test]
+    fn many_targets_are_checked_in_few_rounds_and_grow_only_together() {
+        let site = site(1 << 40);
+        // The half fits a cache that nobody knows, the whole does not.
+        let run = |count, may_grow| {
+            let mut arrangement = plan(&site, SizeSpec::Auto);
+            let before = arrangement.elements();
+            let cache = 0.9 * (3 * before * 8) as f64;
+            let make = &mut |of: &Arrangement| Ok(Simulated::set_up(&of.configs[0], 1e-10, cache));
+            let mut set_up = SettingUp { make, target: |it| &mut **it, count, may_grow };
+            let limits = arrangement.limits();
+            let ready = set_up.run(&arrangement, &limits, &mut Silent).unwrap();
+            let ready =
+                arrangement.check_size(&site, ready, &mut set_up, limits, &mut Silent).unwrap();
+            (arrangement.elements() / before, ready.check.unwrap(), arrangement.notices.len())
+        };
+        let (times, check, said) = run(1, true);
+        assert_eq!((times, check.finds_cache(), check.rounds, said), (2, false, 9, 1));
+        let (times, check, said) = run(16, false);
+        assert_eq!((times, check.finds_cache(), check.rounds, said), (1, true, 3, 0));
+        assert!(check.doubt().unwrap().contains("a cache helps"));
+    }
+}

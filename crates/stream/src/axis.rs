@@ -1,0 +1,203 @@
+//! The grammar of `--sweep AXIS=VALUES`: which option a sweep varies, and through which values.
+//!
+//! `threads=1,2-32:2` and `per-cache=1,2,4` take counts; `places` takes places separated by `;`;
+//! `size`, `stores`, `pages`, `side-by-side` and `prefetch` take lists (prefetch with two distances is written
+//! `4096+512`); `compiler` takes commands separated by `;` that stands outside of quotes, `native`
+//! for nodegauge's own kernels, and `all` for what is installed. `stores`, `pages` and `rank-map` alone mean
+//! all kinds that need no reservation.
+
+use crate::compiled::CompilerChoice;
+use crate::kernels::{Prefetch, SideBySide, Stores};
+use crate::size::SizeSpec;
+use nodegauge_arena::Pages;
+use nodegauge_measure::sweep::{self, Values, one, several};
+use nodegauge_placement::{PlacesSpec, Policies, Policy, RankMap, ThreadList};
+use std::fmt;
+
+/// A value of an option that can be swept.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Setting {
+    /// Number of threads.
+    Threads(u32),
+    /// Threads on each last-level cache.
+    PerCache(u32),
+    /// Places.
+    Places(PlacesSpec),
+    /// Kind of store.
+    Stores(Stores),
+    /// Kind of page.
+    Pages(Pages),
+    /// Length of the arrays.
+    Size(SizeSpec),
+    /// Prefetch distance.
+    Prefetch(Prefetch),
+    /// Pages walked side by side.
+    SideBySide(SideBySide),
+    /// Number of ranks.
+    Ranks(u32),
+    /// Policy of ranks.
+    Policy(Policy),
+    /// Socket or core of each rank.
+    RankMap(RankMap),
+    /// Who made the loops.
+    Compiler(CompilerChoice),
+}
+
+impl Setting {
+    /// The compiler, where it is one.
+    pub fn compiler(&self) -> Option<&CompilerChoice> {
+        match self {
+            Self::Compiler(choice) => Some(choice),
+            _ => None,
+        }
+    }
+
+    /// The number on an axis of numbers.
+    pub(crate) fn count(&self) -> Option<u32> {
+        match self {
+            Self::Threads(count) | Self::PerCache(count) | Self::Ranks(count) => Some(*count),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Threads(count) | Self::PerCache(count) | Self::Ranks(count) => count.fmt(f),
+            Self::Places(places) => places.fmt(f),
+            Self::Stores(stores) => stores.fmt(f),
+            Self::Pages(pages) => pages.fmt(f),
+            Self::Size(size) => size.fmt(f),
+            Self::Prefetch(prefetch) => prefetch.fmt(f),
+            Self::SideBySide(pages) => pages.fmt(f),
+            Self::Policy(policy) => policy.fmt(f),
+            Self::RankMap(map) => map.fmt(f),
+            Self::Compiler(choice) => choice.fmt(f),
+        }
+    }
+}
+
+/// The values of one option.
+pub type Axis = sweep::Axis<Setting>;
+
+impl sweep::Setting for Setting {
+    const EXAMPLE: &'static str = "--sweep threads=1,2-32:2 or --sweep pages=4k,thp";
+    const EXPECTED: &'static str = "expected an axis of threads, per-cache, places, stores, pages, side-by-side, size, prefetch, compiler, ranks, policy or rank-map";
+
+    fn axis(&self) -> &'static str {
+        match self {
+            Self::Threads(_) => "threads",
+            Self::PerCache(_) => "per-cache",
+            Self::Places(_) => "places",
+            Self::Stores(_) => "stores",
+            Self::Pages(_) => "pages",
+            Self::Size(_) => "size",
+            Self::Prefetch(_) => "prefetch",
+            Self::SideBySide(_) => "side-by-side",
+            Self::Ranks(_) => "ranks",
+            Self::Policy(_) => "policy",
+            Self::RankMap(_) => "rank-map",
+            Self::Compiler(_) => "compiler",
+        }
+    }
+
+    fn values(name: &str) -> Option<Values<Self>> {
+        let counts = |read| Some(Values::listed(read));
+        let parted = |read| Some(Values::parted(read));
+        let by_semicolon = |read| Some(Values { separator: Some(';'), ..Values::parted(read) });
+        match name {
+            "threads" => counts(|text| several::<ThreadList, _, _>(text, Self::Threads)),
+            "per-cache" => counts(|text| several::<ThreadList, _, _>(text, Self::PerCache)),
+            "ranks" => counts(|text| several::<ThreadList, _, _>(text, Self::Ranks)),
+            "policy" => counts(|text| several::<Policies, _, _>(text, Self::Policy)),
+            "rank-map" => parted(|text| one(text, Self::RankMap)).map(|values| {
+                values.or_alone(RankMap::ALL.iter().copied().map(Self::RankMap).collect())
+            }),
+            "places" => by_semicolon(|text| one(text, Self::Places)),
+            "compiler" => by_semicolon(|text| one(text, Self::Compiler)),
+            "size" => parted(|text| one(text, Self::Size)),
+            "stores" => parted(|text| one(text, Self::Stores)).map(|values| {
+                values.or_alone(Stores::ALL.iter().copied().map(Self::Stores).collect())
+            }),
+            "pages" => parted(|text| one(text, Self::Pages)).map(|values| {
+                values.or_alone([Pages::Base, Pages::Transparent].map(Self::Pages).to_vec())
+            }),
+            "side-by-side" => parted(|text| one(text, Self::SideBySide)),
+            // Two distances are joined by '+', because ',' separates values.
+            "prefetch" => parted(|text| one(&text.replace('+', ","), Self::Prefetch)),
+            _ => None,
+        }
+    }
+
+    fn list(all: &[Self]) -> String {
+        let counts: Option<Vec<u32>> = all.iter().map(Self::count).collect();
+        if let Some(counts) = counts.and_then(ThreadList::new) {
+            return counts.to_string();
+        }
+        let separator = match all {
+            [Self::Places(_) | Self::Compiler(_), ..] => ";",
+            _ => ",",
+        };
+        let word = |setting: &Self| match setting {
+            Self::Prefetch(prefetch) => prefetch.to_string().replace(',', "+"),
+            other => other.to_string(),
+        };
+        all.iter().map(word).collect::<Vec<_>>().join(separator)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_axis_prints_and_parses_back() {
+        for text in [
+            "threads=1,2-8:2",
+            "per-cache=1,2,4",
+            "places=cores;{0:4}:2:4;0:96:2",
+            "stores=regular,nontemporal",
+            "pages=4k,thp,2m",
+            "size=auto,8xLLC,1000000",
+            "prefetch=off,512,4096+512",
+            "side-by-side=1,2,4,8",
+            "compiler=native;all;gcc -O3 -march=native;clang '-DX=a;b' -O2",
+            "stores",
+            "pages",
+            "ranks=1,2-8:2",
+            "policy=0-3,5",
+            "policy=0..5",
+            "rank-map=block,cyclic",
+            "rank-map",
+        ] {
+            let axis: Axis = text.parse().unwrap();
+            assert_eq!(axis.to_string().parse::<Axis>(), Ok(axis), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_axis_is_pointed_at() {
+        for (text, at) in [
+            ("", 0),
+            ("thread=1", 0),
+            ("threads", 7),
+            ("threads=1,x", 10),
+            ("places=cores;{0:x}", 16),
+            ("pages=4k,5k", 9),
+            ("size=1GiB,2Qb", 11),
+            ("prefetch=off,51x", 15),
+            ("side-by-side=4,65", 15),
+            ("stores;", 6),
+            ("policy=0-6", 9),
+            ("policy=1,5-2", 11),
+            ("ranks=0", 6),
+            ("rank-map=block,round", 15),
+            ("compiler", 8),
+            ("compiler=gcc;", 13),
+            ("compiler=gcc;cc 'x;y", 16),
+        ] {
+            assert_eq!(text.parse::<Axis>().unwrap_err().at, at, "{text}");
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! The native kernels and what compilers made, by turns, in one run on the same arrays and threads.
+//!
+//! Before each compiler's turn the native kernels have one, and the compilers' order is random and new
+//! each round: a ratio is of neighbours in time. The first pass of a turn is not kept, because it
+//! finds the caches as another loop left them: full of lines that must be written back, or not. First
+//! of all, the kernels of each compiler have one pass at full length after which every element is
+//! checked, so that wrong values have an owner.
+
+use super::build::CompiledKernels;
+use crate::GAUGE;
+use crate::arrangement::{Arrangement, Ready, SettingUp};
+use crate::kernels::Loop;
+use crate::point::Point;
+use crate::result::{self, Evidence};
+use crate::target::Target;
+use crate::values::WrongValue;
+use nodegauge_arena::ArenaError;
+use nodegauge_arena::evidence::wrong_in_words;
+use nodegauge_gauge::Site;
+use nodegauge_measure::samples::Sample;
+use nodegauge_measure::schedule::{Limits, Schedule, Turn, policy};
+use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome};
+use nodegauge_toolchain::memcpy_streams_from;
+
+/// Passes of a turn that are kept.
+const KEPT: usize = 2;
+
+/// The native kernels, or those of a compiler, under measurement.
+struct Candidate {
+    loops: Vec<Loop>,
+    begun: bool,
+    wrong: Option<WrongValue>,
+}
+
+impl Candidate {
+    fn new(loops: Vec<Loop>) -> Self {
+        Self { loops, begun: false, wrong: None }
+    }
+
+    /// Whether it has something to run, and what it made was right.
+    fn is_good(&self) -> bool {
+        !self.loops.is_empty() && self.wrong.is_none()
+    }
+
+    /// A pass that is not kept but as the first warm-up, and then those that are due.
+    fn turn(&mut self, point: &mut Point, turn: Turn) -> Result<Vec<Sample>, ArenaError> {
+        // A short first round, so that a short budget has one.
+        let kept = if turn.round == 0 { 1 } else { KEPT };
+        let due = turn.due.map_or(kept, |due| kept.min(due));
+        if due == 0 {
+            return Ok(Vec::new());
+        }
+        point.set_loops(self.loops.clone())?;
+        let mut passes = (0..=due).map(|_| point.pass()).collect::<Result<Vec<_>, _>>()?;
+        if self.begun {
+            passes.remove(0);
+        }
+        self.begun = true;
+        // What a kernel summed up wrongly is known at once; what it wrote, when the arrays are
+        // checked, which may be another's turn.
+        self.wrong = self.wrong.take().or(point.wrong.take());
+        Ok(passes)
+    }
+}
+
+/// Measures all.
+pub(super) fn run(
+    site: &Site,
+    mut arrangement: Arrangement,
+    (compiled, limits): (&[CompiledKernels], Limits),
+    observer: &mut dyn Observer,
+) -> Result<Outcome, Failure> {
+    let make = &mut |arrangement: &Arrangement| arrangement.point();
+    let mut set_up = SettingUp { make, target: |it| it, count: 1, may_grow: true };
+    let mut ready = set_up.run(&arrangement, &limits, observer)?;
+    let until = limits.at(policy::COMPILED.choose);
+    let chosen = arrangement.choose(&mut ready.target, until, observer)?;
+    let ready = arrangement.check_size(site, ready, &mut set_up, limits, observer)?;
+    let Ready { target: mut point, check, setting_up: filling } = ready;
+    arrangement.notices.extend(about_memcpy(compiled, &point, observer));
+    // The native kernels are the first.
+    let mut candidates = vec![Candidate::new(point.loops().to_vec())];
+    candidates.extend(compiled.iter().map(|made| Candidate::new(made.loops())));
+    // Each has fresh arrays, of which every element is compared, about half as long as it took to map and
+    // fill them; filling them again takes no longer than that.
+    let said = limits.beforehand(limits.elapsed() + filling * candidates.len() as u32)?;
+    observer.phase(&format!("checking every element{said}"));
+    let begun = limits.elapsed();
+    check_each(&mut point, &mut candidates)?;
+    let setting_up = limits.elapsed();
+    // Wrong values at the end are looked for in each once more; mostly there are none.
+    let reserve = (setting_up - begun) / candidates.len() as u32;
+    let limits = Limits { reserve, ..limits };
+    observer.phase("native and compiled by turns");
+    let mut schedule = Schedule::new(policy::COMPILED, limits, candidates.len());
+    for cell in (1..candidates.len()).filter(|cell| !candidates[*cell].is_good()) {
+        schedule.leave_out(cell);
+    }
+    let stop = schedule.run(observer, None, |turn| candidates[turn.cell].turn(&mut point, turn))?;
+    settle(&mut point, &mut candidates)?;
+
+    let mut outcome = Outcome { stop: Some(stop), ..Outcome::default() };
+    for (i, (candidate, samples)) in candidates.into_iter().zip(&schedule.samples).enumerate() {
+        let wrong = candidate.wrong.as_ref().map(wrong_in_words);
+        let mut of_candidate = Outcome::default();
+        if !samples.is_empty() {
+            point.set_loops(candidate.loops)?;
+            point.wrong = candidate.wrong;
+            let seen = point.seen()?;
+            let evidence = Evidence::new(site, &arrangement, &point, &seen, samples, stop);
+            let chosen = chosen.as_ref().filter(|_| i == 0);
+            of_candidate = result::outcome(&Evidence { chosen, check, ..evidence });
+        }
+        match i.checked_sub(1) {
+            None => outcome.extend(of_candidate),
+            Some(i) => outcome
+                .measurements
+                .extend(compiled[i].complete(of_candidate.measurements, wrong.as_deref())),
+        }
+    }
+    outcome.notices = arrangement.notices;
+    outcome.notices.extend(limits.overrun(GAUGE, setting_up));
+    Ok(outcome)
+}
+
+/// Where loops became calls of memcpy: whether it stores past the caches for copies as long as these.
+fn about_memcpy(
+    compiled: &[CompiledKernels],
+    point: &Point,
+    observer: &dyn Observer,
+) -> Option<Notice> {
+    let calls_it = |each: &Loop| match each {
+        Loop::Compiled(made) => {
+            made.code.as_ref().is_some_and(|code| code.calls.iter().any(|call| call == "memcpy"))
+        }
+        Loop::Native(_) | Loop::Memcpy(_) => false,
+    };
+    if !compiled.iter().flat_map(CompiledKernels::loops).any(|each| calls_it(&each)) {
+        return None;
+    }
+    let from = memcpy_streams_from(&|| observer.interrupted())?;
+    let config = point.config();
+    let share = config.elements * config.element.bytes() / config.places.len().max(1) as u64;
+    let does = if share >= from { "so it does here" } else { "so it does not here" };
+    let text = format!(
+        "memcpy of this C library stores past the caches from {} on; a thread's share of an array \
+         is {}, {does}",
+        Bytes(from),
+        Bytes(share)
+    );
+    Some(Notice::new(NoticeId::Reference, GAUGE, text))
+}
+
+/// Lets each make one pass over fresh arrays, and checks them.
+fn check_each(point: &mut Point, candidates: &mut [Candidate]) -> Result<(), ArenaError> {
+    for candidate in candidates.iter_mut().filter(|candidate| candidate.is_good()) {
+        point.fill()?;
+        point.set_loops(candidate.loops.clone())?;
+        point.pass()?;
+        point.check()?;
+        candidate.wrong = point.wrong.take();
+    }
+    point.fill()
+}
+
+/// Checks the arrays a last time. Wrong values belong to whoever makes them again; when nobody does,
+/// nobody's figures can be believed.
+fn settle(point: &mut Point, candidates: &mut [Candidate]) -> Result<(), ArenaError> {
+    point.check()?;
+    let known = candidates.iter().find_map(|candidate| candidate.wrong.clone());
+    let Some(seen) = point.wrong.take().or(known) else { return Ok(()) };
+    candidates.iter_mut().for_each(|candidate| candidate.wrong = None);
+    check_each(point, candidates)?;
+    if candidates.iter().all(|candidate| candidate.wrong.is_none()) {
+        candidates.iter_mut().for_each(|candidate| candidate.wrong = Some(seen.clone()));
+    }
+    Ok(())
+}

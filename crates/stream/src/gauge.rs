@@ -1,0 +1,84 @@
+//! STREAM as a gauge.
+
+use crate::stream::{Arrangement, StreamOptions, StreamPlan};
+use crate::view::{self, Statistic};
+use crate::{GAUGE, ablation, config, mixes, tune};
+use nodegauge_gauge::roofline::Point;
+use nodegauge_gauge::view::Section;
+use nodegauge_gauge::{Depth, Detail, Gauge, Glance, Headline, Planned, Site};
+use nodegauge_measure::keys::ConfigKind;
+use nodegauge_measure::record::{Measurement, Record};
+use nodegauge_measure::{Failure, Notice, NoticeId};
+use nodegauge_placement::{MemoryPolicy, Request};
+use nodegauge_published::PublishedConfig;
+use std::time::Duration;
+
+/// Time in a full run: long enough to meet regimes that last for tens of seconds.
+const FULL: Duration = Duration::from_secs(60);
+
+/// The gauge of STREAM.
+#[derive(Debug, Clone, Default)]
+pub struct Stream {
+    /// Columns of STREAM's table in which sweeps are shown; none for medians and their spread.
+    pub show: Vec<Statistic>,
+}
+
+impl Stream {
+    /// The gauge as it shows figures by itself.
+    pub const PLAIN: Self = Self { show: Vec::new() };
+}
+
+impl Gauge for Stream {
+    fn name(&self) -> &'static str {
+        GAUGE
+    }
+
+    fn kinds(&self) -> Vec<ConfigKind> {
+        vec![
+            ConfigKind::of::<config::StreamConfig>(GAUGE, &["stream"]).headed(&["triad"]),
+            ConfigKind::of::<config::TuneConfig>(GAUGE, &["tune"]),
+            ConfigKind::of::<config::ExplainConfig>(GAUGE, &[ablation::TEST])
+                .headed(&[ablation::WHOLE]),
+            ConfigKind::of::<PublishedConfig>(GAUGE, &["stream"]),
+        ]
+    }
+
+    /// STREAM with threads where the environment says, else as they were tuned, else one a core.
+    fn glance(&self, site: &Site, ask: &Glance<'_>) -> Result<Option<Box<dyn Planned>>, Failure> {
+        let mut request = Request::default();
+        let said = ask.environment.apply(&mut request).map_err(Failure::usage)?;
+        let notice = |text| Notice::new(NoticeId::Environment, GAUGE, text);
+        let mut notices: Vec<Notice> = said.into_iter().map(notice).collect();
+        let policy = MemoryPolicy::inherited();
+        let honoured = policy.as_ref().map(MemoryPolicy::inherited_in_words);
+        notices.extend(honoured.map(notice));
+        let usual = if ask.depth == Depth::Full { FULL } else { StreamPlan::BUDGET };
+        let mut options = StreamOptions {
+            budget: ask.budget.unwrap_or(usual),
+            samples: ask.samples,
+            policy: policy.unwrap_or_default(),
+            ..StreamOptions::default()
+        };
+        if let Some(remembered) = tune::remembered(site, ask.newest) {
+            remembered.fill(&mut request, &mut options);
+            notices.push(remembered.notice);
+        }
+        let arrangement = Arrangement::new(site, &request, options, notices)?;
+        let mixes = mixes::saved(site, ask.newest);
+        Ok(Some(Box::new(StreamPlan::new(arrangement, None).beside(mixes))))
+    }
+
+    /// The kernels of the newest STREAM that compute, with the bytes that moved.
+    fn points(&self, newest: &dyn Fn(&str, &str) -> Option<Record>) -> Vec<Point> {
+        newest("stream", "triad").map(|record| view::points(&record)).unwrap_or_default()
+    }
+
+    fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>> {
+        let triad = |m: &Measurement| (m.test == "stream" && m.name == "triad").then_some(m.value?);
+        vec![Headline::of(("memory", "Triad, best"), (record, GAUGE), triad)]
+    }
+
+    fn view(&self, record: &Record, detail: Detail) -> Vec<Section> {
+        view::sections(record, detail, &self.show)
+    }
+}

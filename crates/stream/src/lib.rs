@@ -1,0 +1,31 @@
+//! STREAM: the sustained bandwidth of main memory, in all modes of `nodegauge stream` and `explain`.
+//!
+//! Machine, placement and options go in, measurements come out; nothing here prints, saves or
+//! knows another gauge. What each module is stands in ARCHITECTURE.md, from the bottom up.
+
+pub mod ablation;
+mod arrangement;
+pub mod axis;
+pub mod compiled;
+pub mod config;
+mod gauge;
+pub mod kernels;
+pub mod mixes;
+pub mod point;
+pub mod ranks;
+mod result;
+#[cfg(test)]
+mod simulated;
+pub mod size;
+pub mod standard;
+pub mod stream;
+pub mod sweep;
+pub mod target;
+mod traffic;
+pub mod tune;
+mod tuner;
+pub use nodegauge_kernels::values;
+pub mod view;
+
+pub use gauge::Stream;
+pub use nodegauge_arena::GAUGE;

@@ -1,0 +1,404 @@
+//! One configuration that is measured: a team, its arrays, and a loop for each kernel. Everything
+//! above (stream, its tuner, explain) interleaves passes of points and keeps their samples.
+
+use crate::kernels::{Element, Kernel, Loop, Shape};
+pub use crate::target::PointConfig;
+use crate::target::{Seen, Target};
+use crate::traffic::{self, Counted};
+use crate::values::{Values, WrongValue};
+pub use nodegauge_arena::ArenaError;
+use nodegauge_arena::Arrays;
+use nodegauge_arena::location;
+use nodegauge_measure::samples::Sample;
+use nodegauge_team::core_to_core::{self, SharedLines};
+use nodegauge_team::{Laps, Span, Team};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// When each kernel of a pass started on the first thread and ended on the last.
+pub(crate) type Spans = Vec<Span>;
+
+/// Waits until every process of several is here.
+pub(crate) type Gate<'a> = Option<&'a (dyn Fn() + Sync)>;
+
+/// A configuration with its team and its arrays, ready to be measured.
+pub struct Point {
+    config: PointConfig,
+    loops: Vec<Loop>,
+    team: Team,
+    arrays: Arrays,
+    shared_lines: SharedLines,
+    values: Values,
+    /// Trial passes since the arrays were filled, after which no replay says what they hold.
+    trials: usize,
+    /// The first check that failed.
+    pub wrong: Option<WrongValue>,
+    /// How often all arrays were checked.
+    pub checks: u32,
+}
+
+impl Point {
+    /// Forms the team, maps the arrays, and lets each thread touch its own share first.
+    ///
+    /// # Errors
+    /// No such loops, pages, memory or CPUs.
+    pub fn prepare(config: PointConfig) -> Result<Self, ArenaError> {
+        let loops = native_loops(&config.kernels, config.element)?;
+        let arrays = Arrays::map(config.elements, config.element, config.pages, config.layout)?;
+        let (start, length) = arrays.mapping();
+        config.policy.apply_to(start, length)?;
+        let team = Team::start(&config.places)?;
+        let mut point = Self {
+            shared_lines: SharedLines::of_places(&config.places),
+            values: Values::new(config.element),
+            trials: 0,
+            wrong: None,
+            checks: 0,
+            config,
+            loops,
+            team,
+            arrays,
+        };
+        point.fill()?;
+        Ok(point)
+    }
+
+    /// Lets the first thread ping-pong with a thread of another process over `line`; the one that
+    /// pings, as it says, returns the round trip in seconds. `meet` waits until both are there.
+    pub(crate) fn ping_pong(
+        &mut self,
+        line: Option<(&AtomicU64, bool)>,
+        meet: &(dyn Fn() + Sync),
+        idle: &(dyn Fn() + Sync),
+    ) -> Result<Option<f64>, ArenaError> {
+        let trips = self.team.map(|member| {
+            if member.index > 0 {
+                return None;
+            }
+            if let Some((line, true)) = line {
+                line.store(0, Ordering::Relaxed);
+            }
+            meet();
+            match line? {
+                (line, true) => Some(core_to_core::ping(line, &|| idle())),
+                (line, false) => {
+                    core_to_core::pong(line, &|| idle());
+                    None
+                }
+            }
+        })?;
+        Ok(trips.into_iter().flatten().next())
+    }
+
+    /// Fills the arrays with their start values, each thread its share.
+    ///
+    /// # Errors
+    /// When a member of the team fails.
+    pub fn fill(&mut self) -> Result<(), ArenaError> {
+        let values = Values::new(self.config.element);
+        let arrays = &self.arrays;
+        self.team.run(|member| {
+            let args = arrays.share(member.index, member.count);
+            // SAFETY: shares of different members are disjoint parts of the arrays.
+            unsafe { values.fill(&args) }
+        })?;
+        self.values = values;
+        self.trials = 0;
+        Ok(())
+    }
+
+    /// Checks and fills anew arrays whose values have grown too far for another pass.
+    ///
+    /// # Errors
+    /// When a member of the team fails.
+    pub fn renew(&mut self) -> Result<(), ArenaError> {
+        if self.trials > 0 {
+            self.fill()?;
+        } else if self.values.must_renew() {
+            self.check()?;
+            self.fill()?;
+        }
+        Ok(())
+    }
+
+    /// Runs kernel number `i` once, and no other; its time is not taken. After [`Point::renew`], each
+    /// kernel may run once.
+    ///
+    /// # Errors
+    /// When a member of the team fails.
+    pub fn run_alone(&mut self, i: usize) -> Result<(), ArenaError> {
+        let (arrays, each) = (&self.arrays, &self.loops[i]);
+        let sums = self.team.map(|member| {
+            let args = arrays.share(member.index, member.count);
+            // SAFETY: as in a pass: the loop can run here, and the share is this member's alone.
+            unsafe { each.run(&args) }
+        })?;
+        self.account(i, sums.iter().sum());
+        Ok(())
+    }
+
+    /// Takes into account that kernel number `i` ran, and checks what it returned if it only reads.
+    fn account(&mut self, i: usize, sum: f64) {
+        let kernel = self.loops[i].kernel();
+        let each = self.values.apply(kernel);
+        if !kernel.writes() {
+            let outcome = self.values.check_sum(kernel, each, self.config.elements, sum);
+            if let Err(wrong) = outcome {
+                self.wrong.get_or_insert(wrong);
+            }
+        }
+    }
+
+    /// As [`Target::pass`], and before each kernel the team waits at the gate for other processes.
+    pub(crate) fn pass_with(&mut self, gate: Gate<'_>) -> Result<(Sample, Spans), ArenaError> {
+        self.renew()?;
+        let (sample, spans, sums) = self.timed(gate, None)?;
+        for (i, sum) in sums.into_iter().enumerate() {
+            self.account(i, sum);
+        }
+        Ok((sample, spans))
+    }
+
+    /// As [`Target::trial`], and before each kernel the team waits at the gate for other processes.
+    pub(crate) fn trial_with(&mut self, gate: Gate<'_>) -> Result<(Sample, Spans), ArenaError> {
+        let parts = self.parts();
+        self.over_part(gate, (self.trials % parts, parts))
+    }
+
+    /// Runs each kernel once over the whole arrays, or over a part of them: `(number, of so many)` for
+    /// the first kernel, and another part for each of the others, so that none finds in a cache what the
+    /// one before left. Returns also what each kernel summed.
+    fn timed(
+        &mut self,
+        gate: Gate<'_>,
+        part: Option<(usize, usize)>,
+    ) -> Result<(Sample, Spans, Vec<f64>), ArenaError> {
+        let (arrays, loops) = (&self.arrays, &self.loops);
+        let (sample, timed) = self.team.sample(&self.shared_lines, |member, laps| {
+            run(member, laps, (arrays, part), loops, gate)
+        })?;
+        let sum = |i: usize| timed.made.iter().map(|sums| sums[i]).sum();
+        let sums = (0..loops.len()).map(sum).collect();
+        Ok((sample, timed.spans, sums))
+    }
+
+    /// As [`Target::part`], and before each kernel the team waits at the gate for other processes. No replay
+    /// will say what the part holds.
+    pub(crate) fn over_part(
+        &mut self,
+        gate: Gate<'_>,
+        part: (usize, usize),
+    ) -> Result<(Sample, Spans), ArenaError> {
+        /// Times that all kernels may run over a part: values grow fiftyfold at most in each, and single
+        /// precision ends at 50^22.
+        const TIMES: usize = 16;
+        if self.trials >= TIMES * part.1 {
+            self.fill()?;
+        }
+        self.trials += 1;
+        let (sample, spans, _) = self.timed(gate, Some(part))?;
+        Ok((sample, spans))
+    }
+
+    /// Parts of the arrays for trials: as many as are asked for, unless a part would not last far longer
+    /// than a reading of the clock and a barrier.
+    fn parts(&self) -> usize {
+        /// Bytes of one array that each thread has in a part at least.
+        const LEAST: u64 = 4 << 20;
+        let each = self.arrays.array_bytes().0 / self.team.len() as u64;
+        (each / LEAST).clamp(1, self.config.trial_parts.max(1)) as usize
+    }
+}
+
+impl Target for Point {
+    fn config(&self) -> &PointConfig {
+        &self.config
+    }
+
+    fn loops(&self) -> &[Loop] {
+        &self.loops
+    }
+
+    fn set_loops(&mut self, loops: Vec<Loop>) -> Result<(), ArenaError> {
+        let element = self.config.element;
+        if let Some(other) = loops.iter().find(|other| other.element() != element) {
+            let (kernel, made_for) = (other.kernel(), other.element());
+            return Err(ArenaError::Loops(format!(
+                "a {kernel} kernel for {made_for} cannot run on arrays of {element}"
+            )));
+        }
+        self.loops = loops;
+        Ok(())
+    }
+
+    fn round_trip(&mut self) -> Result<f64, ArenaError> {
+        Ok(core_to_core::round_trip(&mut self.team, &self.shared_lines)?)
+    }
+
+    fn pass(&mut self) -> Result<Sample, ArenaError> {
+        Ok(self.pass_with(None)?.0)
+    }
+
+    fn trial(&mut self) -> Result<Sample, ArenaError> {
+        Ok(self.trial_with(None)?.0)
+    }
+
+    fn part(&mut self, part: (usize, usize)) -> Result<Option<Sample>, ArenaError> {
+        Ok(Some(self.over_part(None, part)?.0))
+    }
+
+    fn check(&mut self) -> Result<(), ArenaError> {
+        if self.trials > 0 {
+            return Ok(());
+        }
+        let (values, arrays) = (&self.values, &self.arrays);
+        let base = arrays.ranges()[0].0;
+        let outcomes = self.team.map(|member| {
+            let args = arrays.share(member.index, member.count);
+            let first = (args.at[0].addr().get() - base) as u64 / arrays.element().bytes();
+            // SAFETY: the arrays were filled, and no thread writes them during a check.
+            unsafe { values.check(&args, first) }
+        })?;
+        self.checks += 1;
+        for wrong in outcomes.into_iter().filter_map(Result::err) {
+            self.wrong.get_or_insert(wrong);
+        }
+        Ok(())
+    }
+
+    fn reshape(&mut self, kernels: Vec<(Kernel, Shape)>) -> Result<(), ArenaError> {
+        self.loops = native_loops(&kernels, self.config.element)?;
+        self.config.kernels = kernels;
+        Ok(())
+    }
+
+    fn seen(&mut self) -> Result<Seen, ArenaError> {
+        let shares = location::observe(&self.arrays, self.team.len());
+        Ok(Seen {
+            affinity: self.team.observed().to_vec(),
+            pages: self.arrays.pages_got().ok(),
+            nodes: [0, 1, 2].map(|array| location::of_array(&shares, array)),
+            shares,
+            wrong: self.wrong.as_ref().map(ToString::to_string),
+            checks: self.checks,
+            ranks: Vec::new(),
+        })
+    }
+
+    fn traffic(&mut self) -> Result<Option<Result<Counted, String>>, ArenaError> {
+        traffic::measure(self.config.kernels.len(), &mut |run| match run {
+            Some(kernel) => self.run_alone(kernel),
+            None => self.renew(),
+        })
+        .map(Some)
+    }
+}
+
+/// One thread's part of a pass; what each kernel returned.
+fn run(
+    member: &nodegauge_team::Member<'_>,
+    laps: &mut Laps<'_>,
+    (arrays, part): (&Arrays, Option<(usize, usize)>),
+    loops: &[Loop],
+    gate: Gate<'_>,
+) -> Vec<f64> {
+    let together = || {
+        if let Some(gate) = gate {
+            member.barrier();
+            if member.index == 0 {
+                gate();
+            }
+        }
+    };
+    let who = (member.index, member.count);
+    let run = |(i, each): (usize, &Loop)| {
+        let args = match part {
+            None => arrays.share(member.index, member.count),
+            Some((part, parts)) => {
+                arrays.part(who, ((part + i * parts / loops.len()) % parts, parts))
+            }
+        };
+        together();
+        // SAFETY: the loop was found available on this processor, or was tried on it; the share has
+        // `n` elements of the loop's type in each array, and is this member's alone between two
+        // barriers.
+        laps.time(|| unsafe { each.run(&args) })
+    };
+    let sums = loops.iter().enumerate().map(run).collect();
+    together();
+    sums
+}
+
+/// The native loops of these shapes.
+pub(crate) fn native_loops(
+    kernels: &[(Kernel, Shape)],
+    element: Element,
+) -> Result<Vec<Loop>, ArenaError> {
+    let native = |(kernel, shape): &(Kernel, Shape)| {
+        Loop::native(*kernel, element, *shape).ok_or_else(|| {
+            ArenaError::Loops(format!(
+                "there is no {kernel} kernel with {shape} for this processor\nhint: leave the choice to nodegauge"
+            ))
+        })
+    };
+    kernels.iter().map(native).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::{Prefetch, STREAM, SideBySide, Stores, available_isas};
+    use nodegauge_arena::{Layout, Pages};
+    use nodegauge_placement::MemoryPolicy;
+
+    /// One thread, and arrays of several parts.
+    fn point(element: Element) -> Point {
+        let shape = Shape {
+            isa: available_isas()[0],
+            stores: Stores::Regular,
+            unroll: 1,
+            side_by_side: SideBySide::new(4).unwrap(),
+            prefetch: Prefetch::Off,
+        };
+        Point::prepare(PointConfig {
+            places: vec![Vec::new()],
+            elements: (1 << 20) + 5,
+            element,
+            pages: Pages::Base,
+            layout: Layout::Staggered,
+            policy: MemoryPolicy::Default,
+            kernels: STREAM.map(|kernel| (kernel, shape)).to_vec(),
+            trial_parts: 16,
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn trials_spoil_no_check() {
+        for element in [Element::F64, Element::F32] {
+            let mut point = point(element);
+            assert!(point.parts() > 1 || element == Element::F32);
+            point.pass().unwrap();
+            for _ in 0..40 {
+                assert_eq!(point.trial().unwrap().seconds.len(), STREAM.len());
+            }
+            // Nothing is known of arrays after trials; a pass fills them before it runs.
+            point.check().unwrap();
+            assert_eq!((point.checks, point.wrong.is_none()), (0, true));
+            point.pass().unwrap();
+            point.check().unwrap();
+            assert_eq!((point.checks, point.wrong.is_none()), (1, true));
+        }
+    }
+
+    #[test]
+    fn parts_of_any_size_spoil_no_check() {
+        let mut point = point(Element::F64);
+        for part in [(0, 1), (0, 2), (1, 2)].repeat(20) {
+            assert_eq!(point.part(part).unwrap().unwrap().seconds.len(), STREAM.len());
+        }
+        // Nothing has overflowed, and a pass begins with fresh values.
+        point.pass().unwrap();
+        point.check().unwrap();
+        assert_eq!((point.checks, point.wrong.is_none()), (1, true));
+    }
+}

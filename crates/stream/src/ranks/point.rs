@@ -1,0 +1,278 @@
+//! One configuration that several ranks measure together.
+
+use super::cannot;
+use super::coordinator::SharedCoordinator;
+use super::wire::{Over, Passed, Request, Response};
+use crate::config::{RankConfig, RankMemory};
+use crate::kernels::{Kernel, Loop, Shape};
+use crate::point::{PointConfig, native_loops};
+use crate::target::{RankSeen, Seen, Target};
+use nodegauge_arena::ArenaError;
+use nodegauge_machine::{CpuId, Topology};
+use nodegauge_measure::Failure;
+use nodegauge_measure::samples::Sample;
+use nodegauge_measure::stats;
+use nodegauge_placement::{Bind, MemoryPolicy, RankPlace, RankPlan, ThreadPlace};
+use nodegauge_team::core_to_core::have_cpus_of_their_own;
+use nodegauge_team::timed::seconds;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A point of each of the first ranks.
+pub struct RanksPoint {
+    coordinator: SharedCoordinator,
+    number: u32,
+    configs: Vec<PointConfig>,
+    loops: Vec<Loop>,
+    /// Whether core-to-core latencies are taken between ranks: they have one thread each, on CPUs of
+    /// its own.
+    ping_pong: bool,
+    /// Nodes on which each rank's pages are to be; `None` where anything will do.
+    expected: Vec<Option<Vec<u32>>>,
+    /// What was seen last, for when a rank has gone.
+    seen: Seen,
+}
+
+impl RanksPoint {
+    /// Lets each rank set up its own point.
+    ///
+    /// # Errors
+    /// When a rank has no memory, pages or CPUs as asked, or has gone.
+    pub fn prepare(
+        coordinator: &SharedCoordinator,
+        topology: &Topology,
+        plan: &RankPlan,
+        configs: Vec<PointConfig>,
+    ) -> Result<Self, ArenaError> {
+        let number = coordinator.borrow_mut().new_point();
+        let expected = plan.ranks.iter().map(|place| expected(place, topology)).collect();
+        let seen = Seen::default();
+        let places: Vec<Vec<CpuId>> = configs.iter().flat_map(|c| c.places.clone()).collect();
+        let ping_pong = places.len() == configs.len() && have_cpus_of_their_own(&places);
+        let loops = native_loops(&configs[0].kernels, configs[0].element)?;
+        let mut point = Self {
+            coordinator: SharedCoordinator::clone(coordinator),
+            number,
+            configs,
+            loops,
+            ping_pong,
+            expected,
+            seen,
+        };
+        let request = |rank: usize| Request::Prepare {
+            point: number,
+            config: Box::new(point.configs[rank].clone()),
+        };
+        coordinator.borrow_mut().ask(point.configs.len(), request)?;
+        point.seen()?;
+        Ok(point)
+    }
+
+    fn ask(&self, request: impl Fn() -> Request) -> Result<Vec<Response>, Failure> {
+        self.coordinator.borrow_mut().ask(self.configs.len(), |_| request())
+    }
+}
+
+/// The nodes on which a rank's pages are to be: those that its policy names, else those nearest to
+/// the CPUs that it is bound to.
+fn expected(place: &RankPlace, topology: &Topology) -> Option<Vec<u32>> {
+    let nodes = match &place.memory {
+        MemoryPolicy::Default | MemoryPolicy::Local if place.placement.bind == Bind::None => {
+            return None;
+        }
+        MemoryPolicy::Default | MemoryPolicy::Local => {
+            ThreadPlace { thread: 0, cpus: place.placement.cpus() }.nodes(topology)
+        }
+        MemoryPolicy::Preferred(node) => vec![*node],
+        MemoryPolicy::Interleave(nodes) | MemoryPolicy::Bind(nodes) => nodes.clone(),
+    };
+    (!nodes.is_empty()).then(|| nodes.iter().map(|node| node.0).collect())
+}
+
+impl Target for RanksPoint {
+    fn config(&self) -> &PointConfig {
+        &self.configs[0]
+    }
+
+    fn processes(&self) -> u64 {
+        self.configs.len() as u64
+    }
+
+    fn loops(&self) -> &[Loop] {
+        &self.loops
+    }
+
+    /// Ranks run native loops only: what a compiler made here is not there.
+    fn set_loops(&mut self, loops: Vec<Loop>) -> Result<(), ArenaError> {
+        let native = |each: &Loop| match each {
+            Loop::Native(variant) => Some((variant.kernel(), variant.shape())),
+            Loop::Compiled(_) | Loop::Memcpy(_) => None,
+        };
+        let kernels: Option<Vec<(Kernel, Shape)>> = loops.iter().map(native).collect();
+        match kernels {
+            Some(kernels) => self.reshape(kernels),
+            None => Err(cannot("run compiled loops in ranks", "they are not there").into()),
+        }
+    }
+
+    fn pass(&mut self) -> Result<Sample, ArenaError> {
+        self.run(Over::Whole)
+    }
+
+    fn trial(&mut self) -> Result<Sample, ArenaError> {
+        self.run(Over::Trial)
+    }
+
+    fn part(&mut self, (number, of): (usize, usize)) -> Result<Option<Sample>, ArenaError> {
+        self.run(Over::Part(number, of)).map(Some)
+    }
+
+    fn check(&mut self) -> Result<(), ArenaError> {
+        self.ask(|| Request::Check { point: self.number })?;
+        Ok(())
+    }
+
+    fn reshape(&mut self, kernels: Vec<(Kernel, Shape)>) -> Result<(), ArenaError> {
+        self.ask(|| Request::Reshape { point: self.number, kernels: kernels.clone() })?;
+        self.loops = native_loops(&kernels, self.configs[0].element)?;
+        self.configs.iter_mut().for_each(|config| config.kernels = kernels.clone());
+        Ok(())
+    }
+
+    /// When a rank has gone, what was seen before.
+    fn seen(&mut self) -> Result<Seen, ArenaError> {
+        if self.coordinator.borrow().broken().is_some() {
+            return Ok(self.seen.clone());
+        }
+        let responses = self.ask(|| Request::Inspect { point: self.number })?;
+        let parts: Vec<Seen> = responses
+            .into_iter()
+            .filter_map(|response| match response {
+                Response::Seen(seen) => Some(*seen),
+                _ => None,
+            })
+            .collect();
+        self.seen = self.together(&parts);
+        Ok(self.seen.clone())
+    }
+}
+
+impl RanksPoint {
+    fn run(&self, over: Over) -> Result<Sample, ArenaError> {
+        let Self { number: point, ping_pong, .. } = *self;
+        let ranks = self.configs.len();
+        let responses = self.ask(|| Request::Pass { point, ranks, ping_pong, over })?;
+        let parts = responses.into_iter().filter_map(|response| match response {
+            Response::Passed(passed) => Some(passed),
+            _ => None,
+        });
+        Ok(joined(&parts.collect::<Vec<_>>()))
+    }
+
+    fn together(&self, parts: &[Seen]) -> Seen {
+        let rank = |(rank, part): (usize, &Seen)| {
+            let cpus: BTreeSet<u32> =
+                part.affinity.iter().flat_map(|thread| &thread.cpus).map(|cpu| cpu.0).collect();
+            let policy = self.configs[rank].policy.clone();
+            let named = policy.nodes().map(|nodes| nodes.iter().map(|node| node.0).collect());
+            let got = mean(&part.nodes.iter().collect::<Vec<_>>());
+            let config = RankConfig {
+                rank: rank as u32,
+                cpus: cpus.into_iter().collect(),
+                memory: RankMemory { policy: policy.as_str().to_owned(), nodes: named },
+                memory_got: got.map(|got| got.iter().map(|(node, x)| (node.0, *x)).collect()),
+                ..RankConfig::default()
+            };
+            RankSeen { config, policy, expected: self.expected[rank].clone() }
+        };
+        let array = |i: usize| mean(&parts.iter().map(|part| &part.nodes[i]).collect::<Vec<_>>());
+        let wrong = parts.iter().enumerate().find_map(|(rank, part)| {
+            part.wrong.as_ref().map(|wrong| format!("rank {rank}: {wrong}"))
+        });
+        Seen {
+            affinity: parts.iter().flat_map(|part| part.affinity.clone()).collect(),
+            pages: mean(&parts.iter().map(|part| &part.pages).collect::<Vec<_>>()),
+            // Where each rank's pages are is in `ranks`.
+            shares: Vec::new(),
+            nodes: [array(0), array(1), array(2)],
+            wrong,
+            checks: parts.iter().map(|part| part.checks).min().unwrap_or(0),
+            ranks: parts.iter().enumerate().map(rank).collect(),
+        }
+    }
+}
+
+/// Mean shares over arrays or ranks of the same length; `None` when one is not known.
+fn mean<K: Copy + Ord>(shares: &[&Option<BTreeMap<K, f64>>]) -> Option<BTreeMap<K, f64>> {
+    let mut sum = BTreeMap::new();
+    for share in shares {
+        for (key, value) in share.as_ref()? {
+            *sum.entry(*key).or_insert(0.0) += value / shares.len() as f64;
+        }
+    }
+    Some(sum)
+}
+
+/// One sample of all ranks: from the first start to the last end, and every reason for doubt.
+fn joined(parts: &[Passed]) -> Sample {
+    let kernels = parts.first().map_or(0, |part| part.spans.len());
+    let whole = |i: usize| {
+        let start = parts.iter().map(|part| part.spans[i].0).min().unwrap_or(0);
+        let end = parts.iter().map(|part| part.spans[i].1).max().unwrap_or(0);
+        seconds((start, end))
+    };
+    // Of each rank of several threads, or of each pair of ranks.
+    let trip = |of: &dyn Fn(&Passed) -> Option<f64>| {
+        let trips: Vec<f64> = parts.iter().filter_map(of).collect();
+        if trips.is_empty() { f64::NAN } else { stats::median(&trips) }
+    };
+    let causes_of = |i: usize| {
+        parts.iter().flat_map(|part| part.part_causes.get(i).cloned().unwrap_or_default()).collect()
+    };
+    Sample {
+        round_trips: (trip(&|part| part.round_trips.0), trip(&|part| part.round_trips.1)),
+        causes: parts.iter().flat_map(|part| part.causes.clone()).collect(),
+        part_causes: (0..kernels).map(causes_of).collect(),
+        each: parts
+            .iter()
+            .map(|part| part.spans.iter().map(|span| seconds(*span)).collect())
+            .collect(),
+        ..Sample::of_times((0..kernels).map(whole).collect())
+    }
+}
+
+impl Drop for RanksPoint {
+    fn drop(&mut self) {
+        // Ranks that have gone or are about to end give their memory back by themselves.
+        if let Ok(mut coordinator) = self.coordinator.try_borrow_mut() {
+            let number = self.number;
+            let _ = coordinator.ask(self.configs.len(), |_| Request::Release { point: number });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pass_lasts_from_the_first_start_to_the_last_end() {
+        let part = |start: u64, end: u64| Passed {
+            spans: vec![(start, end)],
+            round_trips: (None, None),
+            causes: Vec::new(),
+            part_causes: Vec::new(),
+        };
+        let sample = joined(&[part(1000, 3000), part(1500, 4000)]);
+        assert!((sample.seconds[0] - 3e-6).abs() < 1e-12);
+        assert!((sample.each[1][0] - 2.5e-6).abs() < 1e-12);
+        assert!(sample.round_trips.0.is_nan());
+    }
+
+    #[test]
+    fn shares_are_averaged_and_unknown_when_one_is() {
+        let some = |pairs: &[(u64, f64)]| Some(pairs.iter().copied().collect::<BTreeMap<_, _>>());
+        let (one, two) = (some(&[(0, 1.0)]), some(&[(0, 0.5), (1, 0.5)]));
+        assert_eq!(mean(&[&one, &two]), some(&[(0, 0.75), (1, 0.25)]));
+        assert_eq!(mean(&[&one, &None]), None);
+    }
+}

@@ -1,0 +1,432 @@
+//! From what was observed to what is reported: one [`Measurement`] a kernel, with its
+//! configuration as asked and as got, its limit, and every reason for doubt.
+
+mod ranks;
+
+use crate::GAUGE;
+use crate::arrangement::Arrangement;
+use crate::config::{CodeConfig, CompilerConfig, CountersConfig, LeadConfig, StreamConfig};
+use crate::kernels::{Element, Kernel, Loop, Shape, Stores};
+use crate::size::RULE_FACTOR;
+use crate::size::check::SizeCheck;
+use crate::target::{Seen, Target};
+use crate::traffic::Counted;
+use crate::tuner::ChosenLoops;
+use nodegauge_arena::evidence::{limited, several_regimes, small_pages, wrong_in_words};
+use nodegauge_arena::location;
+use nodegauge_arena::{NumaConfig, PagesConfig};
+use nodegauge_gauge::Site;
+use nodegauge_machine::NodeId;
+use nodegauge_measure::clock::{self, ClockQuality, MIN_TICKS};
+use nodegauge_measure::record::{Finding, Limit, Measurement, Quoted, Severity, Traffic, Validity};
+use nodegauge_measure::repeat::Stop;
+use nodegauge_measure::samples::{self, Sample, Sorted};
+use nodegauge_measure::{BytesPerSec, Outcome, Seconds, Unit};
+use nodegauge_placement::{Bind, MemoryPolicy, ThreadPlace};
+use nodegauge_toolchain::Compiler;
+
+/// All that is known of a run when its figures are made.
+pub(crate) struct Evidence<'a> {
+    pub site: &'a Site,
+    pub arrangement: &'a Arrangement,
+    pub target: &'a dyn Target,
+    pub seen: &'a Seen,
+    pub samples: &'a [Sample],
+    pub sorted: Sorted,
+    pub stop: Stop,
+    /// What the tuner chose from; `None` where nothing was left open.
+    pub chosen: Option<&'a ChosenLoops>,
+    pub clock: ClockQuality,
+    /// Whether a cache helps the arrays; `None` where it was not checked.
+    pub check: Option<SizeCheck>,
+    /// What the memory controllers counted, or why they did not; `None` where nobody asked.
+    pub traffic: Option<&'a Result<Counted, String>>,
+}
+
+impl<'a> Evidence<'a> {
+    /// Of a run whose loops were given and whose traffic was not counted.
+    pub(crate) fn new(
+        site: &'a Site,
+        arrangement: &'a Arrangement,
+        target: &'a dyn Target,
+        seen: &'a Seen,
+        samples: &'a [Sample],
+        stop: Stop,
+    ) -> Self {
+        let places = seen.affinity.iter().map(|of| of.cpus.iter().map(|cpu| cpu.0).collect());
+        let known = site.round_trips.between(&places.collect::<Vec<Vec<u32>>>());
+        let (sorted, clock) = (samples::sort_beside(samples, &known), clock::quality());
+        Self {
+            site,
+            arrangement,
+            target,
+            seen,
+            samples,
+            sorted,
+            stop,
+            chosen: None,
+            clock,
+            check: None,
+            traffic: None,
+        }
+    }
+}
+
+/// What a run came to, without its notices.
+pub(crate) fn outcome(evidence: &Evidence<'_>) -> Outcome {
+    Outcome {
+        measurements: measurements(evidence),
+        findings: findings(evidence),
+        details: evidence.seen.affinity.iter().map(ToString::to_string).collect(),
+        stop: Some(evidence.stop),
+        ..Outcome::default()
+    }
+}
+
+/// Bytes that STREAM counts for a pass of kernel number `i`, of all processes.
+pub(crate) fn counted(target: &dyn Target, i: usize) -> f64 {
+    let config = target.config();
+    let elements = config.elements * target.processes();
+    (target.loops()[i].kernel().counted(config.element) * elements) as f64
+}
+
+/// A figure of a kernel, of which nothing is known yet.
+pub(crate) fn figure(kernel: Kernel) -> Measurement {
+    Measurement::new(GAUGE, "stream", kernel.name(), Unit::BytesPerSecond)
+}
+
+/// One measurement a kernel; none when not a single pass counts.
+pub(crate) fn measurements(evidence: &Evidence<'_>) -> Vec<Measurement> {
+    if evidence.sorted.headline().is_none() {
+        return Vec::new();
+    }
+    let numa = numa(evidence);
+    let config = common_config(evidence, &numa);
+    let doubts = common_validity(evidence, &numa);
+    let loops = evidence.target.loops().iter().enumerate();
+    loops.filter_map(|(i, each)| one(evidence, i, each, &config, &doubts)).collect()
+}
+
+fn one(
+    evidence: &Evidence<'_>,
+    i: usize,
+    each: &Loop,
+    config: &StreamConfig,
+    doubts: &Validity,
+) -> Option<Measurement> {
+    let kernel = each.kernel();
+    let bytes = counted(evidence.target, i);
+    let timed = (evidence.samples, &evidence.sorted, evidence.sorted.headline()?);
+    let m = figure(kernel).timed(Quoted::Best, timed, i, &|seconds| bytes / seconds);
+    let m = limited(m, &evidence.site.machine, config.numa.as_ref());
+    let best = m.value?;
+    let mut validity = doubts.clone();
+    if let (Stop::Budget, passes @ ..samples::LEAST_IN_REGIME) = (evidence.stop, timed.2.all.len())
+    {
+        validity.suspect(format!(
+            "the time was enough for {passes} passes only: give a larger --budget"
+        ));
+    }
+    let guest = evidence.site.machine.virtualisation.is_some();
+    if let Some(doubt) = timed.1.doubt(timed.0, timed.2, i, (samples::PASSES, guest)) {
+        validity.suspect(doubt);
+    }
+    if let Some(limit) = m.limit.as_ref().filter(|limit| limit.fraction > 1.0) {
+        validity.invalid(above_limit(evidence, best, limit));
+    }
+    let ticks = bytes / best / evidence.clock.granularity.0;
+    if ticks < MIN_TICKS {
+        let reason =
+            format!("a loop lasts only {ticks:.0} ticks of the clock; {MIN_TICKS:.0} are needed");
+        validity.suspect(reason);
+    }
+    let mut config = config.clone();
+    describe(each, &mut config);
+    let leads = evidence.chosen.iter().flat_map(|chosen| &chosen.leads);
+    let lead = leads.filter(|(of, _)| *of == kernel).map(|(_, lead)| lead).next();
+    config.loop_lead = lead.map(|lead| LeadConfig { ratio: lead.ratio, noise: lead.noise });
+    ranks::describe(evidence, i, &mut config);
+    let traffic = traffic(evidence, i, best, computed_traffic(evidence, each, best), &mut config);
+    if let (Some(traffic), Some(limit)) = (&traffic, &m.limit)
+        && traffic.value > limit.value
+        && limit.fraction <= 1.0
+    {
+        validity.suspect(format!(
+            "traffic of {} ({}) is above the theoretical {}: not all of it crossed the memory bus",
+            BytesPerSec(traffic.value),
+            traffic.basis,
+            BytesPerSec(limit.value)
+        ));
+    }
+    Some(m.traffic(traffic).config(&config).judged(validity))
+}
+
+impl Evidence<'_> {
+    /// Whether all that the loops read and write crosses the memory bus.
+    fn is_out_of_cache(&self) -> bool {
+        self.arrangement.size.follows_rule == Some(true)
+            && !self.check.is_some_and(|check| check.finds_cache())
+    }
+}
+
+/// What a loop moves by computation; `None` where that is not known, and unless the arrays are out of
+/// cache.
+fn computed_traffic(evidence: &Evidence<'_>, each: &Loop, best: f64) -> Option<Traffic> {
+    let element = evidence.target.config().element;
+    let allocates = evidence.site.machine.processor.write_allocate == Some(true);
+    let factor = traffic_factor(each.kernel(), element, each.stores(), allocates)?;
+    let basis = if factor > 1.0 { "write-allocate" } else { "no write-allocate" };
+    evidence.is_out_of_cache().then(|| Traffic { value: best * factor, basis: basis.to_owned() })
+}
+
+/// Bytes that cross the memory bus for each that is counted: `None` where it depends on stores that are
+/// not known, or on whether the processor reads the lines that regular stores overwrite, unless it is known
+/// that it `allocates` them.
+fn traffic_factor(
+    kernel: Kernel,
+    element: Element,
+    stores: Option<Stores>,
+    allocates: bool,
+) -> Option<f64> {
+    let factor = |stores| kernel.moved(element, stores) as f64 / kernel.counted(element) as f64;
+    let possible = match stores {
+        Some(stores) => [factor(stores); 2],
+        None => [factor(Stores::Regular), factor(Stores::NonTemporal)],
+    };
+    (possible[0] == possible[1] && (possible[0] == 1.0 || allocates)).then_some(possible[0])
+}
+
+/// What kernel number `i` moves at `best` counted bytes a second: as the memory controllers counted
+/// it, with what is computed beside it in the configuration; as computed where they did not, with the
+/// reason.
+fn traffic(
+    evidence: &Evidence<'_>,
+    i: usize,
+    best: f64,
+    computed: Option<Traffic>,
+    config: &mut StreamConfig,
+) -> Option<Traffic> {
+    let bytes = counted(evidence.target, i);
+    let seen = match evidence.traffic {
+        None => return computed,
+        Some(Err(why)) => {
+            config.counters = Some(CountersConfig::Unavailable { unavailable: why.clone() });
+            return computed;
+        }
+        Some(Ok(seen)) => seen,
+    };
+    config.counters = Some(CountersConfig::Counted(seen.of_kernel(i, bytes)));
+    let Some(moved) = seen.kernels.get(i).copied().flatten() else { return computed };
+    config.traffic_computed = computed;
+    Some(Traffic { value: moved.total * best / bytes, basis: "counters".to_owned() })
+}
+
+/// What a loop adds to the configuration of its run.
+fn describe(each: &Loop, config: &mut StreamConfig) {
+    let stores = each.stores().filter(|_| each.kernel().writes());
+    config.stores = stores.map(|stores| stores.name().to_owned());
+    match each {
+        Loop::Native(variant) => {
+            let Shape { isa, unroll, side_by_side, prefetch, .. } = variant.shape();
+            config.isa = Some(isa.name().to_owned());
+            config.vector_bits = Some(isa.vector_bits().into());
+            config.unroll = Some(unroll.into());
+            config.side_by_side = side_by_side.several().map(u64::from);
+            config.prefetch = Some(prefetch.to_string());
+        }
+        Loop::Compiled(made) => {
+            made_by(&made.compiler, config);
+            config.side_by_side =
+                crate::kernels::compiled::side_by_side(&made.compiler.command).map(u64::from);
+            config.code = made.code.as_ref().map(|code| CodeConfig {
+                vector_bits: code.vector_bits.map(u64::from),
+                nontemporal: code.nontemporal,
+                fma: code.fma,
+                prefetch: code.prefetch,
+                calls: code.calls.clone(),
+            });
+        }
+        Loop::Memcpy(_) => config.engine = Some("memcpy".to_owned()),
+    }
+}
+
+/// Who compiled.
+fn made_by(compiler: &Compiler, config: &mut StreamConfig) {
+    config.engine = Some("compiled".to_owned());
+    config.compiler = Some(CompilerConfig {
+        command: compiler.command.to_string(),
+        version: compiler.version.clone(),
+        flags: None,
+    });
+}
+
+/// The measurement of a kernel of which a compiler made nothing that could be run.
+pub(crate) fn missing(compiler: &Compiler, kernel: Kernel, why: &str) -> Measurement {
+    let mut config = StreamConfig::default();
+    made_by(compiler, &mut config);
+    figure(kernel).config(&config).missing(why)
+}
+
+fn above_limit(evidence: &Evidence<'_>, best: f64, limit: &Limit) -> String {
+    let reason = if evidence.arrangement.size.follows_rule != Some(true) {
+        "the arrays lie in a cache: use a larger --size"
+    } else {
+        "the theoretical figure does not belong to this memory: check --dimms, or a cache is \
+         larger than reported"
+    };
+    format!(
+        "{} is above the theoretical {} ({}); {reason}",
+        BytesPerSec(best),
+        BytesPerSec(limit.value),
+        limit.basis
+    )
+}
+
+/// Where the pages of the arrays are; of several processes overall, for each has a policy of its own.
+fn numa(evidence: &Evidence<'_>) -> NumaConfig {
+    let policy = &evidence.target.config().policy;
+    let nodes = evidence.site.topology.nodes.len();
+    let threads = &evidence.arrangement.placement.threads;
+    let bound = evidence.arrangement.placement.bind != Bind::None;
+    let home = |thread: &ThreadPlace| match bound {
+        true => thread.nodes(&evidence.site.topology),
+        false => Vec::new(),
+    };
+    let homes: Vec<Vec<NodeId>> = threads.iter().map(home).collect();
+    match evidence.seen.shares.is_empty() {
+        true => location::of_arrays(policy, &evidence.seen.nodes, nodes),
+        false => location::config(&evidence.seen.shares, policy, &homes, nodes),
+    }
+}
+
+/// Doubts that hold for every kernel of the run.
+fn common_validity(evidence: &Evidence<'_>, numa: &NumaConfig) -> Validity {
+    let mut validity = Validity::valid();
+    if let Some(wrong) = &evidence.seen.wrong {
+        validity.invalid(wrong_in_words(wrong));
+    }
+    if evidence.arrangement.size.follows_rule == Some(false) {
+        let times = evidence.arrangement.size.times_llc.unwrap_or(0.0);
+        validity.suspect(format!(
+            "arrays are {times:.2} times the last-level caches in use; STREAM's rule asks for \
+                 {RULE_FACTOR:.0} times and a million elements"
+        ));
+    }
+    evidence
+        .check
+        .and_then(|check| check.doubt())
+        .into_iter()
+        .for_each(|doubt| validity.suspect(doubt));
+    let (asked, got) = (evidence.target.config().pages, evidence.seen.pages.as_ref());
+    if let Some(doubt) = got.and_then(|got| small_pages(asked, got, "arrays lie")) {
+        validity.suspect(doubt);
+    }
+    if let Some(broken) = location::broken(numa, &evidence.target.config().policy) {
+        validity.suspect(broken);
+    }
+    ranks::doubts(&evidence.seen.ranks).into_iter().for_each(|doubt| validity.suspect(doubt));
+    validity
+}
+
+/// What the run found out about the machine: several regimes, and CPUs that are said to share a
+/// last-level cache and are further apart in one regime than in another, as two caches are.
+pub(crate) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
+    let trips: Vec<f64> = evidence.sorted.groups.iter().map(|group| group.round_trip).collect();
+    let guest = evidence.site.machine.virtualisation.is_some();
+    let mut findings: Vec<Finding> = several_regimes(&trips, guest).into_iter().collect();
+    findings.extend(memory_elsewhere(evidence));
+    let cpus = evidence.arrangement.placement.threads.iter().flat_map(|thread| &thread.cpus);
+    let known = cpus.filter_map(|cpu| evidence.site.topology.thread(*cpu));
+    let llcs: Vec<Option<usize>> = known.map(|thread| thread.llc).collect();
+    let shared = llcs.len() > 1 && llcs[0].is_some() && llcs.iter().all(|llc| *llc == llcs[0]);
+    let [near, far] = [f64::min, f64::max].map(|of| trips.iter().copied().reduce(of));
+    if let (true, true, Some(near), Some(far)) = (shared && trips.len() > 1, guest, near, far) {
+        findings.push(Finding {
+            id: "topology-untrue".to_owned(),
+            severity: Severity::Warning,
+            text: format!(
+                "the guest is told that its cpus share one last-level cache, but a line takes now {}, \
+                 now {} between them and back: at times they behave as on two",
+                Seconds(near),
+                Seconds(far)
+            ),
+            remedy: "do not trust this guest's topology; size arrays for two caches".to_owned(),
+            cost: None,
+        });
+    }
+    findings
+}
+
+/// Pages that are not where the policy wants them.
+fn memory_elsewhere(evidence: &Evidence<'_>) -> Option<Finding> {
+    let policy = &evidence.target.config().policy;
+    let text = location::broken(&numa(evidence), policy)?;
+    let remedy = match policy {
+        MemoryPolicy::Default | MemoryPolicy::Local => {
+            "free memory on each node (numactl --hardware shows it), and switch NUMA balancing off \
+             while measuring: echo 0 > /proc/sys/kernel/numa_balancing"
+        }
+        _ => {
+            "free memory on the nodes that were asked for (numactl --hardware shows it), or use \
+             smaller arrays"
+        }
+    };
+    Some(Finding {
+        id: "memory-elsewhere".to_owned(),
+        severity: Severity::Warning,
+        text,
+        remedy: remedy.to_owned(),
+        cost: None,
+    })
+}
+
+/// The configuration, as asked and as got, that all kernels of the run share.
+fn common_config(evidence: &Evidence<'_>, numa: &NumaConfig) -> StreamConfig {
+    let Evidence { seen, arrangement, .. } = evidence;
+    let placement = &arrangement.placement;
+    let asked = evidence.target.config();
+    let trip = evidence.sorted.headline().map(|group| group.round_trip);
+    let observed = seen.affinity.iter().map(|o| o.cpus.iter().map(|cpu| cpu.0).collect());
+    StreamConfig {
+        engine: Some("native".to_owned()),
+        threads: Some(placement.threads.len() as u64),
+        places: Some(observed.collect()),
+        places_asked: Some(placement.places.clone()),
+        bind: Some(placement.bind.to_string()),
+        pages: Some(PagesConfig { asked: asked.pages.name().to_owned(), got: seen.pages.clone() }),
+        element: Some(asked.element.name().to_owned()),
+        array_bytes: Some(asked.elements * asked.element.bytes()),
+        array_elements: Some(asked.elements),
+        array_times_llc: evidence.arrangement.size.times_llc,
+        size_check: evidence.check.map(SizeCheck::to_config),
+        layout: Some(asked.layout),
+        memory_policy: Some(asked.policy.as_str().to_owned()),
+        numa: Some(numa.clone()),
+        passes: Some(evidence.samples.len() as u64 - 1),
+        stopped: Some(evidence.stop.to_string()),
+        loops_tried: Some(evidence.chosen.map_or(0, |chosen| chosen.tried.len()) as u64),
+        checks: Some(seen.checks.into()),
+        clock_granularity_s: Some(evidence.clock.granularity.0),
+        round_trip_s: trip.filter(|trip| trip.is_finite()),
+        ..StreamConfig::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_regular_stores_move_is_told_only_where_they_are_known_to_read_first() {
+        let factor =
+            |kernel, stores, allocates| traffic_factor(kernel, Element::F64, stores, allocates);
+        let (regular, past) = (Some(Stores::Regular), Some(Stores::NonTemporal));
+        assert_eq!(factor(Kernel::Copy, regular, true), Some(1.5));
+        assert_eq!(factor(Kernel::Copy, regular, false), None);
+        assert_eq!(factor(Kernel::Copy, past, false), Some(1.0));
+        // What a compiler stores is not known, and does not matter to a kernel that overwrites what it read.
+        assert_eq!(factor(Kernel::Copy, None, true), None);
+        assert_eq!(factor(Kernel::Update, None, false), Some(1.0));
+        assert_eq!(factor(Kernel::Read, None, false), Some(1.0));
+    }
+}

@@ -1,0 +1,71 @@
+//! A target on which time passes only on the clock of budgets: for simulations of protocols.
+
+use crate::kernels::{Element, Kernel, Loop, Shape};
+use crate::target::{PointConfig, Seen, Target};
+use nodegauge_arena::ArenaError;
+use nodegauge_measure::clock;
+use nodegauge_measure::samples::Sample;
+use std::time::Duration;
+
+/// A machine with a cache that it does not tell of: what fits runs eight times as fast. Time passes on
+/// the clock of budgets alone.
+pub(crate) struct Simulated {
+    config: PointConfig,
+    loops: Vec<Loop>,
+    /// Seconds to go over a byte out of cache.
+    byte: f64,
+    /// Bytes that it holds.
+    cache: f64,
+}
+
+impl Simulated {
+    /// Setting up costs ten times what a pass costs.
+    pub(crate) fn set_up(config: &PointConfig, byte: f64, cache: f64) -> Box<dyn Target> {
+        let config = config.clone();
+        let loops = crate::point::native_loops(&config.kernels, Element::F64).unwrap();
+        let target = Self { config, loops, byte, cache };
+        clock::run_ahead(Duration::from_secs_f64(10.0 * target.seconds(1.0)));
+        Box::new(target)
+    }
+
+    /// Going once over a share of the arrays.
+    fn seconds(&self, share: f64) -> f64 {
+        let bytes = share * (3 * self.config.elements * 8) as f64;
+        self.byte * bytes / if bytes < self.cache { 8.0 } else { 1.0 }
+    }
+
+    fn runs(&mut self, share: f64) -> Sample {
+        let seconds = vec![self.seconds(share); self.loops.len()];
+        clock::run_ahead(Duration::from_secs_f64(seconds.iter().sum()));
+        Sample::of_times(seconds)
+    }
+}
+
+impl Target for Simulated {
+    fn config(&self) -> &PointConfig {
+        &self.config
+    }
+    fn loops(&self) -> &[Loop] {
+        &self.loops
+    }
+    fn set_loops(&mut self, loops: Vec<Loop>) -> Result<(), ArenaError> {
+        self.loops = loops;
+        Ok(())
+    }
+    fn pass(&mut self) -> Result<Sample, ArenaError> {
+        Ok(self.runs(1.0))
+    }
+    fn part(&mut self, part: (usize, usize)) -> Result<Option<Sample>, ArenaError> {
+        Ok(Some(self.runs(1.0 / part.1 as f64)))
+    }
+    fn check(&mut self) -> Result<(), ArenaError> {
+        self.runs(1.0);
+        Ok(())
+    }
+    fn reshape(&mut self, _: Vec<(Kernel, Shape)>) -> Result<(), ArenaError> {
+        Ok(())
+    }
+    fn seen(&mut self) -> Result<Seen, ArenaError> {
+        Ok(Seen::default())
+    }
+}

@@ -1,0 +1,123 @@
+//! Whether a cache helps arrays of this length: the same loop over half of each array, and over the
+//! whole, twice the size, by turns. Where both are alike within [`ALIKE`], more would change nothing.
+//!
+//! A turn goes over its part twice and keeps the second time, so that what a cache can hold of it is there.
+
+use crate::config::SizeCheckConfig;
+use crate::kernels::Kernel;
+use crate::target::Target;
+use nodegauge_arena::ArenaError;
+use nodegauge_measure::Observer;
+use nodegauge_measure::samples::Sample;
+use nodegauge_measure::schedule::{Limits, Policy, Schedule, policy};
+use nodegauge_measure::stats::{self, Better, Summary};
+
+/// The half may be faster by this factor.
+pub(crate) const ALIKE: f64 = 1.05;
+
+/// What a check came to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct SizeCheck {
+    /// The loop that ran.
+    pub kernel: Kernel,
+    /// Rate over half the arrays over that over the whole: median.
+    pub ratio: f64,
+    /// Where the median lies: its 95 % interval, or all ratios where there are fewer than six.
+    pub within: [f64; 2],
+    /// Rounds that count.
+    pub rounds: usize,
+}
+
+impl SizeCheck {
+    /// `None` of fewer ratios than say anything.
+    fn of(kernel: Kernel, ratios: &[f64]) -> Option<Self> {
+        let enough = ratios.len() >= policy::SIZE.fewest;
+        let summary = Summary::of(ratios, Better::Higher).filter(|_| enough)?;
+        let all = [stats::quantile(ratios, 0.0), stats::quantile(ratios, 1.0)];
+        let within = summary.ci95.unwrap_or(all);
+        Some(Self { kernel, ratio: summary.median, within, rounds: summary.n })
+    }
+
+    /// Whether a cache helps, as far as this run's noise lets tell.
+    pub(crate) fn finds_cache(&self) -> bool {
+        self.within[0] > ALIKE
+    }
+
+    /// Why figures are suspect.
+    pub(crate) fn doubt(&self) -> Option<String> {
+        self.finds_cache().then(|| {
+            format!(
+                "over half of each array {} is {:.2} times as fast as over the whole: a cache helps; use a \
+                 larger --size",
+                self.kernel, self.ratio
+            )
+        })
+    }
+
+    /// For the record.
+    pub(crate) fn to_config(self) -> SizeCheckConfig {
+        SizeCheckConfig {
+            kernel: self.kernel.name().to_owned(),
+            half_over_whole: self.ratio,
+            within: self.within,
+            rounds: self.rounds,
+            cached: self.finds_cache(),
+        }
+    }
+}
+
+/// Checks the arrays of `target`, one of `targets`, with its loop number `i`; `None` where it cannot run over
+/// parts of them, the time is too short, or the user ends it.
+pub(crate) fn run(
+    target: &mut dyn Target,
+    i: usize,
+    targets: u32,
+    limits: Limits,
+    observer: &mut dyn Observer,
+) -> Result<Option<SizeCheck>, ArenaError> {
+    if limits.elapsed() >= limits.budget.mul_f64(policy::SIZE.measure) {
+        return Ok(None);
+    }
+    let loops = target.loops().to_vec();
+    let kernel = loops[i].kernel();
+    target.set_loops(vec![loops[i].clone()])?;
+    let limits = Limits { samples: None, ..limits };
+    let most = if targets == 1 { policy::SIZE.most } else { Some(policy::SIZE.fewest) };
+    let mut schedule = Schedule::new(Policy { most, ..policy::SIZE }, limits, 2);
+    let ran = schedule.run(observer, None, |turn| {
+        let part = (0, 1 + turn.cell);
+        let warm = target.part(part)?;
+        Ok::<_, ArenaError>(if warm.is_some() {
+            target.part(part)?.into_iter().collect()
+        } else {
+            vec![]
+        })
+    });
+    target.set_loops(loops)?;
+    ran?;
+    let rounds = schedule.rounds();
+    let clean = schedule.clean_rounds();
+    let counted =
+        if clean.len() >= policy::SIZE.fewest { clean } else { (0..rounds.len()).collect() };
+    let ratio = |round: &[Sample]| round[0].seconds[0] / (2.0 * round[1].seconds[0]);
+    let ratios: Vec<f64> = counted.iter().map(|at| ratio(&rounds[*at])).collect();
+    Ok(SizeCheck::of(kernel, &ratios))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cache_is_found_where_the_noise_lets_it_be_told() {
+        let finds = |ratios: &[f64]| SizeCheck::of(Kernel::Triad, ratios).unwrap().finds_cache();
+        assert!(!finds(&[1.0, 1.01, 0.99]));
+        assert!(finds(&[1.3, 1.25, 1.4]));
+        // The median is beyond, and may as well not be.
+        assert!(!finds(&[1.3, 1.25, 1.0]));
+        assert!(!finds(&[1.07, 1.2, 0.8, 1.3, 0.9, 1.1, 1.0]));
+        assert!(finds(&[1.07, 1.08, 1.07, 1.06, 1.09, 1.07, 1.08]));
+        // One disturbed round is no cache.
+        assert_eq!(SizeCheck::of(Kernel::Triad, &[1.4, 1.3]), None);
+    }
+}

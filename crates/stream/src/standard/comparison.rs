@@ -1,0 +1,458 @@
+//! The native kernels and builds of stream.c by turns, in one run.
+//!
+//! A native part, a run of one build, a native part, a run of the next, round after round: both
+//! see the same machine. The core-to-core latency is taken around each run of a build as around each
+//! native pass, so that only figures of one regime are set beside each other. A build that fails
+//! leaves the others and the native figures as they are.
+
+use crate::GAUGE;
+use crate::arrangement::{self, Arrangement, Ready};
+use crate::config::{CompilerConfig, StreamConfig};
+use crate::kernels::STREAM;
+use crate::point::Point;
+use crate::result::{self, Evidence};
+use crate::size::check::SizeCheck;
+use crate::standard::build::{self, StandardBuild};
+use crate::standard::figures::{self, BuildRuns, Expected};
+use crate::standard::output::Output;
+use crate::target::Target;
+use crate::tuner::ChosenLoops;
+use nodegauge_arena::ArenaError;
+use nodegauge_gauge::Site;
+use nodegauge_measure::interference::Cause;
+use nodegauge_measure::progress::SharedObserver;
+use nodegauge_measure::record::{Machine, Measurement};
+use nodegauge_measure::regime::{self, Regime};
+use nodegauge_measure::repeat::Stop;
+use nodegauge_measure::samples::Sample;
+use nodegauge_measure::schedule::{Limits, Policy, Schedule, policy};
+use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome, Seconds, stats};
+use nodegauge_toolchain::{CommandLine, Job, ToolchainError};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// A native part takes as long as the run of a build before it, within these bounds.
+const PART: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(2));
+/// Passes of a native part at least.
+const PASSES: usize = 5;
+/// Runs of each build when the number of native samples is given.
+const RUNS: usize = 3;
+/// A run whose number of samples is given ends with them: longer than any.
+const ENDLESS: Duration = Duration::from_secs(1 << 30);
+/// A build may be this much slower than the native kernels on one thread, and then has this much
+/// time besides, before it counts as hanging.
+const SLOWER: f64 = 20.0;
+const GRACE: Duration = Duration::from_secs(10);
+
+/// A build under measurement.
+struct Candidate<'a> {
+    build: &'a StandardBuild,
+    runs: Vec<Run>,
+    failure: Option<String>,
+}
+
+/// One run of a build.
+struct Run {
+    output: Output,
+    round_trips: (f64, f64),
+}
+
+/// Measures both. Where the user has not `named` compilers, one build is enough for a short budget.
+pub(super) fn run(
+    site: &Site,
+    arrangement: Arrangement,
+    (ready, chosen): (Ready<Point>, Option<ChosenLoops>),
+    (builds, named, limits): (&[StandardBuild], bool, Limits),
+    observer: &mut dyn Observer,
+) -> Result<Outcome, Failure> {
+    let Ready { target: point, setting_up: filling, check } = ready;
+    let several = if builds.len() == 1 { "a build" } else { &format!("{} builds", builds.len()) };
+    observer.phase(&format!("native and {several} of stream.c by turns"));
+    let candidate = |build| Candidate { build, runs: Vec::new(), failure: None };
+    let mut turns = Turns {
+        point,
+        candidates: builds.iter().map(candidate).collect(),
+        environment: build::environment(&arrangement.placement),
+        samples: limits.samples,
+        parts: RUNS * builds.len(),
+        part: 0,
+        length: PART.0,
+        end: limits.samples.is_none().then(|| limits.at(policy::STANDARD.measure)),
+        optional: !named,
+        longest: Duration::ZERO,
+        behind: false,
+        taken: None,
+        fastest: f64::NAN,
+    };
+    let setting_up = limits.elapsed();
+    // A last native part, and every element compared, about as long as it took to fill them.
+    let limits = Limits { reserve: PART.0 + filling / 2, ..limits };
+    let (native, stop) = turns.run(limits, observer)?;
+    let Turns { mut point, candidates, .. } = turns;
+    point.check()?;
+
+    let seen = point.seen()?;
+    let evidence = Evidence::new(site, &arrangement, &point, &seen, &native, stop);
+    let evidence = Evidence { chosen: chosen.as_ref(), check, ..evidence };
+    let mut outcome = result::outcome(&evidence);
+    let regimes = all_regimes(&native, &candidates);
+    let llc = arrangement::caches_in_use(site, &arrangement.placement);
+    let known = Known {
+        arrangement: &arrangement,
+        machine: &site.machine,
+        llc: llc.map(|bytes| bytes.as_f64()),
+        check,
+        regimes: &regimes,
+        native: evidence.sorted.headline().map_or(f64::NAN, |group| group.round_trip),
+    };
+    let ran =
+        |candidate: &&Candidate<'_>| !candidate.runs.is_empty() || candidate.failure.is_some();
+    let (ran, left_out): (Vec<_>, Vec<_>) = candidates.iter().partition(ran);
+    outcome
+        .measurements
+        .extend(ran.into_iter().flat_map(|candidate| known.measurements(candidate)));
+    outcome.notices = arrangement.notices;
+    let left_out = if outcome.is_interrupted() { Vec::new() } else { left_out };
+    for candidate in left_out {
+        let command = &candidate.build.compiler.command;
+        let text = format!("{command}: left out, for there was no time for a run of its build");
+        outcome.notices.push(Notice::new(NoticeId::Budget, GAUGE, text));
+    }
+    outcome.notices.extend(limits.overrun(GAUGE, setting_up));
+    Ok(outcome)
+}
+
+/// The native kernels, which are cell 0, and the builds behind them.
+struct Turns<'a> {
+    point: Point,
+    candidates: Vec<Candidate<'a>>,
+    environment: Vec<(String, Option<String>)>,
+    /// Native samples that are asked for.
+    samples: Option<usize>,
+    /// Native parts over which they are spread.
+    parts: usize,
+    part: usize,
+    /// How long the next native part takes.
+    length: Duration,
+    /// When the time is over; `None` where a number of samples decides.
+    end: Option<Instant>,
+    /// Whether builds are left out for which there is no time, if one has run.
+    optional: bool,
+    /// The longest run of a build.
+    longest: Duration,
+    /// Whether a native part stands behind the last run of a build.
+    behind: bool,
+    /// Native samples behind the warm-up; `None` before it.
+    taken: Option<usize>,
+    /// The fastest native pass, seconds.
+    fastest: f64,
+}
+
+impl Turns<'_> {
+    /// Rounds until the time is spent, the samples are taken, or the user ends it. Returns the native
+    /// samples.
+    fn run(
+        &mut self,
+        limits: Limits,
+        observer: &mut dyn Observer,
+    ) -> Result<(Vec<Sample>, Stop), ArenaError> {
+        let observer = SharedObserver::new(observer);
+        let (most, budget) = match limits.samples {
+            Some(_) => (Some(RUNS), ENDLESS),
+            None => (None, limits.budget),
+        };
+        let limits = Limits { budget, samples: None, ..limits };
+        let policy = Policy { most, ..policy::STANDARD };
+        let mut schedule = Schedule::new(policy, limits, 1 + self.candidates.len());
+        let stop = schedule.run(&mut &observer, None, |turn| match turn.cell {
+            0 => self.native_part(&&observer),
+            cell => self.run_of(cell - 1, &&observer),
+        })?;
+        // Each run of a build has a native part before it and one behind it.
+        self.part = self.parts;
+        if stop != Stop::Interrupted && (self.samples.is_some() || !self.behind) {
+            schedule.again(&[0], 1, |_| self.native_part(&&observer))?;
+        }
+        let stop = match self.samples {
+            _ if (&observer).interrupted() => Stop::Interrupted,
+            Some(_) => Stop::Samples,
+            None => Stop::Budget,
+        };
+        Ok((schedule.samples.swap_remove(0), stop))
+    }
+
+    /// Native passes, as long as the run of a build before them, or as many as are due. None are when
+    /// all are taken, or all builds have failed and a few passes more change nothing.
+    fn native_part(&mut self, observer: &dyn Observer) -> Result<Vec<Sample>, ArenaError> {
+        let begun = Instant::now();
+        let left = self.end.map(|end| end.saturating_duration_since(begun));
+        let length = left.map_or(self.length, |left| left.min(self.length));
+        self.part += 1;
+        let until = self.samples.map(|n| n.min(n.div_ceil(self.parts.max(1)) * self.part));
+        let before = self.taken.unwrap_or(0);
+        let failed = self.candidates.iter().all(|candidate| candidate.failure.is_some());
+        let idle = failed && self.samples.is_none() && before > 4 * PASSES;
+        if idle || until.is_some_and(|until| before >= until) {
+            return Ok(Vec::new());
+        }
+        // Another program has used the caches and the CPUs since: only the first warm-up is kept.
+        let mut passes = vec![self.point.pass()?];
+        loop {
+            let taken = before + passes.len() - 1;
+            let enough = match until {
+                Some(until) => taken >= until,
+                None => begun.elapsed() >= length && taken >= before + PASSES,
+            };
+            if enough || observer.interrupted() {
+                break;
+            }
+            passes.push(self.point.pass()?);
+        }
+        let seconds = passes.iter().map(|pass| pass.seconds.iter().sum::<f64>());
+        self.fastest = seconds.fold(self.fastest, f64::min);
+        if self.taken.is_some() {
+            passes.remove(0);
+        }
+        self.taken = Some(before + passes.len() - usize::from(self.taken.is_none()));
+        self.behind = true;
+        Ok(passes)
+    }
+
+    /// A run of a build, as a sample of the best time of each kernel; none when it fails.
+    fn run_of(&mut self, i: usize, observer: &dyn Observer) -> Result<Vec<Sample>, ArenaError> {
+        let first = self.candidates[i].runs.is_empty() && !self.longest.is_zero();
+        let late = self.end.is_some_and(|end| Instant::now() + self.longest > end);
+        if first && late && self.optional {
+            return Ok(Vec::new());
+        }
+        self.behind = false;
+        let before = self.point.round_trip()?;
+        let begun = Instant::now();
+        let limit = self.limit();
+        let candidate = &mut self.candidates[i];
+        let outcome = run_once(candidate.build, &self.environment, limit, observer);
+        let round_trips = (before, self.point.round_trip()?);
+        self.longest = self.longest.max(begun.elapsed());
+        self.length = begun.elapsed().clamp(PART.0, PART.1);
+        match outcome {
+            Ok(output) => {
+                let seconds = output.lines.iter().map(|line| line.times[1]).collect();
+                let sample = Sample { round_trips, ..Sample::of_times(seconds) };
+                candidate.runs.push(Run { output, round_trips });
+                // A run warms itself up; the schedule's warm-up stands for none.
+                let warm_up = usize::from(candidate.runs.len() == 1);
+                Ok(vec![sample; 1 + warm_up])
+            }
+            Err(Unusable::Interrupted) => Ok(Vec::new()),
+            Err(Unusable::Because(why)) => {
+                candidate.failure = Some(why);
+                Ok(Vec::new())
+            }
+        }
+    }
+
+    /// How long a run of a build may take: from what the native kernels took for the same bytes.
+    fn limit(&self) -> Duration {
+        let config = self.point.config();
+        let kernels = config.kernels.len().max(1);
+        let whole =
+            self.fastest * STREAM.len() as f64 / kernels as f64 * (build::NTIMES + 2) as f64;
+        let threads = config.places.len().max(1);
+        GRACE + Duration::try_from_secs_f64(SLOWER * threads as f64 * whole).unwrap_or(GRACE)
+    }
+}
+
+/// Why a run gave nothing.
+enum Unusable {
+    Interrupted,
+    Because(String),
+}
+
+fn run_once(
+    build: &StandardBuild,
+    environment: &[(String, Option<String>)],
+    limit: Duration,
+    observer: &dyn Observer,
+) -> Result<Output, Unusable> {
+    let path = &build.program.path;
+    let job = Job {
+        folder: path.parent().map_or_else(|| PathBuf::from("."), std::path::Path::to_owned),
+        environment: environment.to_vec(),
+        ..Job::new(CommandLine::new(path.display().to_string(), []), limit)
+    };
+    let because = |error: ToolchainError| match error {
+        ToolchainError::Interrupted => Unusable::Interrupted,
+        // The program's private path says nothing to the user; what made it does.
+        other => {
+            Unusable::Because(other.to_string().replace(&job.command.to_string(), "the program"))
+        }
+    };
+    let text = nodegauge_toolchain::run(&job, &|| observer.interrupted())
+        .and_then(|output| job.success(output))
+        .map_err(because)?;
+    Output::read(&text).map_err(|error| {
+        Unusable::Because(format!("the program is not STREAM as it is known: {error}"))
+    })
+}
+
+/// The regimes that native passes and runs of all builds met together.
+fn all_regimes(native: &[Sample], candidates: &[Candidate<'_>]) -> Vec<Regime> {
+    let of_native = native.iter().map(|sample| sample.round_trips);
+    let runs = candidates.iter().flat_map(|candidate| &candidate.runs);
+    let all = of_native.chain(runs.map(|run| run.round_trips));
+    regime::regimes(&all.flat_map(|(before, after)| [before, after]).collect::<Vec<_>>())
+}
+
+/// All that is known when the figures of builds are made.
+struct Known<'a> {
+    arrangement: &'a Arrangement,
+    machine: &'a Machine,
+    llc: Option<f64>,
+    check: Option<SizeCheck>,
+    regimes: &'a [Regime],
+    /// Round trip of the regime of the native headline; NaN for one thread.
+    native: f64,
+}
+
+impl Known<'_> {
+    fn measurements(&self, candidate: &Candidate<'_>) -> Vec<Measurement> {
+        let runs = &candidate.runs;
+        let Some(first) = runs.first() else {
+            let why = candidate.failure.as_deref().unwrap_or("it did not run");
+            return figures::missing(&self.config(candidate, None, f64::NAN), why);
+        };
+        let groups = group(runs, self.regimes);
+        let chosen = groups
+            .iter()
+            .find(|group| regime::same(group.round_trip, self.native))
+            .or_else(|| groups.iter().max_by_key(|group| group.runs.len()));
+        let trip = chosen.map_or(f64::NAN, |group| group.round_trip);
+        let counting: Vec<&Output> = match chosen {
+            Some(group) => group.runs.iter().map(|run| &run.output).collect(),
+            None => runs.iter().map(|run| &run.output).collect(),
+        };
+        let threads = Some(self.arrangement.placement.threads.len() as u64);
+        let wanted = Some(&candidate.build.wanted);
+        let expected = Expected { wanted, threads, llc: self.llc };
+        // A run that fails its check spoils the result, whether it was the fastest or not.
+        let mut validity = figures::judge(&first.output, &expected);
+        for run in &runs[1..] {
+            let other = figures::judge(&run.output, &expected);
+            for reason in other.reasons {
+                if !validity.reasons.contains(&reason) {
+                    validity.add(other.status, reason);
+                }
+            }
+        }
+        // Arrays of the same length.
+        if let Some(doubt) = self.check.and_then(|check| check.doubt()) {
+            validity.suspect(doubt);
+        }
+        if let Some(why) = &candidate.failure {
+            validity.suspect(format!("a later run failed: {why}"));
+        }
+        if chosen.is_none() {
+            validity.suspect("core-to-core latency changed in every run");
+        } else if !regime::same(trip, self.native) {
+            validity.suspect(format!(
+                "no run met the regime of the native figure: round trip {} instead of {}",
+                Seconds(trip),
+                Seconds(self.native)
+            ));
+        }
+        let all: usize = groups.iter().map(|group| group.runs.len()).sum();
+        let regimes = groups.iter().filter(|_| groups.len() > 1).map(|group| {
+            let share = group.runs.len() as f64 / all as f64;
+            (group.round_trip, share, group.runs.iter().map(|run| &run.output).collect())
+        });
+        let moved = |run: &&Run| {
+            let (before, after) = run.round_trips;
+            before.is_finite() && regime::assign(self.regimes, before, after).is_none()
+        };
+        figures::measurements(&BuildRuns {
+            disturbed: runs
+                .iter()
+                .filter(|run| chosen.is_some() && moved(run))
+                .map(|run| (&run.output, Cause::Moved.to_string()))
+                .collect(),
+            counting,
+            regimes: regimes.collect(),
+            config: self.config(candidate, Some(&first.output), trip),
+            validity,
+            machine: Some(self.machine),
+        })
+    }
+
+    fn config(
+        &self,
+        Candidate { build, runs, .. }: &Candidate<'_>,
+        output: Option<&Output>,
+        trip: f64,
+    ) -> StreamConfig {
+        let placement = &self.arrangement.placement;
+        let environment = build::environment(placement);
+        let environment = environment.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        StreamConfig {
+            engine: Some(build.source.dialect().engine().to_owned()),
+            compiler: Some(CompilerConfig {
+                command: build.compiler.command.to_string(),
+                version: build.compiler.version.clone(),
+                flags: Some(build.wanted.flags(build.source.dialect())),
+            }),
+            source: Some(build.source.path().display().to_string()),
+            places_asked: Some(build::places(placement)),
+            bind: Some(placement.bind.to_string()),
+            environment: Some(environment.collect()),
+            runs: Some(runs.len() as u64),
+            round_trip_s: Some(trip).filter(|trip| trip.is_finite()),
+            ..output.map(|output| figures::config(output, self.llc)).unwrap_or_default()
+        }
+    }
+}
+
+/// Runs of one regime.
+struct RunGroup<'a> {
+    round_trip: f64,
+    runs: Vec<&'a Run>,
+}
+
+/// Runs by regime; those in which the CPUs were moved are in none. One group without round trips
+/// for a single thread.
+fn group<'a>(runs: &'a [Run], regimes: &[Regime]) -> Vec<RunGroup<'a>> {
+    if regimes.is_empty() {
+        return vec![RunGroup { round_trip: f64::NAN, runs: runs.iter().collect() }];
+    }
+    (0..regimes.len())
+        .filter_map(|i| {
+            let of = |run: &&Run| {
+                regime::assign(regimes, run.round_trips.0, run.round_trips.1) == Some(i)
+            };
+            let runs: Vec<&Run> = runs.iter().filter(of).collect();
+            let trips: Vec<f64> =
+                runs.iter().flat_map(|run| [run.round_trips.0, run.round_trips.1]).collect();
+            (!runs.is_empty()).then(|| RunGroup { round_trip: stats::median(&trips), runs })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(before: f64, after: f64) -> Run {
+        let text = include_str!("../../tests/data/stream-gcc-2t.txt");
+        Run { output: Output::read(text).unwrap(), round_trips: (before, after) }
+    }
+
+    #[test]
+    fn runs_are_set_apart_by_regime_and_moved_ones_are_in_none() {
+        let (near, far) = (115e-9, 390e-9);
+        let runs = [run(near, near), run(far, far), run(near, far), run(near, near)];
+        let regimes = regime::regimes(&[near, near, far, far, near, far, near, near]);
+        let groups = group(&runs, &regimes);
+        let sizes: Vec<usize> = groups.iter().map(|group| group.runs.len()).collect();
+        assert_eq!(sizes, [2, 1]);
+        assert!((groups[1].round_trip - far).abs() < 1e-12);
+        assert_eq!(group(&runs, &[]).len(), 1);
+    }
+}

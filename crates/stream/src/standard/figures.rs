@@ -1,0 +1,309 @@
+//! From outputs of stream.c to measurements: a standard result with every reason for doubt. Pure.
+//!
+//! A program's word that its solution validates is not enough: a void check, a table that
+//! contradicts itself or arrays other than asked for are no result.
+
+use crate::config::{StreamConfig, TimesConfig};
+use crate::kernels::{Kernel, STREAM};
+use crate::result;
+use crate::size::{RULE_ELEMENTS, RULE_FACTOR};
+use crate::standard::build::Wanted;
+use crate::standard::output::{Check, Dialect, Output};
+use nodegauge_arena::Layout;
+use nodegauge_arena::evidence::limited;
+use nodegauge_measure::BytesPerSec;
+use nodegauge_measure::record::{
+    Category, Disturbed, Machine, Measurement, Quoted, RegimeSamples, Validity,
+};
+use nodegauge_measure::stats::{Better, Summary};
+
+/// What an output is held against.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Expected<'a> {
+    /// What the build was to have; `None` for a saved output.
+    pub wanted: Option<&'a Wanted>,
+    /// Threads that were asked for.
+    pub threads: Option<u64>,
+    /// The sum of the last-level caches in use, bytes.
+    pub llc: Option<f64>,
+}
+
+/// Every doubt that an output raises.
+pub fn judge(output: &Output, expected: &Expected<'_>) -> Validity {
+    let mut validity = Validity::valid();
+    let name = output.dialect.engine();
+    match &output.check {
+        Check::Passed => {}
+        Check::Failed(words) => {
+            validity.invalid(format!("{name} finds wrong values: {words}"));
+        }
+        Check::Absent => {
+            validity.invalid(format!("{name} does not say whether its arrays hold what they must"))
+        }
+    }
+    let sound = output.largest_sound_ntimes();
+    if output.ntimes > sound || output.not_finite {
+        validity.invalid(format!(
+            "the check of {name} is void: with {} passes its {} values overflow (after {sound}), \
+                 and it says \"Solution Validates\" of infinities",
+            output.ntimes,
+            output.element.name()
+        ));
+    }
+    if let Some(kernel) = output.contradiction() {
+        validity.invalid(format!("the table contradicts itself: the rate of {kernel} is not its bytes over its least time"),
+        );
+    }
+    if output.obsolete_macro {
+        validity.suspect("it was built with -DN, which sets nothing: use -DSTREAM_ARRAY_SIZE");
+    }
+    as_asked(output, expected, &mut validity);
+    let times = expected.llc.map(|llc| output.array_bytes() as f64 / llc);
+    if output.elements < RULE_ELEMENTS || times.is_some_and(|times| times < RULE_FACTOR * 0.999) {
+        let cache = times
+            .map(|times| format!(", {times:.2} times the last-level caches in use"))
+            .unwrap_or_default();
+        validity.suspect(format!(
+            "arrays have {} elements{cache}; STREAM's rule asks for {RULE_FACTOR:.0} times the \
+                 caches and a million elements",
+            output.elements
+        ));
+    }
+    validity
+}
+
+/// Whether the program did what it was asked to do.
+fn as_asked(output: &Output, expected: &Expected<'_>, validity: &mut Validity) {
+    let name = output.dialect.engine();
+    if let Some(wanted) = expected.wanted.filter(|_| output.dialect != Dialect::Fortran) {
+        let (elements, element) = (wanted.elements, wanted.element);
+        if output.elements != elements || output.element != element {
+            validity.invalid(format!(
+                "asked for {elements} elements of {}, but {name} took {} of {}",
+                element.name(),
+                output.elements,
+                output.element.name()
+            ));
+        }
+    } else if let Some(wanted) = expected.wanted
+        && output.elements != wanted.elements
+    {
+        // Its sizes stand in its text, which is not to be touched.
+        validity.suspect(format!(
+            "{name} has {} elements an array in its text, the native run {}",
+            output.elements, wanted.elements
+        ));
+    }
+    let Some(threads) = expected.threads else { return };
+    match output.threads {
+        None if output.dialect == Dialect::Mpi => {}
+        None if threads > 1 => validity
+            .suspect(format!("it was built without OpenMP: one thread instead of {threads}")),
+        Some((_, counted)) if counted != threads => {
+            validity.suspect(format!("asked for {threads} threads, but {name} counted {counted}"))
+        }
+        _ => {}
+    }
+}
+
+/// What an output says of its configuration.
+pub fn config(output: &Output, llc: Option<f64>) -> StreamConfig {
+    let threads = match (output.dialect, output.threads) {
+        (_, Some((_, counted))) => Some(counted),
+        (Dialect::Mpi, None) => None,
+        (_, None) => Some(1),
+    };
+    StreamConfig {
+        engine: Some(output.dialect.engine().to_owned()),
+        engine_version: output.version.clone(),
+        threads,
+        processes: output.ranks,
+        element: Some(output.element.name().to_owned()),
+        array_bytes: Some(output.array_bytes()),
+        array_elements: Some(output.elements),
+        array_times_llc: llc.map(|llc| output.array_bytes() as f64 / llc),
+        layout: Some(Layout::Sequential { offset: output.offset }),
+        ntimes: Some(output.ntimes),
+        ..StreamConfig::default()
+    }
+}
+
+/// What is said of all four kernels of a standard result.
+pub(crate) struct BuildRuns<'a> {
+    /// Outputs that count, in order of time.
+    pub counting: Vec<&'a Output>,
+    /// Outputs that do not, with why.
+    pub disturbed: Vec<(&'a Output, String)>,
+    /// Outputs by regime with round trip and share; empty when there was one.
+    pub regimes: Vec<(f64, f64, Vec<&'a Output>)>,
+    pub config: StreamConfig,
+    pub validity: Validity,
+    /// The machine that it ran on; `None` of a saved output.
+    pub machine: Option<&'a Machine>,
+}
+
+/// One measurement a kernel. Each sample is what a run quotes: the best of its passes.
+pub(crate) fn measurements(runs: &BuildRuns<'_>) -> Vec<Measurement> {
+    (0..STREAM.len()).map(|i| one(runs, i)).collect()
+}
+
+fn one(runs: &BuildRuns<'_>, i: usize) -> Measurement {
+    let rates = |outputs: &[&Output]| -> Vec<f64> {
+        outputs.iter().map(|output| output.lines[i].rate).collect()
+    };
+    let mut m = standard(STREAM[i]).sampled(Quoted::Best, rates(&runs.counting));
+    if let Some(machine) = runs.machine {
+        m = limited(m, machine, runs.config.numa.as_ref());
+    }
+    let mut validity = runs.validity.clone();
+    if let (Some(limit), Some(best)) = (m.limit.as_ref().filter(|l| l.fraction > 1.0), m.value) {
+        let reason = format!(
+            "{} is above the theoretical {} ({}): the arrays lie in a cache, or the theoretical \
+             figure does not belong to this memory",
+            BytesPerSec(best),
+            BytesPerSec(limit.value),
+            limit.basis
+        );
+        validity.invalid(reason);
+    }
+    let mut config = runs.config.clone();
+    let fastest = runs.counting.iter().max_by(|x, y| x.lines[i].rate.total_cmp(&y.lines[i].rate));
+    let keeps_text = runs.machine.is_some() && STREAM[i] == Kernel::Triad;
+    config.printed = fastest.filter(|_| keeps_text).map(|output| output.text.clone());
+    config.times_s = fastest.map(|output| {
+        let [average, least, greatest] = output.lines[i].times;
+        TimesConfig { average, least, greatest }
+    });
+    let disturbed = runs.disturbed.iter();
+    m.disturbed = disturbed
+        .map(|(output, reason)| Disturbed {
+            value: output.lines[i].rate,
+            reason: reason.clone(),
+            ..Disturbed::default()
+        })
+        .collect();
+    let regimes = runs.regimes.iter();
+    m.regimes = regimes
+        .filter_map(|(round_trip, share, outputs)| {
+            let samples = rates(outputs);
+            Some(RegimeSamples {
+                round_trip_s: *round_trip,
+                share: *share,
+                summary: Summary::of(&samples, Better::Higher)?,
+                samples,
+            })
+        })
+        .collect();
+    m.config(&config).judged(validity)
+}
+
+/// A standard figure of a kernel. What it moves is not known, for the compiler chose the stores.
+fn standard(kernel: Kernel) -> Measurement {
+    result::figure(kernel).category(Category::Standard)
+}
+
+/// The measurements of a saved output, of which nothing else is known.
+pub fn of_saved(output: &Output) -> Vec<Measurement> {
+    measurements(&BuildRuns {
+        counting: vec![output],
+        disturbed: Vec::new(),
+        regimes: Vec::new(),
+        config: config(output, None),
+        validity: judge(output, &Expected::default()),
+        machine: None,
+    })
+}
+
+/// Kernels that have no figure because their program gave none.
+pub(crate) fn missing(config: &StreamConfig, reason: &str) -> Vec<Measurement> {
+    STREAM.iter().map(|kernel| standard(*kernel).config(config).missing(reason)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::Element;
+    use nodegauge_measure::record::Status;
+
+    macro_rules! recorded {
+        ($name:literal) => {
+            Output::read(include_str!(concat!("../../tests/data/stream-", $name, ".txt"))).unwrap()
+        };
+    }
+
+    #[test]
+    fn a_sound_output_is_a_valid_standard_result() {
+        let saved = of_saved(&recorded!("gcc-2t"));
+        let names: Vec<&str> = saved.iter().map(|m| m.name.as_str()).collect();
+        assert_eq!(names, ["copy", "scale", "add", "triad"]);
+        let triad = &saved[3];
+        assert_eq!((triad.value, triad.category), (Some(22_189.7e6), Category::Standard));
+        assert_eq!(triad.validity, Validity::valid());
+        assert_eq!(triad.config["engine"], "stream.c");
+        assert_eq!(triad.config["array_bytes"], 536_870_912u64);
+        assert_eq!(triad.config["threads"], 2);
+        for sound in [
+            recorded!("clang-2t"),
+            recorded!("gcc-float-2t"),
+            recorded!("f-67M-2t"),
+            recorded!("mpi-2r"),
+            recorded!("gcc-verbose-2t"),
+        ] {
+            assert!(
+                of_saved(&sound)
+                    .iter()
+                    .all(|m| m.value.is_some() && m.validity == Validity::valid())
+            );
+        }
+    }
+
+    #[test]
+    fn a_failed_and_a_void_validation_leave_no_figure() {
+        let reasons = |output: &Output| {
+            let saved = of_saved(output);
+            assert!(
+                saved.iter().all(|m| m.value.is_none() && m.validity.status == Status::Invalid)
+            );
+            saved[0].validity.reasons.clone()
+        };
+        assert_eq!(
+            reasons(&recorded!("gcc-corrupt-2t")),
+            [
+                "stream.c finds wrong values: Failed Validation on array a[], AvgRelAbsErr > epsilon \
+              (1.000000e-13)"
+            ]
+        );
+        assert_eq!(
+            reasons(&recorded!("gcc-ntimes300-2t")),
+            [
+                "the check of stream.c is void: with 300 passes its f64 values overflow (after 261), \
+              and it says \"Solution Validates\" of infinities"
+            ]
+        );
+        let absent = Output { check: Check::Absent, ..recorded!("gcc-2t") };
+        assert!(reasons(&absent)[0].contains("does not say"));
+    }
+
+    #[test]
+    fn what_was_not_done_as_asked_is_said() {
+        let output = recorded!("gcc-2t");
+        let wanted = Wanted { elements: 1 << 26, element: Element::F64, offset: 0 };
+        let expected = Expected { wanted: Some(&wanted), threads: Some(2), llc: Some(64e6) };
+        assert_eq!(judge(&output, &expected), Validity::valid());
+        let four = judge(&output, &Expected { threads: Some(4), ..expected });
+        assert_eq!(four.reasons, ["asked for 4 threads, but stream.c counted 2"]);
+        let serial = Output { threads: None, ..output.clone() };
+        assert_eq!(
+            judge(&serial, &expected).reasons,
+            ["it was built without OpenMP: one thread instead of 2"]
+        );
+        let other = Wanted { elements: 10_000_000, ..wanted };
+        let other = judge(&output, &Expected { wanted: Some(&other), ..expected });
+        assert_eq!(other.status, Status::Invalid);
+        let small = judge(&output, &Expected { llc: Some(512e6), ..expected });
+        assert_eq!(small.status, Status::Suspect);
+        assert!(small.reasons[0].contains("1.05 times the last-level caches"), "{small:?}");
+        let old = Output { obsolete_macro: true, ..output };
+        assert!(judge(&old, &expected).reasons[0].contains("-DN"));
+    }
+}

@@ -1,0 +1,195 @@
+//! STREAM: the sustainable bandwidth of main memory, after McCalpin's benchmark.
+//!
+//! A plan fixes the arrays and the threads; the tuner chooses the loops that the user left open; then
+//! passes of all kernels, in STREAM's order, repeat until the figures are stable or the time is
+//! spent; the arrays are checked; and only then is there a result. Prints nothing.
+
+use crate::GAUGE;
+use crate::arrangement::{self, Ready, SettingUp};
+pub use crate::arrangement::{Arrangement, StreamOptions, plan};
+use crate::kernels::Kernel;
+use crate::mixes::{self, SavedMixes};
+use crate::ranks::{Coordinator, SharedCoordinator};
+use crate::result::{self, Evidence};
+use crate::target::Target;
+use nodegauge_analysis::expect::Figures;
+use nodegauge_arena::ArenaError;
+use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_measure::repeat::Stop;
+use nodegauge_measure::samples::Sample;
+use nodegauge_measure::schedule::{Limits, Schedule, policy};
+use nodegauge_measure::{BytesPerSec, Failure, Observer, Outcome};
+use nodegauge_placement::{RankPlace, cpus};
+use std::time::Duration;
+
+/// One configuration, measured until it is stable.
+pub struct StreamPlan {
+    arrangement: Arrangement,
+    joined: Option<SharedCoordinator>,
+    mixes: Option<SavedMixes>,
+}
+
+impl StreamPlan {
+    /// Time for everything unless the user says otherwise.
+    pub const BUDGET: Duration = Duration::from_secs(10);
+
+    /// Plans a run; `joined` are ranks that a launcher has started, else they are started when it
+    /// runs.
+    pub fn new(arrangement: Arrangement, joined: Option<SharedCoordinator>) -> Self {
+        Self { arrangement, joined, mixes: None }
+    }
+
+    /// Beside what other mixes of reads and writes reached on this machine before.
+    pub fn beside(self, mixes: Option<SavedMixes>) -> Self {
+        Self { mixes, ..self }
+    }
+}
+
+impl Planned for StreamPlan {
+    fn foreseen(&self) -> Foreseen {
+        self.arrangement.foreseen(1)
+    }
+
+    fn figures(&self, site: &Site) -> Vec<Figures> {
+        self.arrangement.figures(site)
+    }
+
+    fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
+        let Self { arrangement, joined, mixes } = *self;
+        let coordinator = match (&arrangement.ranks, joined) {
+            (Some(plan), None) => Some(Coordinator::start(plan.ranks.len(), observer)?),
+            (_, joined) => joined,
+        };
+        let limits = arrangement.limits();
+        let ranks = arrangement.ranks.as_ref();
+        let ranks = ranks.map(|plan| plan.ranks.iter().map(detail).collect::<Vec<_>>());
+        let mut set_up = |arrangement: &Arrangement| arrangement.target(site, coordinator.as_ref());
+        let mut outcome = measure(site, arrangement, limits, &mut set_up, observer)?;
+        outcome.notices.extend(mixes::notice(&outcome.measurements, mixes.as_ref()));
+        if let Some(ranks) = ranks {
+            outcome.details = ranks;
+        }
+        Ok(outcome)
+    }
+}
+
+/// Makes what is measured of an arrangement.
+type SetUp<'a> = dyn FnMut(&Arrangement) -> Result<Box<dyn Target>, ArenaError> + 'a;
+
+/// Measures what `set_up` makes of an arrangement, within `limits`.
+pub(crate) fn measure(
+    site: &Site,
+    mut arrangement: Arrangement,
+    limits: Limits,
+    set_up: &mut SetUp<'_>,
+    observer: &mut dyn Observer,
+) -> Result<Outcome, Failure> {
+    let mut set_up = SettingUp { make: set_up, target: |it| &mut **it, count: 1, may_grow: true };
+    let mut ready = set_up.run(&arrangement, &limits, observer)?;
+    let until = limits.at(policy::STREAM.choose);
+    let chosen = arrangement.choose(&mut *ready.target, until, observer)?;
+    let ready = arrangement.check_size(site, ready, &mut set_up, limits, observer)?;
+    let Ready { mut target, setting_up, check } = ready;
+    let shown = arrangement::shown(target.loops());
+    let kernel = target.loops()[shown].kernel();
+    observer.phase("measuring");
+    // Every element is compared behind the passes, about as long as it took to fill them.
+    let limits = Limits { reserve: setting_up / 2, ..limits };
+    let mut schedule = Schedule::new(policy::STREAM, limits, 1);
+    let shown = (shown, kernel, result::counted(&*target, shown));
+    let latest = |samples: &[Vec<Sample>]| latest(&samples[0], shown);
+    let pass = |_| target.pass().map(|pass| vec![pass]);
+    let stop = schedule.run(observer, Some(&latest), pass)?;
+    let traffic = if stop == Stop::Interrupted { None } else { target.traffic()? };
+    target.check()?;
+    let seen = target.seen()?;
+    let evidence = Evidence {
+        chosen: chosen.as_ref(),
+        traffic: traffic.as_ref(),
+        check,
+        ..Evidence::new(site, &arrangement, &*target, &seen, &schedule.samples[0], stop)
+    };
+    let mut outcome = result::outcome(&evidence);
+    outcome.notices = arrangement.notices;
+    outcome.notices.extend(limits.overrun(GAUGE, setting_up));
+    Ok(outcome)
+}
+
+/// Where a run stands, for its user: the best of Triad so far, or of the first kernel.
+fn latest(samples: &[Sample], (shown, kernel, bytes): (usize, Kernel, f64)) -> String {
+    let fastest = samples.iter().map(|s| s.seconds[shown]).fold(f64::INFINITY, f64::min);
+    format!("{kernel} {}", BytesPerSec(bytes / fastest))
+}
+
+/// Where a rank is and what memory it asks for.
+fn detail(place: &RankPlace) -> String {
+    let cpus = cpus::ranges(&place.placement.cpus());
+    format!("rank {}: cpus {cpus}, memory {}", place.rank.unwrap_or(0), place.memory)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulated::Simulated;
+    use crate::size::SizeSpec;
+    use nodegauge_machine::{SysRoot, Topology, TopologySource};
+    use nodegauge_measure::NoticeId;
+    use nodegauge_measure::progress::Silent;
+    use nodegauge_measure::record::{Machine, Status};
+    use nodegauge_placement::Request;
+
+    /// What a run came to that has `budget` seconds where a pass over all arrays takes `pass`, and a cache of
+    /// so many times the arrays; and the seconds that it took.
+    fn run(size: SizeSpec, budget: f64, pass: f64, cache: f64) -> (Outcome, f64) {
+        let source =
+            TopologySource::Synthetic("Package:1 L3Cache:1(size=2MB) Core:2 PU:1".to_owned());
+        let topology = Topology::load(&source).unwrap();
+        let mut machine = Machine::default();
+        machine.memory.available = Some(1 << 40);
+        let site = Site::new(topology, machine, SysRoot::live());
+        let budget = Duration::from_secs_f64(budget);
+        let options = StreamOptions { size, budget, ..StreamOptions::default() };
+        let arrangement =
+            Arrangement::new(&site, &Request::default(), options, Vec::new()).unwrap();
+        let arrays = (3 * arrangement.elements() * 8) as f64;
+        let limits = arrangement.limits();
+        let mut set_up = |arrangement: &Arrangement| {
+            Ok(Simulated::set_up(&arrangement.configs[0], pass / 4.0 / arrays, cache * arrays))
+        };
+        let outcome = measure(&site, arrangement, limits, &mut set_up, &mut Silent).unwrap();
+        (outcome, limits.elapsed().as_secs_f64())
+    }
+
+    #[test]
+    fn a_budget_is_kept_or_the_least_that_works_is_said() {
+        for pass in [0.001, 0.05, 0.2] {
+            for budget in [5.0, 20.0, 60.0] {
+                let (outcome, took) = run(SizeSpec::Auto, budget, pass, 0.0);
+                let said = outcome.notices.iter().any(|notice| notice.id == NoticeId::Budget);
+                let kept = took <= budget + f64::max(1.0, 0.1 * budget);
+                assert!(kept && !said, "{budget} s with passes of {pass}: {took}");
+                assert_eq!(outcome.measurements.len(), 4);
+            }
+        }
+        // Setting up alone takes ten seconds, and the least that gives a figure some passes more.
+        let (outcome, took) = run(SizeSpec::Auto, 5.0, 4.0, 0.0);
+        assert!(took < 45.0, "{took}");
+        assert!(outcome.notices.iter().any(|notice| notice.id == NoticeId::Budget));
+    }
+
+    #[test]
+    fn arrays_that_a_cache_helps_are_doubled_until_none_does_and_suspect_where_they_cannot_be() {
+        let bytes =
+            |outcome: &Outcome| outcome.measurements[0].config["array_bytes"].as_u64().unwrap();
+        let status = |outcome: &Outcome| outcome.measurements[0].validity.status;
+        let (honest, _) = run(SizeSpec::Auto, 10.0, 0.001, 0.0);
+        // The half fits, the whole does not: twice that has a half that does not.
+        let (small, _) = run(SizeSpec::Auto, 10.0, 0.001, 0.9);
+        assert_eq!((bytes(&small), status(&small)), (2 * bytes(&honest), Status::Valid));
+        assert!(small.notices.iter().any(|notice| notice.id == NoticeId::Contradicted));
+        let (chosen, _) = run(SizeSpec::TimesLlc(4.0), 10.0, 0.001, 0.9);
+        assert_eq!(status(&chosen), Status::Suspect);
+        assert!(chosen.measurements[0].validity.reasons[0].contains("a cache helps"));
+        assert_eq!(chosen.measurements[0].traffic, None);
+    }
+}

@@ -1,0 +1,441 @@
+//! Many configurations in one run: sweeps over threads, places, stores, pages, size, prefetch,
+//! compilers.
+//!
+//! All cells live side by side and run interleaved, in an order that is random (with a fixed seed)
+//! and new each round, so that drift of the machine becomes spread and not a trend. A cell that
+//! breaks the trend of its neighbours is measured again before it is believed.
+
+mod grid;
+mod trend;
+
+use crate::GAUGE;
+use crate::arrangement::{self, Arrangement, SettingUp};
+use crate::axis::{Axis, Setting};
+use crate::compiled::{self, ChosenCompiler, CompiledKernels, CompilerChoice};
+use crate::config::{RelativeConfig, StreamConfig};
+use crate::ranks::{Coordinator, Joined, SharedCoordinator};
+use crate::result::{self, Evidence};
+use crate::size::check::SizeCheck;
+use crate::target::Target;
+use crate::tuner::{self, Breadth, ChosenLoops, Constraints};
+use grid::Combination;
+use nodegauge_analysis::expect::Figures;
+use nodegauge_arena::ArenaError;
+use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_measure::keys::Config;
+use nodegauge_measure::record::Measurement;
+use nodegauge_measure::repeat::Stop;
+use nodegauge_measure::samples::Sample;
+use nodegauge_measure::schedule::{Limits, Schedule, policy};
+use nodegauge_measure::sweep::{self, Setting as _};
+use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, clock, notice};
+use nodegauge_toolchain::CompileLimits;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use trend::Trends;
+pub(crate) use trend::{SATURATED, is_dip};
+
+/// Share of the budget from which on loops are the best guess.
+const CHOOSE_UNTIL: f64 = 0.5;
+/// Threads of all cells together at most: all of them live at once.
+const MOST_THREADS: usize = 8192;
+
+/// One configuration of a sweep.
+struct Cell {
+    /// Its value on each axis, in the order of the axes.
+    settings: Vec<Setting>,
+    /// All that follows from them.
+    arrangement: Arrangement,
+    /// The cell that its rates are held against.
+    reference: Option<usize>,
+    /// What a compiler made; `None` for the native loops.
+    compiled: Option<Arc<CompiledKernels>>,
+}
+
+impl Cell {
+    /// Whether there is something to run: a compiler may have made nothing.
+    fn can_run(&self) -> bool {
+        self.compiled.as_ref().is_none_or(|compiled| !compiled.loops().is_empty())
+    }
+
+    /// Its value on each axis, for the record.
+    fn coordinates(&self) -> Map<String, Value> {
+        let entry = |setting: &Setting| (setting.axis().to_owned(), setting.to_string().into());
+        self.settings.iter().map(entry).collect()
+    }
+
+    /// Its measurements with its coordinates; of what its compiler did not make, the reason.
+    fn located(&self, measured: Vec<Measurement>) -> Vec<Measurement> {
+        let mut all = match &self.compiled {
+            Some(compiled) => compiled.complete(measured, None),
+            None => measured,
+        };
+        for m in &mut all {
+            let mut config: StreamConfig = m.read_config();
+            config.sweep = Some(self.coordinates());
+            m.config = config.to_map();
+        }
+        all
+    }
+}
+
+/// A planned sweep.
+pub struct SweepPlan {
+    cells: Vec<Cell>,
+    compilers: Vec<ChosenCompiler>,
+    compile_limits: CompileLimits,
+    joined: Option<SharedCoordinator>,
+    notices: Vec<Notice>,
+}
+
+impl SweepPlan {
+    /// Time for everything unless the user says otherwise.
+    pub const BUDGET: Duration = Duration::from_secs(45);
+
+    /// Plans a sweep over `axes`; `fixed` are the number of ranks and their policy where they are
+    /// given, `joined` ranks that a launcher has started, else they are started when it runs.
+    /// `arrange` plans a configuration with some settings and a share of the memory.
+    ///
+    /// # Errors
+    /// When there are too many configurations or threads, compilers and ranks at once, and when this node
+    /// can measure none of them. Of several what it cannot do is left out.
+    pub fn new(
+        mut axes: Vec<Axis>,
+        fixed: &[Setting],
+        joined: Option<&Joined>,
+        mut arrange: impl FnMut(&[Setting], f64) -> Result<Arrangement, Failure>,
+    ) -> Result<Self, Failure> {
+        let mut compilers = grid::resolve_compilers(&mut axes)?;
+        let (combinations, mut notices) = grid::combinations(&axes, fixed)?;
+        let share = 1.0 / combinations.len() as f64;
+        let (mut cells, mut left_out): (Vec<Cell>, Vec<(Vec<Setting>, Failure)>) =
+            Default::default();
+        // The cell of each combination, where this node can measure it.
+        let mut cell_of: Vec<Option<usize>> = Vec::new();
+        for Combination { settings, reference } in combinations {
+            let choices = settings.iter().filter_map(Setting::compiler);
+            let arranged = compiled::find(choices).and_then(|()| arrange(&settings, share));
+            let cell = match arranged {
+                Ok(mut arrangement) => {
+                    notice::add_new(&mut notices, arrangement.notices.drain(..));
+                    cells.push(Cell { settings, arrangement, reference, compiled: None });
+                    Some(cells.len() - 1)
+                }
+                Err(why) if why.is_of_machine() => {
+                    left_out.push((settings, why));
+                    None
+                }
+                Err(why) => return Err(why),
+            };
+            cell_of.push(cell);
+        }
+        if let (true, Some((_, why))) = (cells.is_empty(), left_out.first()) {
+            return Err(Failure::missing(why));
+        }
+        for cell in &mut cells {
+            cell.reference = cell.reference.and_then(|reference| cell_of[reference]);
+        }
+        let kept: Vec<&[Setting]> = cells.iter().map(|cell| &cell.settings[..]).collect();
+        notices.extend(sweep::left_out(&left_out, &kept, GAUGE));
+        let is_kept = |one: &ChosenCompiler| {
+            kept.iter().any(|cell| cell.contains(&Setting::Compiler(one.choice.clone())))
+        };
+        compilers.retain(is_kept);
+        let threads: usize = cells.iter().map(|c| c.arrangement.placement.threads.len()).sum();
+        if threads > MOST_THREADS {
+            return Err(Failure::usage(format!(
+                "the configurations have {threads} threads in all, more than {MOST_THREADS}\nhint: take fewer values"
+            )));
+        }
+        let ranks = most_ranks(&cells);
+        if ranks.is_some() && !compilers.is_empty() {
+            return Err(Failure::usage(
+                "--sweep compiler runs one process, and ranks are several\nhint: leave one of them out",
+            ));
+        }
+        if let (Some(asked), Some(joined)) = (ranks, joined) {
+            let started = joined.started.ranks as usize;
+            if asked > started {
+                return Err(Failure::usage(format!(
+                    "the sweep asks for {asked} ranks, but {started} are started\nhint: start {asked}"
+                )));
+            }
+        }
+        let joined = joined.map(|joined| Rc::clone(&joined.coordinator));
+        Ok(Self { cells, compilers, compile_limits: compiled::limits()?, joined, notices })
+    }
+
+    /// Lets the compilers make their loops; `false` when the user ends the run.
+    fn compile(&mut self, observer: &mut dyn Observer) -> Result<bool, Failure> {
+        let (false, Some(cell)) = (self.compilers.is_empty(), self.cells.first()) else {
+            return Ok(true);
+        };
+        let made = compiled::make(
+            &self.compilers,
+            &cell.arrangement.options,
+            self.compile_limits,
+            observer,
+        )?;
+        let Some(made) = made else { return Ok(false) };
+        self.set_compiled(made.variants);
+        self.notices.extend(made.notices);
+        // Compiled loops are as they are, whatever the axis of an option of the native ones says.
+        let native = |setting: &&Setting| {
+            matches!(setting, Setting::Stores(_) | Setting::Prefetch(_) | Setting::SideBySide(_))
+        };
+        let axis = self.cells.first().and_then(|cell| cell.settings.iter().find(native));
+        if let Some(axis) = axis.map(Setting::axis) {
+            let text =
+                format!("{axis} is of the native loops alone: what a compiler made is as it is");
+            self.notices.push(Notice::new(NoticeId::Method, GAUGE, text));
+        }
+        Ok(true)
+    }
+
+    /// Gives each cell the loops that its compiler made, by the words that chose it. Cells whose
+    /// compiler made none, because it was a preset that it refuses, are left out.
+    fn set_compiled(&mut self, made: Vec<(String, CompiledKernels)>) {
+        let made: Vec<(String, Arc<CompiledKernels>)> =
+            made.into_iter().map(|(words, compiled)| (words, Arc::new(compiled))).collect();
+        self.cells.retain_mut(|cell| {
+            let choice = cell.settings.iter().find(|s| matches!(s, Setting::Compiler(_)));
+            let Some(Setting::Compiler(choice)) = choice else { return true };
+            let words = choice.to_string();
+            cell.compiled =
+                made.iter().find(|(known, _)| *known == words).map(|(_, made)| Arc::clone(made));
+            *choice == CompilerChoice::Native || cell.compiled.is_some()
+        });
+    }
+}
+
+/// Cells of whose arrays one tells whether a cache helps all: of one length on as many bytes of caches; of
+/// each kind the cell with most threads first.
+fn alike(site: &Site, cells: &[Cell]) -> Vec<Vec<usize>> {
+    let kind = |i: usize| {
+        let arrangement = &cells[i].arrangement;
+        let caches = arrangement::caches_in_use(site, &arrangement.placement);
+        (
+            arrangement.size.elements,
+            arrangement.options.element.bytes(),
+            caches.map(|caches| caches.0),
+        )
+    };
+    let mut kinds: BTreeMap<_, Vec<usize>> = BTreeMap::new();
+    (0..cells.len()).for_each(|i| kinds.entry(kind(i)).or_default().push(i));
+    let threads = |i: &usize| cells[*i].arrangement.placement.threads.len();
+    let widest_first = |mut members: Vec<usize>| {
+        members.sort_by_key(|i| std::cmp::Reverse(threads(i)));
+        members
+    };
+    kinds.into_values().map(widest_first).collect()
+}
+
+/// Ranks of the cell that has most of them.
+fn most_ranks(cells: &[Cell]) -> Option<usize> {
+    cells.iter().filter_map(|cell| Some(cell.arrangement.ranks.as_ref()?.ranks.len())).max()
+}
+
+impl Planned for SweepPlan {
+    fn foreseen(&self) -> Foreseen {
+        let each: Vec<Foreseen> = self.cells.iter().map(|c| c.arrangement.foreseen(1)).collect();
+        let memory = each.iter().filter_map(|foreseen| Some(foreseen.memory?.0)).sum();
+        Foreseen { time: each.first().and_then(|cell| cell.time), memory: Some(Bytes(memory)) }
+    }
+
+    fn figures(&self, site: &Site) -> Vec<Figures> {
+        self.cells.first().map(|cell| cell.arrangement.figures(site)).unwrap_or_default()
+    }
+
+    fn run(
+        mut self: Box<Self>,
+        site: &Site,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, Failure> {
+        let limits = self.cells.first().map(|cell| cell.arrangement.limits());
+        if !self.compile(observer)? {
+            let stop = Some(Stop::Interrupted);
+            return Ok(Outcome { notices: self.notices, stop, ..Outcome::default() });
+        }
+        let coordinator = match (self.joined, most_ranks(&self.cells)) {
+            (None, Some(most)) => Some(Coordinator::start(most, observer)?),
+            (joined, _) => joined,
+        };
+        let (cells, idle): (Vec<Cell>, Vec<Cell>) = self.cells.into_iter().partition(Cell::can_run);
+        let mut outcome = Outcome { notices: self.notices, ..Outcome::default() };
+        if let (Some(limits), false) = (limits, cells.is_empty()) {
+            let running = Running::prepare(site, cells, limits, coordinator.as_ref(), observer)?;
+            outcome.extend(running.measure(site, observer)?);
+        }
+        outcome.measurements.extend(idle.iter().flat_map(|cell| cell.located(Vec::new())));
+        outcome.stop = outcome.stop.or(Some(Stop::Budget));
+        Ok(outcome)
+    }
+}
+
+/// A target that is measured, and what was tried for its loops.
+struct Candidate {
+    target: Box<dyn Target>,
+    chosen: Option<ChosenLoops>,
+    /// Whether a cache helps arrays like its own.
+    check: Option<SizeCheck>,
+}
+
+impl Candidate {
+    fn pass(&mut self) -> Result<Vec<Sample>, ArenaError> {
+        Ok(vec![self.target.pass()?])
+    }
+}
+
+/// A sweep whose cells are ready to be measured.
+struct Running {
+    cells: Vec<Cell>,
+    candidates: Vec<Candidate>,
+    limits: Limits,
+    setting_up: Duration,
+    notices: Vec<Notice>,
+}
+
+impl Running {
+    /// Every cell with a team and arrays of its own. Of cells whose arrays are as long on as many caches,
+    /// the one with most threads comes first, and tells whether a cache helps them.
+    fn prepare(
+        site: &Site,
+        mut cells: Vec<Cell>,
+        limits: Limits,
+        coordinator: Option<&SharedCoordinator>,
+        observer: &mut dyn Observer,
+    ) -> Result<Self, Failure> {
+        let begun = limits.elapsed();
+        let mut notices = Vec::new();
+        let mut candidates: BTreeMap<usize, Candidate> = BTreeMap::new();
+        for members in alike(site, &cells) {
+            let make = &mut |arrangement: &Arrangement| arrangement.target(site, coordinator);
+            let may_grow = members.iter().all(|i| cells[*i].arrangement.twice(site).is_some());
+            let count = members.len() as u32;
+            let mut set_up = SettingUp { make, target: |it| &mut **it, count, may_grow };
+            let first = &mut cells[members[0]].arrangement;
+            let ready = set_up.run(first, &limits, observer)?;
+            let left = (cells.len() - candidates.len()) as u32;
+            // Every element is compared behind the passes, about half as long as it took to fill them.
+            let said =
+                limits.beforehand(limits.elapsed() + ready.setting_up * (3 * left - 2) / 2)?;
+            observer.phase(&format!("preparing {} configurations{said}", cells.len()));
+            let first = &mut cells[members[0]].arrangement;
+            let ready = first.check_size(site, ready, &mut set_up, limits, observer)?;
+            notice::add_new(&mut notices, first.notices.drain(..));
+            let (size, check) = (first.size.clone(), ready.check);
+            let candidate = |target| Candidate { target, chosen: None, check };
+            candidates.insert(members[0], candidate(ready.target));
+            for i in &members[1..] {
+                cells[*i].arrangement.resize(size.clone());
+                candidates.insert(*i, candidate(cells[*i].arrangement.target(site, coordinator)?));
+            }
+        }
+        let candidates = candidates.into_values().collect();
+        let setting_up = limits.elapsed();
+        let limits = Limits { reserve: (setting_up - begun) / 2, ..limits };
+        Ok(Self { cells, candidates, limits, setting_up, notices })
+    }
+
+    fn measure(mut self, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
+        observer.phase("choosing loops");
+        self.choose_loops(observer)?;
+        let count = self.cells.len();
+        observer.phase(&format!("measuring {count} configurations by turns"));
+        let Self { cells, mut candidates, limits, setting_up, mut notices } = self;
+        let mut schedule = Schedule::new(policy::SWEEP, limits, count);
+        let trends = Trends { cells: &cells, topology: &site.topology, limits };
+        let measured =
+            schedule.run(observer, None, |turn| candidates[turn.cell].pass()).and_then(|stop| {
+                if stop != Stop::Interrupted {
+                    notices.extend(trends.mend(&mut schedule, &mut candidates)?);
+                }
+                Ok(stop)
+            });
+        let (stop, failure) = match measured {
+            Ok(stop) => (stop, None),
+            // A rank has ended: what was measured until then is kept.
+            Err(ArenaError::Rank(error)) => (Stop::Interrupted, Some(error)),
+            Err(error) => return Err(error.into()),
+        };
+        let mut figures: Vec<Vec<Measurement>> = Vec::new();
+        for ((Candidate { target, chosen, check }, cell), samples) in
+            candidates.iter_mut().zip(&cells).zip(&schedule.samples)
+        {
+            let arrangement = &cell.arrangement;
+            // Ranks that have ended check nothing; their cells say how often they were checked before.
+            if failure.is_none() || arrangement.ranks.is_none() {
+                target.check()?;
+            }
+            let seen = target.seen()?;
+            let evidence = Evidence::new(site, arrangement, &**target, &seen, samples, stop);
+            let evidence = Evidence { chosen: chosen.as_ref(), check: *check, ..evidence };
+            figures.push(cell.located(result::measurements(&evidence)));
+        }
+        relate(&mut figures, &cells);
+        notices.extend(trends.saturation(&schedule, &candidates));
+        notices.extend(limits.overrun(GAUGE, setting_up));
+        let (measurements, stop) = (figures.concat(), Some(stop));
+        Ok(Outcome { measurements, notices, stop, failure, ..Outcome::default() })
+    }
+
+    /// Chooses loops once for each set of constraints, on the cell with most threads; all cells with
+    /// the same constraints run them, so that they differ in nothing but their coordinates. What a
+    /// compiler made is as it is.
+    fn choose_loops(&mut self, observer: &mut dyn Observer) -> Result<(), Failure> {
+        let Self { cells, candidates, limits, notices, .. } = self;
+        let mut groups: Vec<(Constraints, Vec<usize>)> = Vec::new();
+        for (i, cell) in cells.iter().enumerate() {
+            if let Some(compiled) = &cell.compiled {
+                candidates[i].target.set_loops(compiled.loops())?;
+                continue;
+            }
+            let constraints = cell.arrangement.options.constraints();
+            match groups.iter_mut().find(|(known, _)| *known == constraints) {
+                Some((_, members)) => members.push(i),
+                None => groups.push((constraints, vec![i])),
+            }
+        }
+        let share = policy::SWEEP.choose / groups.len().max(1) as f64;
+        for (done, (constraints, members)) in groups.into_iter().enumerate() {
+            let threads = |i: &usize| cells[*i].arrangement.placement.threads.len();
+            let Some(widest) = members.iter().copied().max_by_key(threads) else { continue };
+            let shapes = tuner::candidates(constraints, Breadth::Likely);
+            let least = clock::now() + limits.budget.mul_f64(share / 2.0);
+            let least = least.min(limits.at(CHOOSE_UNTIL));
+            let deadline = limits.at(share * (done + 1) as f64).max(least);
+            let target = &mut *candidates[widest].target;
+            let chosen = tuner::choose(target, &shapes, deadline, || observer.interrupted())?;
+            notice::add_new(notices, [arrangement::chosen_notice(&chosen)]);
+            for i in members {
+                candidates[i].target.reshape(chosen.loops.clone())?;
+                candidates[i].chosen = Some(chosen.clone());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Gives each figure its rate over that of the same kernel in the reference cell, medians; `figures`
+/// are those of each cell.
+fn relate(figures: &mut [Vec<Measurement>], cells: &[Cell]) {
+    let median = |m: &Measurement| m.summary.as_ref().map(|summary| summary.median);
+    let medians: Vec<Vec<(String, Option<f64>)>> = figures
+        .iter()
+        .map(|cell| cell.iter().map(|m| (m.name.clone(), median(m))).collect())
+        .collect();
+    for (cell, figures) in cells.iter().zip(figures) {
+        let Some(reference) = cell.reference else { continue };
+        for m in figures {
+            let same = medians[reference].iter().find(|(name, _)| *name == m.name);
+            let ratio = same.and_then(|(_, other)| Some(median(m)? / (*other)?));
+            let mut config: StreamConfig = m.read_config();
+            let to = cells[reference].coordinates();
+            config.relative = Some(RelativeConfig { to, median: ratio });
+            m.config = config.to_map();
+        }
+    }
+}

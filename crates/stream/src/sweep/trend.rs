@@ -1,0 +1,273 @@
+//! Trends along the axes of a sweep: cells that break them are measured again, and where more
+//! threads or ranks bring no more is said.
+
+use super::{Candidate, Cell};
+use crate::GAUGE;
+use crate::axis::Setting;
+use crate::kernels::{Kernel, Loop};
+use crate::result;
+use nodegauge_arena::ArenaError;
+use nodegauge_machine::topology::HardwareThread;
+use nodegauge_machine::{CpuId, Topology};
+use nodegauge_measure::samples;
+use nodegauge_measure::samples::Sample;
+use nodegauge_measure::schedule::{Limits, Schedule};
+use nodegauge_measure::sweep::Setting as _;
+use nodegauge_measure::{Notice, NoticeId, stats};
+use nodegauge_placement::Placement;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// A cell that lies this far below both neighbours breaks the trend.
+const DIP: f64 = 0.93;
+/// Rounds for which a broken trend is measured again, the warm-up among them.
+const AGAIN: usize = 9;
+/// The saturation point is the first cell within this share of the best.
+pub(crate) const SATURATED: f64 = 0.98;
+
+/// What is known of the cells of a sweep.
+pub(super) struct Trends<'a> {
+    pub cells: &'a [Cell],
+    pub topology: &'a Topology,
+    pub limits: Limits,
+}
+
+/// Cells along an axis of numbers, the other axes fixed.
+#[derive(Debug, PartialEq)]
+struct Row {
+    /// The axis, and the values of the others.
+    name: String,
+    /// Whether its numbers are ranks.
+    of_ranks: bool,
+    /// Indices of the cells, fewest threads first.
+    cells: Vec<usize>,
+}
+
+impl Row {
+    /// `1 thread`, `4 ranks`: a cell's number.
+    fn count(&self, cell: &Cell) -> String {
+        let (count, noun) = match &cell.arrangement.ranks {
+            Some(plan) if self.of_ranks => (plan.ranks.len(), "rank"),
+            _ => (cell.arrangement.placement.threads.len(), "thread"),
+        };
+        format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+    }
+}
+
+impl Trends<'_> {
+    /// Finds cells that break the trend, measures them and their neighbours again, and says what
+    /// became of each.
+    pub(super) fn mend(
+        &self,
+        schedule: &mut Schedule,
+        candidates: &mut [Candidate],
+    ) -> Result<Vec<Notice>, ArenaError> {
+        let mut notices = Vec::new();
+        for row in rows(self.cells) {
+            for three in row.cells.windows(3) {
+                let rates = |schedule: &Schedule, candidates: &[Candidate]| {
+                    let rate = |i: &usize| typical(&candidates[*i], &schedule.samples[*i]);
+                    is_dip(rate(&three[0]), rate(&three[1]), rate(&three[2]))
+                };
+                if !rates(schedule, candidates) {
+                    continue;
+                }
+                let (name, count) = (&row.name, row.count(&self.cells[three[1]]));
+                let round = three.iter().filter_map(|i| schedule.samples[*i].last());
+                let round: f64 = round.flat_map(|sample| &sample.seconds).sum();
+                let again = Duration::from_secs_f64(round * AGAIN as f64) + self.limits.reserve;
+                if self.limits.samples.is_none()
+                    && self.limits.elapsed() + again > self.limits.budget + self.limits.grace()
+                {
+                    let text = format!("{name}: {count} break the trend; no time to measure again");
+                    notices.push(Notice::new(NoticeId::Trend, GAUGE, text));
+                    continue;
+                }
+                let old: Vec<Vec<Sample>> =
+                    three.iter().map(|i| std::mem::take(&mut schedule.samples[*i])).collect();
+                let done = schedule.again(three, AGAIN, |turn| candidates[turn.cell].pass());
+                let real = done.is_err() || rates(schedule, candidates);
+                for (n, (i, mut samples)) in three.iter().zip(old).enumerate() {
+                    // The dip's first samples were wrong if it is gone now; all else is kept.
+                    if real || n != 1 {
+                        samples.extend(schedule.samples[*i].drain(..).skip(1));
+                        schedule.samples[*i] = samples;
+                    }
+                }
+                done?;
+                let cell = &self.cells[three[1]];
+                let text = match real {
+                    true => format!(
+                        "{name}: {count} break the trend, also when measured again: {}",
+                        reason(&cell.arrangement.placement, self.topology)
+                    ),
+                    false => format!(
+                        "{name}: {count} broke the trend; measured again they do not, and the \
+                         new samples stand"
+                    ),
+                };
+                notices.push(Notice::new(NoticeId::Trend, GAUGE, text));
+            }
+        }
+        Ok(notices)
+    }
+
+    /// Names the fewest threads that reach nearly the best, along each axis of numbers.
+    pub(super) fn saturation(&self, schedule: &Schedule, candidates: &[Candidate]) -> Vec<Notice> {
+        let of_row = |row: Row| {
+            let rate = |i: &usize| typical(&candidates[*i], &schedule.samples[*i]);
+            let rates: Vec<f64> = row.cells.iter().map(rate).collect();
+            let best = rates.iter().copied().filter(|x| x.is_finite()).fold(0.0, f64::max);
+            let first = rates.iter().position(|rate| *rate >= SATURATED * best)?;
+            let (_, kernel) = read_from(&candidates[row.cells[first]]);
+            let count = row.count(&self.cells[row.cells[first]]);
+            let name = &row.name;
+            let text = match first + 1 == row.cells.len() {
+                true => format!("{name}: {kernel} still grows at {count}"),
+                false => format!("{name}: {kernel} saturates at {count} (within 2 % of the best)"),
+            };
+            Some(Notice::new(NoticeId::Saturation, GAUGE, text))
+        };
+        rows(self.cells).into_iter().filter(|row| row.cells.len() > 1).filter_map(of_row).collect()
+    }
+}
+
+/// The kernel that trends are read from: Triad when it runs, else the last.
+fn read_from(candidate: &Candidate) -> (usize, Kernel) {
+    let kernels: Vec<Kernel> = candidate.target.loops().iter().map(Loop::kernel).collect();
+    let i = kernels.iter().position(|k| *k == Kernel::Triad).unwrap_or(kernels.len() - 1);
+    (i, kernels[i])
+}
+
+/// The median rate of the kernel that trends are read from; NaN without samples.
+fn typical(candidate: &Candidate, samples: &[Sample]) -> f64 {
+    let (i, _) = read_from(candidate);
+    let counted = result::counted(&*candidate.target, i);
+    let sorted = samples::sort(samples);
+    let rates = sorted.headline().map(|group| group.values(samples, i, &|time| counted / time));
+    rates.map_or(f64::NAN, |rates| stats::median(&rates))
+}
+
+/// Whether the middle of three lies below both neighbours by more than noise.
+pub(crate) fn is_dip(before: f64, here: f64, after: f64) -> bool {
+    here < DIP * before.min(after)
+}
+
+/// The rows of all axes of numbers.
+fn rows(cells: &[Cell]) -> Vec<Row> {
+    let axes = cells.first().map_or(0, |cell| cell.settings.len());
+    let mut rows = Vec::new();
+    for axis in (0..axes).filter(|axis| cells[0].settings[*axis].count().is_some()) {
+        let mut groups: Vec<(Vec<Setting>, Vec<usize>)> = Vec::new();
+        for (i, cell) in cells.iter().enumerate() {
+            let mut others = cell.settings.clone();
+            others.remove(axis);
+            match groups.iter_mut().find(|(known, _)| *known == others) {
+                Some((_, members)) => members.push(i),
+                None => groups.push((others, vec![i])),
+            }
+        }
+        let own = &cells[0].settings[axis];
+        rows.extend(groups.into_iter().map(|(others, mut members)| {
+            members.sort_by_key(|i| cells[*i].arrangement.placement.threads.len());
+            let others = others.iter().map(|value| format!(" with {} {value}", value.axis()));
+            Row {
+                name: format!("{}{}", own.axis(), others.collect::<String>()),
+                of_ranks: matches!(own, Setting::Ranks(_)),
+                cells: members,
+            }
+        }));
+    }
+    rows
+}
+
+/// Why a number of threads may be slower than its neighbours, from the topology.
+fn reason(placement: &Placement, topology: &Topology) -> String {
+    let uneven = |of: &dyn Fn(&HardwareThread) -> Option<usize>| {
+        let mut counts: BTreeMap<usize, u32> = BTreeMap::new();
+        let first = |cpus: &[CpuId]| cpus.first().copied();
+        for cpu in placement.threads.iter().filter_map(|thread| first(&thread.cpus)) {
+            if let Some(index) = topology.thread(cpu).and_then(of) {
+                *counts.entry(index).or_default() += 1;
+            }
+        }
+        let (least, most) = (counts.values().min().copied(), counts.values().max().copied());
+        least.zip(most).filter(|(least, most)| least < most)
+    };
+    let found = [
+        ("NUMA nodes", uneven(&|thread| thread.node)),
+        ("last-level caches", uneven(&|thread| thread.llc)),
+        ("sockets", uneven(&|thread| Some(thread.socket))),
+    ];
+    match found.iter().find_map(|(what, counts)| counts.map(|counts| (what, counts))) {
+        Some((what, (least, most))) => {
+            format!("the threads are uneven over the {what} ({least} to {most} on each)")
+        }
+        None => "the topology shows no reason".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arrangement::{Arrangement, StreamOptions};
+    use nodegauge_arena::Pages;
+    use nodegauge_gauge::Site;
+    use nodegauge_machine::{SysRoot, TopologySource};
+    use nodegauge_measure::record::Machine;
+    use nodegauge_placement::Request;
+
+    fn site(text: &str) -> Site {
+        let topology = Topology::load(&TopologySource::Synthetic(text.to_owned())).unwrap();
+        let mut machine = Machine::default();
+        machine.memory.available = Some(1 << 40);
+        Site::new(topology, machine, SysRoot::live())
+    }
+
+    fn cell(site: &Site, threads: u32) -> Cell {
+        let request = Request { threads: Some(threads), ..Request::default() };
+        let options = StreamOptions::default();
+        Cell {
+            settings: vec![Setting::Threads(threads)],
+            arrangement: Arrangement::new(site, &request, options, Vec::new()).unwrap(),
+            reference: None,
+            compiled: None,
+        }
+    }
+
+    #[test]
+    fn uneven_threads_are_named_from_the_topology() {
+        let text = "Package:2 NUMANode:1 L3Cache:16 L2Cache:1 L1dCache:1 Core:1 PU:1";
+        let site = site(text);
+        let of = |threads| reason(&cell(&site, threads).arrangement.placement, &site.topology);
+        assert_eq!(of(31), "the threads are uneven over the NUMA nodes (15 to 16 on each)");
+        assert_eq!(of(32), "the topology shows no reason");
+    }
+
+    #[test]
+    fn a_dip_must_be_below_both_neighbours_by_more_than_noise() {
+        // 18, 20 and 22 threads of a published sweep on 2 x EPYC 7F52: Triad 170, 141, 178 GB/s.
+        assert!(is_dip(170.0, 140.6, 177.5));
+        assert!(!is_dip(170.0, 165.0, 177.5));
+        assert!(!is_dip(100.0, 150.0, 200.0));
+    }
+
+    #[test]
+    fn rows_run_along_numbers_with_the_other_axis_fixed() {
+        let text = "Package:1 Core:8 PU:1";
+        let site = site(text);
+        let mut cells = Vec::new();
+        for pages in [Pages::Base, Pages::Transparent] {
+            for threads in [4, 1, 2] {
+                let mut cell = cell(&site, threads);
+                cell.settings.push(Setting::Pages(pages));
+                cells.push(cell);
+            }
+        }
+        assert_eq!(
+            rows(&cells),
+            [("threads with pages 4k", vec![1, 2, 0]), ("threads with pages thp", vec![4, 5, 3])]
+                .map(|(name, cells)| Row { name: name.to_owned(), of_ranks: false, cells })
+        );
+    }
+}

@@ -1,0 +1,164 @@
+//! What can be measured pass by pass: a [`Point`](crate::point::Point) of this process, or one that
+//! several processes share. The protocols above (tuner, stream, sweep) know no difference.
+
+use crate::config::RankConfig;
+use crate::kernels::{Element, Kernel, Loop, Shape};
+use crate::traffic::Counted;
+use nodegauge_arena::location::Share;
+use nodegauge_arena::{ArenaError, Arrays, Layout, Pages};
+use nodegauge_machine::{CpuId, NodeId};
+use nodegauge_measure::samples::Sample;
+use nodegauge_placement::MemoryPolicy;
+use nodegauge_placement::display::ObservedAffinity;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What is asked of a point.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct PointConfig {
+    /// CPUs of each thread; an empty list leaves that thread unbound.
+    pub places: Vec<Vec<CpuId>>,
+    /// Elements an array.
+    pub elements: u64,
+    /// Their type.
+    pub element: Element,
+    /// Pages.
+    pub pages: Pages,
+    /// Layout.
+    pub layout: Layout,
+    /// Memory policy of the arrays.
+    pub policy: MemoryPolicy,
+    /// Kernels in the order of a pass, each with its native loop.
+    pub kernels: Vec<(Kernel, Shape)>,
+    /// Parts into which trials of loops cut the arrays.
+    pub trial_parts: u64,
+}
+
+impl PointConfig {
+    /// Whether threads and arrays are the same, whatever the loops.
+    pub(crate) fn is_arranged_like(&self, other: &Self) -> bool {
+        *self == Self { kernels: self.kernels.clone(), ..other.clone() }
+    }
+
+    /// Whether there are enough reserved huge pages for the arrays of `processes` like this, where they are
+    /// to lie on such.
+    pub(crate) fn check_pages(&self, processes: u64) -> Result<(), ArenaError> {
+        let on = (self.pages, self.layout);
+        Ok(Arrays::check(self.elements, self.element, on, processes)?)
+    }
+}
+
+/// One configuration under measurement. Every method fails when a member of a team, or a process, does.
+pub trait Target {
+    /// What was asked; of several processes, of the first.
+    fn config(&self) -> &PointConfig;
+
+    /// How many processes measure at once, each with arrays of its own.
+    fn processes(&self) -> u64 {
+        1
+    }
+
+    /// The loops of a pass, in its order.
+    fn loops(&self) -> &[Loop];
+
+    /// Puts other loops in the place of those of the configuration, for the same arrays: native ones,
+    /// or what a compiler made.
+    ///
+    /// # Errors
+    /// Loops for other elements, or that cannot be had where they are to run.
+    fn set_loops(&mut self, loops: Vec<Loop>) -> Result<(), ArenaError>;
+
+    /// The core-to-core latency of where the team runs now, seconds; NaN where there is none.
+    ///
+    /// # Errors
+    /// As all methods.
+    fn round_trip(&mut self) -> Result<f64, ArenaError> {
+        Ok(f64::NAN)
+    }
+
+    /// Runs one pass over all kernels. Arrays whose values have grown too far are checked and filled
+    /// anew before.
+    ///
+    /// # Errors
+    /// As all methods.
+    fn pass(&mut self) -> Result<Sample, ArenaError>;
+
+    /// Runs each kernel once over a part of the arrays, for trials of loops: times are comparable among
+    /// trials only. Parts take turns, so that none is found in a cache. The next pass fills the arrays
+    /// anew.
+    ///
+    /// # Errors
+    /// As all methods.
+    fn trial(&mut self) -> Result<Sample, ArenaError> {
+        self.pass()
+    }
+
+    /// Runs each kernel once over a part of the arrays, number `part.0` of `part.1`; `None` where parts
+    /// cannot be had. The next pass fills the arrays anew.
+    ///
+    /// # Errors
+    /// As all methods.
+    fn part(&mut self, _part: (usize, usize)) -> Result<Option<Sample>, ArenaError> {
+        Ok(None)
+    }
+
+    /// Checks every element of the arrays against the replay; the first that is wrong is kept and
+    /// [`seen`](Target::seen).
+    ///
+    /// # Errors
+    /// As all methods.
+    fn check(&mut self) -> Result<(), ArenaError>;
+
+    /// Chooses other kernels or other native loops for the same arrays.
+    ///
+    /// # Errors
+    /// No such loops.
+    fn reshape(&mut self, kernels: Vec<(Kernel, Shape)>) -> Result<(), ArenaError>;
+
+    /// Asks the kernel what was got. Walks page tables: ask once.
+    ///
+    /// # Errors
+    /// As all methods.
+    fn seen(&mut self) -> Result<Seen, ArenaError>;
+
+    /// Lets the memory controllers count what each kernel moves; the reason where they cannot, `None`
+    /// for what is not counted at all.
+    ///
+    /// # Errors
+    /// As all methods.
+    fn traffic(&mut self) -> Result<Option<Result<Counted, String>>, ArenaError> {
+        Ok(None)
+    }
+}
+
+/// What was got, as the kernel says.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Seen {
+    /// Where each thread may run.
+    pub affinity: Vec<ObservedAffinity>,
+    /// Share of the arrays on pages of each size, bytes to 0..1.
+    pub pages: Option<BTreeMap<u64, f64>>,
+    /// Where sampled pages of each thread's share of each array are; empty when the kernel does not say,
+    /// and for several processes.
+    #[serde(default)]
+    pub shares: Vec<Share>,
+    /// Share of each array on each NUMA node.
+    pub nodes: [Option<BTreeMap<NodeId, f64>>; 3],
+    /// The first check that failed, in words.
+    pub wrong: Option<String>,
+    /// How often all arrays were checked.
+    pub checks: u32,
+    /// Of several processes, each.
+    pub ranks: Vec<RankSeen>,
+}
+
+/// What one of several processes was asked for and got.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RankSeen {
+    /// As the record has it, without its rates.
+    pub config: RankConfig,
+    /// The memory policy that was asked for.
+    pub policy: MemoryPolicy,
+    /// Nodes on which its pages are to be; `None` where anything will do.
+    pub expected: Option<Vec<u32>>,
+}

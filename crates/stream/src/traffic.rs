@@ -1,0 +1,174 @@
+//! What each kernel really moves between caches and memory, as the memory controllers count it.
+//!
+//! Counted are passes of their own behind the timed ones, one kernel at a time, with the counters read
+//! before and after it: reading them takes a while, and would delay one thread inside a timed pass. The
+//! bytes of a kernel do not depend on when it runs. Where there are no counters nothing is done but to
+//! say why.
+
+use crate::config::CountedConfig;
+use nodegauge_machine::SysRoot;
+use nodegauge_machine::counters::{CounterReading, MemoryCounters, MemoryTraffic};
+use std::time::{Duration, Instant};
+
+/// Passes that are counted: other traffic of the node is some per cent of one pass, and less of five.
+const PASSES: usize = 5;
+/// For how long the node is watched while it rests.
+const REST: Duration = Duration::from_millis(50);
+
+/// What was counted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Counted {
+    /// The family of counters.
+    pub family: String,
+    /// How many.
+    pub counters: usize,
+    /// Bytes that each kernel of the point moves in one run; `None` where a counter did not count.
+    pub kernels: Vec<Option<MemoryTraffic>>,
+    /// Passes that were counted.
+    pub passes: usize,
+    /// What moved while the team rested, bytes a second; `None` where a counter did not count.
+    pub at_rest: Option<f64>,
+}
+
+/// Counts what each of `kernels` moves; the reason in words when that is not possible. `run` runs the
+/// kernel of a number, or renews the values of the arrays.
+pub(crate) fn measure<E>(
+    kernels: usize,
+    run: &mut dyn FnMut(Option<usize>) -> Result<(), E>,
+) -> Result<Result<Counted, String>, E> {
+    match MemoryCounters::open(&SysRoot::live()) {
+        Err(absent) => Ok(Err(absent.to_string())),
+        Ok(counters) => count(kernels, run, &counters),
+    }
+}
+
+fn count<E>(
+    kernels: usize,
+    run: &mut dyn FnMut(Option<usize>) -> Result<(), E>,
+    counters: &MemoryCounters,
+) -> Result<Result<Counted, String>, E> {
+    let mut intervals: Vec<Vec<(CounterReading, CounterReading)>> = vec![Vec::new(); kernels];
+    let lost = |error: std::io::Error| format!("the counters could not be read: {error}");
+    let (before, begun) = (counters.read(), Instant::now());
+    std::thread::sleep(REST);
+    let (after, rested) = (counters.read(), begun.elapsed());
+    let rest = match before.and_then(|before| Ok((before, after?))) {
+        Ok(interval) => interval,
+        Err(error) => return Ok(Err(lost(error))),
+    };
+    for _ in 0..PASSES {
+        run(None)?;
+        for (i, of_kernel) in intervals.iter_mut().enumerate() {
+            let before = counters.read();
+            run(Some(i))?;
+            match before.and_then(|before| Ok((before, counters.read()?))) {
+                Ok(interval) => of_kernel.push(interval),
+                Err(error) => return Ok(Err(lost(error))),
+            }
+        }
+    }
+    let a_run = |moved: MemoryTraffic| MemoryTraffic {
+        read: moved.read.map(|bytes| bytes / PASSES as f64),
+        write: moved.write.map(|bytes| bytes / PASSES as f64),
+        total: moved.total / PASSES as f64,
+    };
+    let of_kernels = intervals.iter().map(|all| counters.traffic(all).map(a_run)).collect();
+    let at_rest = counters.traffic(&[rest]).map(|moved| moved.total / rested.as_secs_f64());
+    Ok(Ok(Counted {
+        family: counters.plan().family.clone(),
+        counters: counters.plan().events.len(),
+        kernels: of_kernels,
+        passes: PASSES,
+        at_rest,
+    }))
+}
+
+impl Counted {
+    /// As the record keeps it of kernel number `i`: bytes moved over the `counted` bytes of a run.
+    pub(crate) fn of_kernel(&self, i: usize, counted: f64) -> CountedConfig {
+        let moved = self.kernels.get(i).copied().flatten();
+        let factor = |bytes: f64| bytes / counted;
+        CountedConfig {
+            family: self.family.clone(),
+            events: self.counters,
+            passes: self.passes,
+            at_rest_bytes_per_s: self.at_rest,
+            read_factor: moved.and_then(|moved| moved.read).map(factor),
+            write_factor: moved.and_then(|moved| moved.write).map(factor),
+            factor: moved.map(|moved| factor(moved.total)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arrangement::{StreamOptions, candidates};
+    use crate::kernels::{Element, STREAM};
+    use crate::point::Point;
+    use crate::target::{PointConfig, Target};
+    use crate::tuner::Breadth;
+    use nodegauge_arena::{Layout, Pages};
+    use nodegauge_placement::MemoryPolicy;
+
+    fn point() -> Point {
+        let options = StreamOptions::default();
+        let shape = candidates(&options, Breadth::Likely).unwrap()[0];
+        Point::prepare(PointConfig {
+            places: vec![Vec::new(), Vec::new()],
+            elements: 100_000,
+            element: Element::F64,
+            pages: Pages::Base,
+            layout: Layout::Staggered,
+            policy: MemoryPolicy::Default,
+            kernels: STREAM.iter().map(|kernel| (*kernel, shape)).collect(),
+            trial_parts: 16,
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn counted_passes_leave_the_values_as_they_must_be() {
+        let mut point = point();
+        for _ in 0..300 {
+            // More than doubles can grow without renewal.
+            point.renew().unwrap();
+            (0..4).for_each(|i| point.run_alone(i).unwrap());
+        }
+        point.check().unwrap();
+        assert_eq!(point.wrong, None);
+        assert!(point.checks > 1, "the values were renewed");
+    }
+
+    #[test]
+    fn without_counters_the_reason_is_said_and_with_them_every_kernel_is_counted() {
+        let mut point = point();
+        match point.traffic().unwrap().unwrap() {
+            Err(why) => assert!(!why.is_empty()),
+            Ok(counted) => assert_eq!(counted.kernels.len(), 4),
+        }
+        point.check().unwrap();
+        assert_eq!(point.wrong, None);
+    }
+
+    #[test]
+    fn the_record_has_factors_of_what_is_counted() {
+        let counted = Counted {
+            family: "AMD UMC".to_owned(),
+            counters: 48,
+            kernels: vec![
+                Some(MemoryTraffic { read: Some(2.1e9), write: Some(1.0e9), total: 3.1e9 }),
+                Some(MemoryTraffic { read: None, write: None, total: 3.2e9 }),
+                None,
+            ],
+            passes: 5,
+            at_rest: Some(1e8),
+        };
+        let told = counted.of_kernel(0, 3e9);
+        assert_eq!((told.family.as_str(), told.events), ("AMD UMC", 48));
+        assert!((told.factor.unwrap() - 3.1 / 3.0).abs() < 1e-9);
+        assert!((told.read_factor.unwrap() - 0.7).abs() < 1e-9);
+        assert_eq!(counted.of_kernel(1, 3e9).read_factor, None);
+        assert_eq!(counted.of_kernel(2, 3e9).factor, None);
+    }
+}

@@ -1,0 +1,445 @@
+//! `--tune`: the best of all threads, places, pages, stores, vector widths, unrolls and prefetches.
+//!
+//! The whole space is a product, too large to measure (some hundred configurations on a small
+//! machine, thousands on a large one). Three stages go through it, each by successive halving over
+//! passes in random order:
+//!
+//! 1. **placements**: every team and kind of page, each with the best guess of both kinds of store;
+//! 2. **loops**: on the best of them every loop, for each kernel by itself;
+//! 3. **final**: the best placements and the plain one with these loops, until no other can be faster by
+//!    more than half a percent.
+//!
+//! This takes stores together with the placement, on which they depend most (a few threads gain from
+//! caches what many lose to write-allocate), and all else after it. docs/benchmarks.md sets the
+//! result beside an exhaustive search.
+
+mod affordable;
+mod choice;
+mod space;
+
+pub use choice::{Choice, remembered};
+pub use space::{Setup, Space};
+
+use crate::GAUGE;
+use crate::arrangement::{self, Arrangement, StreamOptions};
+use crate::config::TuneConfig;
+use crate::kernels::{Kernel, Shape, Stores};
+use crate::point::{Point, PointConfig};
+use crate::result;
+use crate::stream;
+use crate::target::Target;
+use crate::tuner;
+use nodegauge_analysis::expect::Figures;
+use nodegauge_arena::PagesConfig;
+use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_measure::record::{Measurement, Quoted};
+use nodegauge_measure::repeat::Stop;
+use nodegauge_measure::schedule::Limits;
+use nodegauge_measure::schedule::halving::{Halving, Shuffler};
+use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Unit};
+use nodegauge_measure::{clock, notice, regime, schedule, stats};
+use nodegauge_placement::{MemoryPolicy, Request};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// Share of the budget for the search; the rest measures what it chose.
+const SEARCH: f64 = 0.7;
+/// Shares of the time until which the first and the second stage may go on; the final has the rest.
+const SETUPS_UNTIL: f64 = 0.45;
+/// See [`SETUPS_UNTIL`].
+const LOOPS_UNTIL: f64 = 0.75;
+/// Entries that reach the final, the plain one not counted.
+const FINALISTS: usize = 3;
+/// Setups closer than this to the leader are worth a second look with better loops: what choosing them
+/// gains beyond the best guess.
+const WORTH_A_LOOK: f64 = 0.90;
+/// The final goes on until nobody can be faster than the leader by more than this share.
+const TOLERANCE: f64 = 0.005;
+/// Passes of the final at least, for each.
+const LEAST_FINAL: usize = 8;
+/// Times a disturbed pass is run in all.
+const TRIES: usize = 3;
+
+/// A setup with loops, and all that was measured of it.
+struct Entry {
+    /// Number of the setup.
+    setup: usize,
+    loops: Vec<(Kernel, Shape)>,
+    /// Geometric mean of the kernels' rates, B/s, and the round trip of the regime.
+    samples: Vec<(f64, f64)>,
+    /// `placements` or `final`.
+    stage: &'static str,
+}
+
+impl Entry {
+    /// The kind of store that it began with; `None` when no kernel stores.
+    fn stores(&self) -> Option<Stores> {
+        self.loops.iter().find(|(kernel, _)| kernel.writes()).map(|(_, shape)| shape.stores)
+    }
+}
+
+/// A search, and a measurement of what it chose.
+pub struct TunePlan {
+    options: StreamOptions,
+    /// What there is to choose from.
+    pub space: Space,
+    /// The arrays of each setup; the memory is shared out among them.
+    configs: Vec<PointConfig>,
+    notices: Vec<Notice>,
+}
+
+impl TunePlan {
+    /// Time for everything unless the user says otherwise.
+    pub const BUDGET: Duration = Duration::from_secs(30);
+
+    /// Plans a search of all that `request` and `options` leave open; `notices` are of the request.
+    ///
+    /// # Errors
+    /// When a setup does not fit.
+    pub fn new(
+        site: &Site,
+        request: &Request,
+        options: StreamOptions,
+        mut notices: Vec<Notice>,
+    ) -> Result<Self, Failure> {
+        if options.policy != MemoryPolicy::Default {
+            return Err(Failure::usage(
+                "--tune places memory where the threads are\nhint: leave out --numa",
+            ));
+        }
+        let space = Space::of(site, request, &options)?;
+        let mut configs = Vec::new();
+        for setup in &space.setups {
+            let own = StreamOptions {
+                pages: Some(setup.pages),
+                memory_fraction: options.memory_fraction / space.setups.len() as f64,
+                ..options.clone()
+            };
+            let (size, config) = arrangement::plan(site, &setup.placement, &own)?;
+            notice::add_new(&mut notices, size.notices);
+            configs.push(config);
+        }
+        Ok(Self { options, space, configs, notices })
+    }
+
+    /// Searches within `budget`. There is no choice when it was interrupted.
+    ///
+    /// # Errors
+    /// When a setup cannot be had or measured.
+    pub fn search(&self, limits: Limits, observer: &mut dyn Observer) -> Result<Found, Failure> {
+        let until = |share: f64| limits.at(SEARCH * share);
+        let Self { options, space, .. } = self;
+        observer.phase(&format!("preparing {} teams with their arrays", space.setups.len()));
+        let mut prepare =
+            |number: usize| Ok(Box::new(Point::prepare(self.configs[number].clone())?) as _);
+        let points = affordable::prepared(self.configs.len(), until(SETUPS_UNTIL), &mut prepare)?;
+        let setting_up = limits.elapsed();
+        let mut search = Search { points, order: Shuffler::new(0x0074_756E_6500), passes: 0 };
+        let (tried, all) = (search.points.len(), space.setups.len());
+
+        observer.phase(&format!("{tried} teams and pages"));
+        let mut entries = search.first_entries(space);
+        let order = search.halve(&mut entries, until(SETUPS_UNTIL), None, observer)?;
+        // The best entry of each setup, leader first; and what a run without tuning would take.
+        let mut best: Vec<usize> = Vec::new();
+        let line =
+            order.first().map_or(0.0, |first| WORTH_A_LOOK * middle(&entries[*first].samples));
+        let plain = (0..entries.len())
+            .filter(|i| entries[*i].setup == 0)
+            .max_by(|x, y| middle(&entries[*x].samples).total_cmp(&middle(&entries[*y].samples)));
+        let good = order.iter().copied().filter(|i| middle(&entries[*i].samples) >= line);
+        for i in good.chain(plain) {
+            if best.iter().all(|known| entries[*known].setup != entries[i].setup) {
+                best.push(i);
+            }
+        }
+        search.keep_only(&best.iter().map(|i| entries[*i].setup).collect::<Vec<_>>());
+
+        let mut finalists: Vec<Entry> = Vec::new();
+        for (done, i) in best.iter().enumerate() {
+            let (setup, stores) = (entries[*i].setup, entries[*i].stores());
+            // Setups that store alike choose alike.
+            let known = best[..done].iter().position(|other| entries[*other].stores() == stores);
+            let loops = match known {
+                Some(known) => finalists[known].loops.clone(),
+                None => {
+                    observer.phase(&format!("{} loops for each kernel", space.shapes.len()));
+                    search.choose_loops(setup, space, until(LOOPS_UNTIL), observer)?
+                }
+            };
+            finalists.push(Entry { setup, loops, samples: Vec::new(), stage: "final" });
+        }
+
+        observer.phase("the best, by turns");
+        let order = search.halve(&mut finalists, until(1.0), Some(LEAST_FINAL), observer)?;
+        let mut outcome = Outcome {
+            measurements: entries
+                .iter()
+                .chain(&finalists)
+                .filter_map(|entry| measurement(entry, &space.setups[entry.setup], options))
+                .collect(),
+            ..Outcome::default()
+        };
+        if tried < all {
+            let text =
+                format!("{tried} of {all} teams and pages were tried: there was no time for more");
+            outcome.notices.push(Notice::new(NoticeId::Budget, GAUGE, text));
+        }
+        let winner = order.first().map(|i| &finalists[*i]).filter(|_| !observer.interrupted());
+        let Some(winner) = winner else {
+            outcome.stop = Some(Stop::Interrupted);
+            return Ok(Found { outcome, choice: None, target: None, setting_up });
+        };
+        let setup = &space.setups[winner.setup];
+        let choice = Choice::new(setup, options.element, winner.loops.clone());
+        let plain = finalists.iter().find(|entry| entry.setup == 0).unwrap_or(winner);
+        outcome.measurements.push(worth(winner, plain, &choice, search.passes));
+        let (team, loops) = (team_in_words(setup), arrangement::describe(&winner.loops));
+        let text = format!("tuned: {team} on {} pages; {loops}", setup.pages);
+        outcome.notices.push(Notice::new(NoticeId::Chosen, GAUGE, text));
+        let target = search.points.remove(&winner.setup);
+        Ok(Found { outcome, choice: Some(choice), target, setting_up })
+    }
+}
+
+/// What a search came to.
+pub struct Found {
+    /// Its figures and notices.
+    pub outcome: Outcome,
+    /// What it chose; `None` when it was interrupted.
+    pub choice: Option<Choice>,
+    /// The arrays and the team of the choice.
+    target: Option<Box<dyn Target>>,
+    setting_up: Duration,
+}
+
+impl Planned for TunePlan {
+    fn foreseen(&self) -> Foreseen {
+        let bytes = self.configs.iter().map(|config| 3 * config.elements * config.element.bytes());
+        Foreseen { time: Some(self.options.budget), memory: Some(Bytes(bytes.sum())) }
+    }
+
+    fn figures(&self, site: &Site) -> Vec<Figures> {
+        let mut figures = arrangement::stream_figures(&self.options.kernels, site);
+        figures.push(Figures::new((GAUGE, "tune"), ["choice"], &[Unit::Factor]));
+        figures
+    }
+
+    fn run(
+        mut self: Box<Self>,
+        site: &Site,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, Failure> {
+        let notices = std::mem::take(&mut self.notices);
+        let mut outcome = Outcome { notices, ..Outcome::default() };
+        let limits = Limits::new(self.options.budget, self.options.samples);
+        let Found { outcome: found, choice, target, setting_up } = self.search(limits, observer)?;
+        outcome.extend(found);
+        let Some(choice) = choice else { return Ok(outcome) };
+        let mut options = self.options;
+        choice.fill(&mut options);
+        let chosen = Arrangement::new(site, &choice.request, options, Vec::new())?;
+        // What the search ran on serves where nothing but the loops differs.
+        let mut ready = target.filter(|target| chosen.is_of(target.config()));
+        let mut set_up = |chosen: &Arrangement| match ready.take() {
+            Some(mut target) => {
+                target.reshape(chosen.kernels())?;
+                Ok(target)
+            }
+            None => chosen.target(site, None),
+        };
+        let mut measured = stream::measure(site, chosen, limits, &mut set_up, observer)?;
+        // Said once, with what the search set up.
+        measured.notices.retain(|notice| notice.id != NoticeId::Budget);
+        outcome.extend(measured);
+        outcome.notices.extend(limits.overrun(GAUGE, setting_up));
+        Ok(outcome)
+    }
+}
+
+/// The setups that are still in, and what it took.
+struct Search {
+    /// By number of the setup.
+    points: BTreeMap<usize, Box<dyn Target>>,
+    order: Shuffler,
+    passes: usize,
+}
+
+impl Search {
+    /// Each setup with the best guess of each kind of store.
+    fn first_entries(&self, space: &Space) -> Vec<Entry> {
+        let entry = |setup: usize, point: &dyn Target, guess: Shape| {
+            let config = point.config();
+            let loop_for = |(kernel, _): &(Kernel, Shape)| {
+                let loops = tuner::loops(*kernel, config.element, &[guess]);
+                (*kernel, loops.first().copied().unwrap_or(guess))
+            };
+            let loops = config.kernels.iter().map(loop_for).collect();
+            Entry { setup, loops, samples: Vec::new(), stage: "placements" }
+        };
+        let setups = self.points.iter();
+        setups
+            .flat_map(|(i, point)| {
+                space.guesses().into_iter().map(move |guess| entry(*i, &**point, guess))
+            })
+            .collect()
+    }
+
+    /// Lets entries run by turns. Without `least` the slower leave until [`FINALISTS`] are left;
+    /// with it all stay, and it goes on until each has so many samples and the leader is certain.
+    /// Time ends either; the first round is always whole. Returns who is left, by rank.
+    fn halve(
+        &mut self,
+        entries: &mut [Entry],
+        deadline: Instant,
+        least: Option<usize>,
+        observer: &mut dyn Observer,
+    ) -> Result<Vec<usize>, Failure> {
+        let begun = clock::now();
+        let allotted = deadline.saturating_duration_since(begun).as_secs_f64().max(1e-3);
+        let mut halving = Halving::new(0..entries.len());
+        // The first pass of a configuration warms it up.
+        for entry in entries.iter() {
+            self.pass(entry, 1)?;
+        }
+        'rounds: for rounds in 1.. {
+            halving.shuffle(&mut self.order, |_| ());
+            for turn in 0..halving.len() {
+                if observer.interrupted() || (rounds > 1 && clock::now() >= deadline) {
+                    break 'rounds;
+                }
+                let number = *halving.get(turn);
+                let tries = if clock::now() < deadline { TRIES } else { 1 };
+                let (rate, trip) = self.pass(&entries[number], tries)?;
+                entries[number].samples.push((rate, trip));
+                halving.record(turn, rate, trip);
+            }
+            let spent = (clock::now() - begun).as_secs_f64() / allotted;
+            observer.progress(spent.min(1.0), &format!("{} still in", halving.len()));
+            // Twice before the first cut, so that the noise is known.
+            if least.is_none() && rounds > 1 && halving.len() > FINALISTS {
+                halving.cut();
+            }
+            let ended = match least {
+                None => halving.len() <= FINALISTS,
+                Some(least) => rounds >= least && halving.is_settled(TOLERANCE),
+            };
+            if ended {
+                break;
+            }
+        }
+        halving.rank();
+        Ok((0..halving.len()).map(|i| *halving.get(i)).collect())
+    }
+
+    /// One pass of an entry: geometric mean of its kernels' rates, B/s, and the round trip between
+    /// the CPUs of the plain team, seconds, which tells the regime of the machine whoever runs.
+    fn pass(&mut self, entry: &Entry, tries: usize) -> Result<(f64, f64), Failure> {
+        let mut before = self.reference_trip()?;
+        // On a busy machine the last try counts, disturbed or not.
+        let (rate, trip, _) = schedule::undisturbed(
+            tries,
+            |(_, _, clean): &(f64, f64, bool)| !clean,
+            || -> Result<_, Failure> {
+                let Some(point) = self.points.get_mut(&entry.setup) else {
+                    return Ok((f64::NAN, f64::NAN, true));
+                };
+                point.reshape(entry.loops.clone())?;
+                let sample = point.pass()?;
+                let rates = sample.seconds.iter().enumerate();
+                let rates: Vec<f64> =
+                    rates.map(|(i, seconds)| result::counted(&**point, i) / seconds).collect();
+                self.passes += 1;
+                let after = self.reference_trip()?;
+                let clean = sample.is_clean() && regime::same(before, after);
+                before = after;
+                Ok((stats::geometric_mean(&rates), after, clean))
+            },
+        )?;
+        Ok((rate, trip))
+    }
+
+    fn reference_trip(&mut self) -> Result<f64, Failure> {
+        match self.points.get_mut(&0) {
+            Some(plain) => Ok(plain.round_trip()?),
+            None => Ok(f64::NAN),
+        }
+    }
+
+    /// The best loop for each kernel on a setup.
+    fn choose_loops(
+        &mut self,
+        setup: usize,
+        space: &Space,
+        deadline: Instant,
+        observer: &mut dyn Observer,
+    ) -> Result<Vec<(Kernel, Shape)>, Failure> {
+        let Some(point) = self.points.get_mut(&setup) else { return Ok(Vec::new()) };
+        let chosen =
+            tuner::choose(&mut **point, &space.shapes, deadline, || observer.interrupted())?;
+        self.passes += chosen.passes;
+        Ok(chosen.loops)
+    }
+
+    /// Gives back the memory and the threads of all setups but these and the plain one.
+    fn keep_only(&mut self, setups: &[usize]) {
+        self.points.retain(|setup, _| *setup == 0 || setups.contains(setup));
+    }
+}
+
+/// The team of a setup: `2 threads on places cores (close)`.
+fn team_in_words(setup: &Setup) -> String {
+    let threads = setup.placement.threads.len();
+    let plural = if threads == 1 { "thread" } else { "threads" };
+    format!("{threads} {plural} on places {} ({})", setup.placement.places, setup.placement.bind)
+}
+
+/// Rates of those samples that are of the regime most samples are of.
+fn rates(samples: &[(f64, f64)]) -> Vec<f64> {
+    let trips: Vec<f64> = samples.iter().map(|(_, trip)| *trip).collect();
+    let regimes = regime::regimes(&trips);
+    let members = |r: &regime::Regime| trips.iter().filter(|trip| r.contains(**trip)).count();
+    let most = regimes.iter().max_by_key(|r| members(r));
+    let counts = |trip: f64| most.is_none_or(|r| trip.is_nan() || r.contains(trip));
+    samples.iter().filter(|(_, trip)| counts(*trip)).map(|(rate, _)| *rate).collect()
+}
+
+/// The median rate, B/s.
+fn middle(samples: &[(f64, f64)]) -> f64 {
+    stats::median(&rates(samples))
+}
+
+/// What is reported of an entry: the geometric mean of its kernels' rates, by its median.
+fn measurement(entry: &Entry, setup: &Setup, options: &StreamOptions) -> Option<Measurement> {
+    let samples = rates(&entry.samples);
+    let config = TuneConfig {
+        stage: Some(entry.stage.to_owned()),
+        threads: Some(setup.placement.threads.len() as u64),
+        places_asked: Some(setup.placement.places.clone()),
+        bind: Some(setup.placement.bind.to_string()),
+        pages: Some(PagesConfig { asked: setup.pages.name().to_owned(), got: None }),
+        stores: entry.stores().map(|stores| stores.name().to_owned()),
+        loops: Some(arrangement::describe(&entry.loops)),
+        element: Some(options.element.name().to_owned()),
+        plain: Some(entry.setup == 0),
+        ..TuneConfig::default()
+    };
+    let name = format!("{}, {} pages", team_in_words(setup), setup.pages);
+    let m = Measurement::new(GAUGE, "tune", name, Unit::BytesPerSecond);
+    (!samples.is_empty()).then(|| m.sampled(Quoted::Median, samples).config(&config))
+}
+
+/// What the choice is worth over one thread a core on default pages, both from the final.
+fn worth(winner: &Entry, plain: &Entry, choice: &Choice, passes: usize) -> Measurement {
+    let (from, to) = (middle(&plain.samples), middle(&winner.samples));
+    let config = TuneConfig {
+        choice: Some(choice.to_config()),
+        from: Some(from),
+        to: Some(to),
+        passes: Some(passes as u64),
+        ..TuneConfig::default()
+    };
+    let m = Measurement::new(GAUGE, "tune", "choice", Unit::Factor).config(&config);
+    let factor = Some(to / from).filter(|factor| factor.is_finite());
+    factor.map_or(m.clone(), |factor| m.value(Quoted::Single, factor))
+}

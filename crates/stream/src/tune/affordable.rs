@@ -1,0 +1,83 @@
+//! How many setups a search can look at in its time.
+
+use crate::target::Target;
+use nodegauge_arena::ArenaError;
+use nodegauge_measure::clock;
+use nodegauge_measure::schedule::Affordable;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// As many setups as there is time for until `deadline`, the plain one in any case: each has to be
+/// prepared, and to run some passes before any can be told from another.
+pub(super) fn prepared(
+    all: usize,
+    deadline: Instant,
+    prepare: &mut dyn FnMut(usize) -> Result<Box<dyn Target>, ArenaError>,
+) -> Result<BTreeMap<usize, Box<dyn Target>>, ArenaError> {
+    /// Passes of a setup in the first stage: warm-up and two rounds, with both kinds of store.
+    const PASSES: u32 = 6;
+    let mut points: BTreeMap<usize, Box<dyn Target>> = BTreeMap::new();
+    let mut time = Affordable::until(deadline, PASSES);
+    let mut pass = Duration::ZERO;
+    for number in 0..all {
+        let begun = clock::now();
+        let mut point = prepare(number)?;
+        let prepared = clock::now();
+        if number == 0 {
+            point.pass()?;
+            pass = clock::now() - prepared;
+        }
+        points.insert(number, point);
+        time.take(pass);
+        if !time.allows(prepared - begun, pass) {
+            break;
+        }
+    }
+    Ok(points)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::{Element, Prefetch, SideBySide};
+    use crate::kernels::{Kernel, Shape, Stores};
+    use crate::simulated::Simulated;
+    use crate::target::PointConfig;
+    use nodegauge_arena::{Layout, Pages};
+    use nodegauge_placement::MemoryPolicy;
+
+    #[test]
+    fn as_many_setups_are_prepared_as_there_is_time_for() {
+        let shape = Shape {
+            isa: crate::kernels::available_isas()[0],
+            stores: Stores::Regular,
+            unroll: 1,
+            side_by_side: SideBySide::ONE,
+            prefetch: Prefetch::Off,
+        };
+        let config = PointConfig {
+            places: vec![Vec::new()],
+            elements: 1 << 20,
+            element: Element::F64,
+            pages: Pages::Base,
+            layout: Layout::Staggered,
+            policy: MemoryPolicy::Default,
+            kernels: vec![(Kernel::Triad, shape)],
+            trial_parts: 1,
+        };
+        // Going over the arrays takes `pass` seconds, setting them up ten times that.
+        let prepared = |all, seconds, pass: f64| {
+            let deadline = clock::now() + Duration::from_secs_f64(seconds);
+            let byte = pass / (3 * 8 * (1 << 20)) as f64;
+            let points =
+                super::prepared(all, deadline, &mut |_| Ok(Simulated::set_up(&config, byte, 0.0)))
+                    .unwrap();
+            let late = clock::now().saturating_duration_since(deadline).as_secs_f64();
+            (points.len(), late)
+        };
+        assert_eq!(prepared(14, 100.0, 0.1), (14, 0.0));
+        let (some, late) = prepared(14, 10.0, 0.1);
+        assert!((4..10).contains(&some) && late == 0.0, "{some} setups, {late} s late");
+        assert_eq!(prepared(14, 0.1, 0.1).0, 1);
+    }
+}

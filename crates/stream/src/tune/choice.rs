@@ -1,0 +1,195 @@
+//! What tuning chose, as it is kept in a record and used again.
+
+use super::space::Setup;
+use crate::GAUGE;
+use crate::arrangement::StreamOptions;
+use crate::config::{ChoiceConfig, LoopConfig, TuneConfig};
+use crate::kernels::{Element, Kernel, Shape, SideBySide};
+use nodegauge_analysis::compare::machine_changes;
+use nodegauge_arena::Pages;
+use nodegauge_gauge::Site;
+use nodegauge_measure::record::Record;
+use nodegauge_measure::{Notice, NoticeId};
+use nodegauge_placement::Request;
+use std::str::FromStr;
+
+/// A whole configuration.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Choice {
+    /// What asks for the threads; the plain request where one thread a core is best.
+    pub request: Request,
+    /// The pages.
+    pub pages: Pages,
+    /// Type of the elements for which the loops were chosen.
+    pub element: Element,
+    /// A loop for each kernel.
+    pub loops: Vec<(Kernel, Shape)>,
+}
+
+impl Choice {
+    /// The team, the pages and the loops together.
+    pub(super) fn new(setup: &Setup, element: Element, loops: Vec<(Kernel, Shape)>) -> Self {
+        Self { request: setup.request.clone(), pages: setup.pages, element, loops }
+    }
+
+    /// Puts the choice in the place of what `options` leave open. Loops are chosen together with
+    /// their stores and prefetch, so they are taken only where both are open.
+    pub fn fill(&self, options: &mut StreamOptions) {
+        options.pages = options.pages.or(Some(self.pages));
+        let open = options.stores.is_none()
+            && options.prefetch.is_none()
+            && options.side_by_side.is_none();
+        if open && options.element == self.element {
+            options.loops.clone_from(&self.loops);
+        }
+    }
+
+    /// As the configuration of a measurement keeps it.
+    pub fn to_config(&self) -> ChoiceConfig {
+        let of_shape = |shape: &Shape| LoopConfig {
+            isa: shape.isa.name().to_owned(),
+            stores: shape.stores.name().to_owned(),
+            unroll: shape.unroll,
+            side_by_side: shape.side_by_side.several(),
+            prefetch: shape.prefetch.to_string(),
+        };
+        let loops = self.loops.iter();
+        ChoiceConfig {
+            threads: self.request.threads,
+            places: self.request.places.as_ref().map(ToString::to_string),
+            bind: self.request.bind.map(|bind| bind.to_string()),
+            per_cache: self.request.per_cache,
+            pages: self.pages.name().to_owned(),
+            element: self.element.name().to_owned(),
+            loops: loops.map(|(k, shape)| (k.name().to_owned(), of_shape(shape))).collect(),
+        }
+    }
+
+    /// Reads what [`Choice::to_config`] wrote; `None` when it is not of this version.
+    pub fn of_config(config: &ChoiceConfig) -> Option<Self> {
+        /// An absent field is fine, an unreadable one is not.
+        fn optional<T: FromStr>(text: Option<&String>) -> Option<Option<T>> {
+            match text {
+                None => Some(None),
+                Some(text) => text.parse().ok().map(Some),
+            }
+        }
+        let loops = config.loops.iter().map(|(kernel, of)| {
+            let shape = Shape {
+                isa: of.isa.parse().ok()?,
+                stores: of.stores.parse().ok()?,
+                unroll: of.unroll,
+                side_by_side: SideBySide::new(of.side_by_side.unwrap_or(1))?,
+                prefetch: of.prefetch.parse().ok()?,
+            };
+            Some((kernel.parse().ok()?, shape))
+        });
+        Some(Self {
+            request: Request {
+                threads: config.threads,
+                places: optional(config.places.as_ref())?,
+                bind: optional(config.bind.as_ref())?,
+                per_cache: config.per_cache,
+                kmp: None,
+            },
+            pages: config.pages.parse().ok()?,
+            element: config.element.parse().ok()?,
+            loops: loops.collect::<Option<_>>()?,
+        })
+    }
+}
+
+/// A choice that was remembered, and what the user should know about it.
+pub struct Remembered {
+    /// The choice, when this is still the machine that it was made on.
+    choice: Option<Choice>,
+    /// Where it comes from, or why it is not taken.
+    pub notice: Notice,
+}
+
+impl Remembered {
+    /// Puts the choice in the place of what `request` and `options` leave open.
+    pub fn fill(&self, request: &mut Request, options: &mut StreamOptions) {
+        let Some(choice) = &self.choice else { return };
+        choice.fill(options);
+        if *request == Request::default() {
+            request.clone_from(&choice.request);
+        }
+    }
+}
+
+/// What `--tune` chose last on this machine; `newest` finds the newest record with a figure of a test
+/// and a name.
+pub fn remembered(
+    site: &Site,
+    newest: &dyn Fn(&str, &str) -> Option<Record>,
+) -> Option<Remembered> {
+    let record = newest("tune", "choice")?;
+    let chosen = record.measurements.iter().find(|m| m.test == "tune" && m.name == "choice")?;
+    let choice = Choice::of_config(&chosen.read_config::<TuneConfig>().choice?)?;
+    let (day, _) = record.started.split_once('T').unwrap_or((&record.started, ""));
+    let id = &record.id;
+    let (choice, text) = match machine_changes(&record.machine, &site.machine).first() {
+        None => {
+            let text = format!("as tuned on {day} (run {id}); --untuned starts from nothing");
+            (Some(choice), text)
+        }
+        Some(change) => {
+            let text = format!(
+                "what was tuned on {day} (run {id}) is not used, for the machine has changed \
+                 ({change}); tune again: nodegauge stream --tune"
+            );
+            (None, text)
+        }
+    };
+    Some(Remembered { choice, notice: Notice::new(NoticeId::Remembered, GAUGE, text) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::{Isa, Prefetch, Stores};
+
+    fn choice() -> Choice {
+        let shape = Shape {
+            isa: Isa::Portable,
+            stores: Stores::Regular,
+            unroll: 4,
+            side_by_side: SideBySide::new(4).unwrap(),
+            prefetch: Prefetch::FarNear(4096, 512),
+        };
+        Choice {
+            request: Request {
+                threads: Some(96),
+                places: Some("{0}:96:2".parse().unwrap()),
+                bind: Some("spread".parse().unwrap()),
+                ..Request::default()
+            },
+            pages: Pages::Transparent,
+            element: Element::F64,
+            loops: vec![(Kernel::Copy, shape), (Kernel::Triad, shape)],
+        }
+    }
+
+    #[test]
+    fn a_choice_is_read_as_it_was_written() {
+        let choice = choice();
+        assert_eq!(Choice::of_config(&choice.to_config()), Some(choice.clone()));
+        let plain = Choice { request: Request::default(), ..choice };
+        assert_eq!(Choice::of_config(&plain.to_config()), Some(plain.clone()));
+        let unknown = ChoiceConfig { bind: Some("loose".to_owned()), ..plain.to_config() };
+        assert_eq!(Choice::of_config(&unknown), None);
+    }
+
+    #[test]
+    fn what_the_user_fixes_is_left() {
+        let choice = choice();
+        let mut options = StreamOptions { pages: Some(Pages::Base), ..StreamOptions::default() };
+        choice.fill(&mut options);
+        assert_eq!((options.pages, options.loops.len()), (Some(Pages::Base), 2));
+        let mut options =
+            StreamOptions { stores: Some(Stores::Regular), ..StreamOptions::default() };
+        choice.fill(&mut options);
+        assert_eq!((options.pages, options.loops.len()), (Some(Pages::Transparent), 0));
+    }
+}

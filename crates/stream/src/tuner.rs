@@ -1,0 +1,364 @@
+//! `auto`: which stores, vector width, unroll, pages side by side and prefetch serve each kernel best
+//! here, found by measuring shortly on the very arrays and threads of the run.
+//!
+//! Candidates run interleaved in random order, so that drift of the machine hits all alike; the slower
+//! half leaves after each round ([`halving`](nodegauge_measure::schedule::halving)), and how far the winner is ahead is
+//! told. Each kernel gets a loop of its own, since the best unroll differs (on a Zen 5 guest Copy
+//! gained 7 % from one line a step, reads from four). What a processor says of itself leaves nothing
+//! out: no leaf of CPUID says how many lines a core has under way or what its prefetchers follow.
+
+use crate::kernels::{self, Element, Isa, Kernel, Prefetch, Shape, SideBySide, Stores};
+use crate::target::Target;
+use nodegauge_arena::ArenaError;
+use nodegauge_measure::samples::Sample;
+use nodegauge_measure::schedule::halving::{Halving, Lead, Shuffler};
+use nodegauge_measure::{clock, regime, schedule};
+use std::time::Instant;
+
+/// What the user left open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Constraints {
+    /// Kind of store; `None` tries both.
+    pub stores: Option<Stores>,
+    /// Software prefetch; `None` tries without and with.
+    pub prefetch: Option<Prefetch>,
+    /// Pages walked side by side; `None` tries one after another and several.
+    pub side_by_side: Option<SideBySide>,
+}
+
+/// Distances that are tried ahead of a stream, bytes: eight lines, about what hides one miss at
+/// full rate, and half a base page.
+const PREFETCH_TRIED: [Prefetch; 2] = [Prefetch::Near(512), Prefetch::Near(2048)];
+/// Distances that tuning tries: from four lines to a base page, and both levels as the compilers'
+/// options do (`64,8` lines in the recipe for the Xeon Phi).
+const PREFETCH_WIDE: [Prefetch; 7] = [
+    Prefetch::Near(256),
+    Prefetch::Near(512),
+    Prefetch::Near(1024),
+    Prefetch::Near(2048),
+    Prefetch::Near(4096),
+    Prefetch::FarNear(4096, 512),
+    Prefetch::FarNear(8192, 1024),
+];
+/// Unroll of the loops with prefetch.
+const PREFETCH_UNROLL: u8 = 4;
+/// Unrolls tried.
+const UNROLLS: [u8; 4] = [1, 2, 4, 8];
+/// Numbers of pages side by side that are tried: what best serves reads and copies, and stores.
+const SIDE_BY_SIDE_TRIED: [u8; 2] = [4, 8];
+/// Those that tuning tries.
+const SIDE_BY_SIDE_WIDE: [u8; 5] = [2, 4, 6, 8, 16];
+/// Times a disturbed pass is run in all.
+const TRIES: usize = 3;
+/// Vector widths tried, widest first.
+const ISAS_TRIED: usize = 2;
+/// Vector widths that tuning tries.
+const ISAS_WIDE: usize = 3;
+
+/// How much is tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Breadth {
+    /// What is likely best, before each run.
+    Likely,
+    /// Everything that may be best, for tuning.
+    Wide,
+}
+
+/// The loops that serve the constraints on this processor, best guess first.
+pub fn candidates(constraints: Constraints, breadth: Breadth) -> Vec<Shape> {
+    let (most, prefetching, distances, pages) = match breadth {
+        Breadth::Likely => (ISAS_TRIED, 1, &PREFETCH_TRIED[..], &SIDE_BY_SIDE_TRIED[..]),
+        Breadth::Wide => (ISAS_WIDE, ISAS_TRIED, &PREFETCH_WIDE[..], &SIDE_BY_SIDE_WIDE[..]),
+    };
+    let pages = several_pages(constraints, pages);
+    // Several pages side by side are walked line by line, and without prefetch.
+    let several = constraints.prefetch.is_none_or(|prefetch| prefetch == Prefetch::Off);
+    let one_by_one = constraints.side_by_side.is_none_or(|pages| pages == SideBySide::ONE);
+    let isas: Vec<Isa> = kernels::available_isas().into_iter().take(most).collect();
+    let stores: Vec<Stores> = match constraints.stores {
+        Some(stores) => vec![stores],
+        None => vec![Stores::NonTemporal, Stores::Regular],
+    };
+    let mut shapes = Vec::new();
+    for (i, isa) in isas.iter().copied().enumerate() {
+        let possible = |s: &&Stores| **s == Stores::Regular || isa.has_nontemporal();
+        for stores in stores.iter().filter(possible).copied() {
+            let mut add = |unroll, prefetch, side_by_side| {
+                shapes.push(Shape { isa, stores, unroll, side_by_side, prefetch });
+            };
+            if several {
+                pages.iter().for_each(|pages| add(1, Prefetch::Off, *pages));
+            }
+            if !one_by_one {
+                continue;
+            }
+            let mut add = |unroll, prefetch| add(unroll, prefetch, SideBySide::ONE);
+            match constraints.prefetch {
+                Some(Prefetch::Off) => UNROLLS.iter().for_each(|u| add(*u, Prefetch::Off)),
+                Some(prefetch) => add(PREFETCH_UNROLL, prefetch),
+                None => {
+                    UNROLLS.iter().for_each(|u| add(*u, Prefetch::Off));
+                    if i < prefetching {
+                        distances.iter().for_each(|d| add(PREFETCH_UNROLL, *d));
+                    }
+                }
+            }
+        }
+    }
+    // Best guess first, kinds of store by turns: what is tried when time is short.
+    let guess = |shape: &Shape| {
+        let walk = (shape.side_by_side.pages(), shape.unroll);
+        [(1, 4), (4, 1), (8, 1), (1, 1), (1, 8)].iter().position(|known| *known == walk)
+    };
+    shapes.sort_by_key(|shape| {
+        (
+            shape.prefetch != Prefetch::Off,
+            isas.iter().position(|isa| *isa == shape.isa),
+            guess(shape).unwrap_or(usize::MAX),
+            shape.stores == Stores::Regular,
+        )
+    });
+    shapes
+}
+
+/// Numbers of pages side by side that are tried, of several.
+pub(crate) fn pages_tried(constraints: Constraints) -> Vec<SideBySide> {
+    several_pages(constraints, &SIDE_BY_SIDE_TRIED)
+}
+
+fn several_pages(constraints: Constraints, usual: &[u8]) -> Vec<SideBySide> {
+    match constraints.side_by_side {
+        Some(SideBySide::ONE) => Vec::new(),
+        Some(pages) => vec![pages],
+        None => usual.iter().filter_map(|pages| SideBySide::new(*pages)).collect(),
+    }
+}
+
+/// What was chosen.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ChosenLoops {
+    /// A loop for each kernel.
+    pub loops: Vec<(Kernel, Shape)>,
+    /// How far it is ahead of the next, where that is known.
+    pub leads: Vec<(Kernel, Lead)>,
+    /// The loops that were tried, of the kernel with most of them; none when there was not even time
+    /// for two: then the loops are the best guess.
+    pub tried: Vec<Shape>,
+    /// Those of the same kernel that had no turn.
+    pub untried: Vec<Shape>,
+    /// Kernels in which regular stores led, but had not met all non-temporal ones: theirs is the best
+    /// of these, because beyond the caches it is non-temporal stores that save traffic.
+    pub by_default: Vec<Kernel>,
+    /// Trials that it took.
+    pub passes: usize,
+}
+
+/// Passes at most, over the number of candidates: all once, half of them twice, a quarter three
+/// times, and so on; where the noise keeps more of them in, what is left is alike.
+const PASSES_A_CANDIDATE: usize = 4;
+
+/// Chooses a loop for each kernel of `target` among `shapes`, best guess first, until `deadline` at
+/// the latest or until `stop` says so. When time is short only the first are tried.
+///
+/// # Errors
+/// When the target cannot be measured.
+pub fn choose(
+    target: &mut dyn Target,
+    shapes: &[Shape],
+    deadline: Instant,
+    stop: impl FnMut() -> bool,
+) -> Result<ChosenLoops, ArenaError> {
+    // The first trial warms up; what follows tells how many there is time for.
+    target.trial()?;
+    let begun = clock::now();
+    target.trial()?;
+    let trial = clock::now() - begun;
+    let affordable = deadline.saturating_duration_since(clock::now()).as_secs_f64()
+        / trial.as_secs_f64().max(1e-9);
+    let tried = match affordable as usize / PASSES_A_CANDIDATE {
+        0 | 1 if affordable < 2.0 * shapes.len() as f64 => affordable as usize / 2,
+        n => n,
+    };
+    let tried = if tried < 2 { 0 } else { tried.min(shapes.len()) };
+    let element = target.config().element;
+    let of = |kernel| Halving::new(loops(kernel, element, &shapes[..tried.max(1)]));
+    let left = target.config().kernels.iter().map(|(kernel, _)| (*kernel, of(*kernel))).collect();
+    let mut tuner = Tuner { target, left, passes: 2 };
+    if tried > 0 {
+        tuner.halve(PASSES_A_CANDIDATE * tried, deadline, stop)?;
+    }
+    let Tuner { target, mut left, passes } = tuner;
+    let mut chosen = ChosenLoops { passes, ..ChosenLoops::default() };
+    for (kernel, halving) in &mut left {
+        halving.rank();
+        chosen.take(*kernel, halving, loops(*kernel, element, shapes));
+    }
+    target.reshape(chosen.loops.clone())?;
+    Ok(chosen)
+}
+
+impl ChosenLoops {
+    /// Takes the winner of a kernel, of `all` its loops.
+    fn take(&mut self, kernel: Kernel, halving: &Halving<Shape>, all: Vec<Shape>) {
+        let tried: Vec<Shape> = halving.measured().into_iter().copied().collect();
+        let untried: Vec<Shape> = all.into_iter().filter(|shape| !tried.contains(shape)).collect();
+        let streams = |shape: &&Shape| shape.stores == Stores::NonTemporal;
+        let leader = *halving.leader();
+        let passed_over = kernel.spec().write_allocates() && leader.stores == Stores::Regular;
+        let first = untried.iter().find(streams).filter(|_| passed_over);
+        match first.map(|untried| tried.iter().find(streams).unwrap_or(untried)) {
+            Some(best) => {
+                self.loops.push((kernel, *best));
+                self.by_default.push(kernel);
+            }
+            None => {
+                self.loops.push((kernel, leader));
+                self.leads.extend(halving.lead().map(|lead| (kernel, lead)));
+            }
+        }
+        if tried.len() + untried.len() > self.tried.len() + self.untried.len() {
+            (self.tried, self.untried) = (tried, untried);
+        }
+    }
+}
+
+/// The loops of each kernel that are still in, and what they run on.
+struct Tuner<'a> {
+    target: &'a mut dyn Target,
+    left: Vec<(Kernel, Halving<Shape>)>,
+    passes: usize,
+}
+
+impl Tuner<'_> {
+    /// Halves until one loop a kernel is left, in `most` passes and until `deadline`.
+    fn halve(
+        &mut self,
+        most: usize,
+        deadline: Instant,
+        mut stop: impl FnMut() -> bool,
+    ) -> Result<(), ArenaError> {
+        let mut order = Shuffler::new(0x6E6F_6465);
+        for passes_a_round in 1.. {
+            if self.left.iter().all(|(_, halving)| halving.len() == 1) {
+                break;
+            }
+            for _ in 0..passes_a_round {
+                for (_, halving) in &mut self.left {
+                    // Regular stores leave a cache full of lines that the next kernel writes back:
+                    // all kernels of a pass store alike, as far as there are equally many.
+                    halving.shuffle(&mut order, |shape| shape.stores == Stores::Regular);
+                }
+                let longest = self.left.iter().map(|(_, halving)| halving.len()).max();
+                for turn in 0..longest.unwrap_or(0) {
+                    if self.passes > most || clock::now() >= deadline || stop() {
+                        return Ok(());
+                    }
+                    self.turn(turn)?;
+                }
+            }
+            self.left.iter_mut().for_each(|(_, halving)| halving.cut());
+        }
+        Ok(())
+    }
+
+    /// A pass in which each kernel runs with its candidate number `turn`. On a busy machine the last
+    /// try counts, disturbed or not: no candidate may be left without a sample.
+    fn turn(&mut self, turn: usize) -> Result<(), ArenaError> {
+        let picked =
+            self.left.iter().map(|(kernel, halving)| (*kernel, *halving.get(turn % halving.len())));
+        let picked = picked.collect();
+        self.target.reshape(picked)?;
+        let disturbed = |sample: &Sample| {
+            !sample.is_clean() || !regime::same(sample.round_trips.0, sample.round_trips.1)
+        };
+        let sample = schedule::undisturbed(TRIES, disturbed, || {
+            self.passes += 1;
+            self.target.trial()
+        })?;
+        for ((_, halving), seconds) in self.left.iter_mut().zip(&sample.seconds) {
+            halving.record(turn % halving.len(), 1.0 / seconds, sample.round_trips.1);
+        }
+        Ok(())
+    }
+}
+
+/// The distinct loops of a kernel that exist; kinds of store are one for kernels without stores.
+pub(crate) fn loops(kernel: Kernel, element: Element, shapes: &[Shape]) -> Vec<Shape> {
+    let mut loops = Vec::new();
+    for shape in shapes {
+        let mut shape = *shape;
+        if !kernel.writes() {
+            shape.stores = Stores::Regular;
+        }
+        if !loops.contains(&shape) && kernels::find(kernel, element, shape).is_some() {
+            loops.push(shape);
+        }
+    }
+    loops
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn regular_stores_win_only_over_all_non_temporal_ones() {
+        let shape = |stores, unroll| Shape {
+            isa: Isa::Avx,
+            stores,
+            unroll,
+            side_by_side: SideBySide::ONE,
+            prefetch: Prefetch::Off,
+        };
+        let (nt, more) = (shape(Stores::NonTemporal, 4), shape(Stores::NonTemporal, 1));
+        let regular = shape(Stores::Regular, 4);
+        let mut halving = Halving::new([nt, regular]);
+        for (i, rate) in [(0, 90.0), (0, 91.0), (1, 100.0), (1, 101.0)] {
+            halving.record(i, rate, f64::NAN);
+        }
+        halving.rank();
+        let chosen = |kernel, all: &[Shape]| {
+            let mut chosen = ChosenLoops::default();
+            chosen.take(kernel, &halving, all.to_vec());
+            chosen
+        };
+        let whole = chosen(Kernel::Copy, &[nt, regular]);
+        assert_eq!((whole.loops[0].1, whole.by_default.len()), (regular, 0));
+        assert!(whole.leads[0].1.is_told() && whole.untried.is_empty());
+        let part = chosen(Kernel::Copy, &[nt, regular, more]);
+        assert_eq!((part.loops[0].1, part.by_default), (nt, vec![Kernel::Copy]));
+        assert_eq!((part.tried.len(), part.untried), (2, vec![more]));
+        // What is read anyhow is not read for the store's sake.
+        assert_eq!(chosen(Kernel::Update, &[nt, regular, more]).loops[0].1, regular);
+    }
+
+    #[test]
+    fn constraints_limit_the_candidates() {
+        let all = candidates(Constraints::default(), Breadth::Likely);
+        assert!(all.iter().any(|s| s.prefetch != Prefetch::Off));
+        let regular = candidates(
+            Constraints {
+                stores: Some(Stores::Regular),
+                prefetch: Some(Prefetch::Off),
+                side_by_side: None,
+            },
+            Breadth::Likely,
+        );
+        assert!(regular.iter().all(|s| s.stores == Stores::Regular && s.prefetch == Prefetch::Off));
+        assert!(regular.iter().any(|s| s.side_by_side == SideBySide::ONE));
+        let four = SideBySide::new(4);
+        assert!(regular.iter().any(|s| Some(s.side_by_side) == four));
+        let four_alone = Constraints { side_by_side: four, ..Constraints::default() };
+        let shapes = candidates(four_alone, Breadth::Wide);
+        assert!(!shapes.is_empty() && shapes.iter().all(|s| Some(s.side_by_side) == four));
+        let far = Prefetch::FarNear(4096, 512);
+        assert!(
+            candidates(
+                Constraints { prefetch: Some(far), ..Constraints::default() },
+                Breadth::Wide
+            )
+            .iter()
+            .all(|s| s.prefetch == far)
+        );
+    }
+}

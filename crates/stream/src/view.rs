@@ -1,0 +1,98 @@
+//! What a person sees of the gauge's part of a record: a module for each family of figures.
+
+mod ablation;
+pub mod classic;
+mod compiled;
+pub(crate) mod figures;
+pub mod standard;
+mod statistics;
+pub mod stream;
+mod sweep;
+mod tune;
+pub(crate) mod words;
+
+pub use statistics::Statistic;
+
+use crate::GAUGE;
+pub(crate) use figures::points;
+use figures::{Figure, comparable};
+use nodegauge_analysis::ratio::closing::of_several;
+use nodegauge_arena::CURVE_TESTS;
+use nodegauge_gauge::Detail;
+use nodegauge_gauge::view::{Section, plain_table, summary};
+use nodegauge_measure::record::{Category, Finding, Measurement, Quoted, Record};
+use nodegauge_published as published;
+
+/// Findings that come from the measurement itself and explain its figures.
+const OWN_FINDINGS: [&str; 1] = ["topology-untrue"];
+
+/// Tests of this gauge.
+const KNOWN: [&str; 3] = ["stream", "tune", "explain"];
+
+/// The sections of all families, in the order of a page; a sweep with these columns of STREAM's table.
+pub(crate) fn sections(record: &Record, detail: Detail, show: &[Statistic]) -> Vec<Section> {
+    let mut sections = of_stream(record, detail);
+    sections.extend(sweep::section(record, show));
+    sections.extend(ablation::section(record));
+    published::add(&mut sections, record, GAUGE, detail);
+    sections.extend(unknown(record));
+    sections.extend(sweep::closing(record).or_else(|| closing(record)).map(summary));
+    sections
+}
+
+/// Native loops, those of compilers and stream.c side by side: which runs the last kernel faster.
+fn closing(record: &Record) -> Option<String> {
+    let all = figures::all(record);
+    let (last, _) = all.iter().rfind(|(m, _)| !m.is_published())?;
+    let own = all.iter().filter(|(m, _)| m.name == last.name && !m.is_published());
+    let (native, others): (Vec<&Figure<'_>>, Vec<_>) = own
+        .partition(|(m, config)| m.category == Category::Variant && !figures::is_compiled(config));
+    // Figures of different regimes are not set beside each other.
+    let of_one_regime = |native: &&&Figure<'_>| {
+        others.iter().all(|(_, config)| comparable(native, config) == native.0.value)
+    };
+    let native =
+        native.iter().filter(of_one_regime).map(|(m, _)| ("nodegauge's loop".to_owned(), *m));
+    let others = others.iter().map(|(m, config)| (standard::program(config), *m));
+    let all: Vec<(String, &Measurement)> = native.chain(others).collect();
+    let sentences = of_several(&all, &format!("runs {}", last.name), Quoted::Best);
+    (!sentences.is_empty()).then(|| sentences.join("\n"))
+}
+
+/// The sections of `stream` in all its modes but sweeps.
+fn of_stream(record: &Record, detail: Detail) -> Vec<Section> {
+    let rates = if has_sweep(record) {
+        Section::new("stream")
+    } else {
+        stream::section(&figures::native(record), detail)
+    };
+    let mut sections =
+        vec![tune::section(record), rates, compiled::section(record), standard::section(record)];
+    sections.retain(|section| !section.blocks.is_empty());
+    if let (Detail::Full, Some(last)) = (detail, sections.last_mut()) {
+        let own = |finding: &&Finding| OWN_FINDINGS.contains(&finding.id.as_str());
+        for finding in record.findings.iter().filter(own) {
+            last.note("finding", &finding.text);
+        }
+    }
+    sections
+}
+
+/// Whether the record has a sweep.
+pub fn has_sweep(record: &Record) -> bool {
+    figures::variants(record).iter().any(|(_, config)| config.sweep.is_some())
+}
+
+/// Figures of tests that this version does not know.
+fn unknown(record: &Record) -> Option<Section> {
+    let is_known = |test: &str| KNOWN.contains(&test) || CURVE_TESTS.contains(&test);
+    let unknown = |m: &&Measurement| m.gauge == GAUGE && !is_known(&m.test);
+    let figures: Vec<&Measurement> = record.measurements.iter().filter(unknown).collect();
+    if figures.is_empty() {
+        return None;
+    }
+    let mut section = Section::new("memory");
+    section.push(plain_table(&figures));
+    section.doubts(&figures);
+    Some(section)
+}

@@ -1,0 +1,122 @@
+//! The table of stream.c 5.10, line for line in its shape, so that existing parsers read it, headed
+//! as a variant. MB are 10^6 bytes, as there. Kernels that stream.c lacks are left out.
+
+use super::figures;
+use super::statistics;
+use super::words::VARIANT;
+use crate::config::TimesConfig;
+use nodegauge_arena::Layout;
+use nodegauge_measure::record::Record;
+
+const RULE: &str = "-------------------------------------------------------------";
+/// stream.c's names, which its parsers look for.
+const NAMES: [(&str, &str); 4] =
+    [("copy", "Copy:"), ("scale", "Scale:"), ("add", "Add:"), ("triad", "Triad:")];
+
+/// One run in stream.c's words. Returns `None` when a figure is missing or failed its check: no
+/// table that looks whole.
+pub fn render(record: &Record) -> Option<String> {
+    let native = figures::native(record);
+    let (first, config) = native.iter().find(|(m, _)| NAMES.iter().any(|(n, _)| m.name == *n))?;
+    let version = &record.tool.version;
+    let (elements, bytes, threads) = (config.array_elements?, config.array_bytes?, config.threads?);
+    let element = bytes / elements.max(1);
+    let offset = match config.layout {
+        Some(Layout::Sequential { offset }) => offset,
+        _ => 0,
+    };
+    let passes = statistics::rates(first).count() + 1;
+    let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    let mut out = String::new();
+    let mut line = |text: &str| {
+        out.push_str(text);
+        out.push('\n');
+    };
+    line(RULE);
+    line(&format!("STREAM variant: nodegauge {version}, {VARIANT}"));
+    line(RULE);
+    line(&format!("This system uses {element} bytes per array element."));
+    line(RULE);
+    let memory = |mib: f64| format!("{mib:.1} MiB (= {:.1} GiB).", mib / 1024.0);
+    if let Some(ranks) = config.processes {
+        // As stream_mpi.c 1.8 has it.
+        let all = mib(ranks * bytes);
+        line(&format!("Total Aggregate Array size = {} (elements)", ranks * elements));
+        line(&format!("Total Aggregate Memory per array = {}", memory(all)));
+        line(&format!("Total Aggregate memory required = {}", memory(3.0 * all)));
+        line(&format!("Data is distributed across {ranks} MPI ranks"));
+        line(&format!("   Array size per MPI rank = {elements} (elements)"));
+        line(&format!("   Memory per array per MPI rank = {}", memory(mib(bytes))));
+        line(&format!("   Total memory per MPI rank = {}", memory(3.0 * mib(bytes))));
+        line(RULE);
+    } else {
+        line(&format!("Array size = {elements} (elements), Offset = {offset} (elements)"));
+        line(&format!("Memory per array = {}", memory(mib(bytes))));
+        line(&format!("Total memory required = {}", memory(3.0 * mib(bytes))));
+    }
+    line(&format!("Each kernel will be executed {passes} times."));
+    line(" The *best* time for each kernel (excluding the first iteration)");
+    line(" will be used to compute the reported bandwidth.");
+    line(RULE);
+    line(&format!("Number of Threads requested = {threads}"));
+    line(&format!("Number of Threads counted = {threads}"));
+    line(RULE);
+    let granularity = config.clock_granularity_s? * 1e6;
+    let typical = statistics::times(first, config)?.least * 1e6;
+    if granularity >= 1.0 {
+        line(&format!(
+            "Your clock granularity/precision appears to be {granularity:.0} microseconds."
+        ));
+    } else {
+        line("Your clock granularity appears to be less than one microsecond.");
+    }
+    line(&format!("Each test below will take on the order of {typical:.0} microseconds."));
+    line(&format!("   (= {:.0} clock ticks)", typical / granularity.max(1.0)));
+    line("Increase the size of the arrays if this shows that");
+    line("you are not getting at least 20 clock ticks per test.");
+    line(RULE);
+    line("WARNING -- The above is only a rough guideline.");
+    line("For best results, please be sure you know the");
+    line("precision of your system timer.");
+    line(RULE);
+    line("Function    Best Rate MB/s  Avg time     Min time     Max time");
+    for (name, label) in NAMES {
+        let Some((m, config)) = native.iter().find(|(m, _)| m.name == name) else { continue };
+        let (best, times) = (m.value?, statistics::times(m, config)?);
+        let TimesConfig { average, least, greatest } = times;
+        line(&format!(
+            "{label:<11}{:>12.1}  {average:>11.6}  {least:>11.6}  {greatest:>11.6}",
+            best / 1e6
+        ));
+    }
+    line(RULE);
+    let tolerance = if element == 4 { 1e-6 } else { 1e-13 };
+    line(&format!(
+        "Solution Validates: avg error less than {} on all three arrays",
+        c_exponent(tolerance)
+    ));
+    line(RULE);
+    Some(out)
+}
+
+/// A number as C's `%e` prints it: `1.000000e-13`.
+fn c_exponent(x: f64) -> String {
+    let text = format!("{x:.6e}");
+    match text.split_once('e') {
+        Some((mantissa, exponent)) => {
+            let value: i32 = exponent.parse().unwrap_or(0);
+            let sign = if value < 0 { '-' } else { '+' };
+            format!("{mantissa}e{sign}{:02}", value.abs())
+        }
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn exponents_are_printed_as_c_does() {
+        assert_eq!(super::c_exponent(1e-13), "1.000000e-13");
+        assert_eq!(super::c_exponent(1e-6), "1.000000e-06");
+    }
+}

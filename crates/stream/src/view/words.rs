@@ -1,0 +1,180 @@
+//! Figures and configurations in words, the same in all views of memory.
+
+use crate::config::{CountersConfig, SizeCheckConfig, StreamConfig};
+use crate::size::check::ALIKE;
+pub(crate) use nodegauge_arena::words::{numa, pages};
+use nodegauge_gauge::view::Note;
+pub(crate) use nodegauge_gauge::view::words::{
+    gb, limit, native_loop, of_limit, places, rate, several, trimmed, value,
+};
+use nodegauge_measure::record::Measurement;
+use nodegauge_measure::{Bytes, BytesPerSec, Seconds};
+
+/// The name that STREAM's licence asks for, for results of changed code.
+pub(crate) const VARIANT: &str = "based on a variant of the STREAM benchmark code";
+
+/// The note with that name.
+pub(crate) fn variant() -> Note {
+    Note::new("name", VARIANT)
+}
+
+/// Whether a cache helps: `triad over half of the arrays is 1.01 x as fast (0.99 to 1.02 x): no cache helps`.
+pub(crate) fn size_check(check: &SizeCheckConfig) -> String {
+    let SizeCheckConfig { kernel, half_over_whole: ratio, within: [low, high], cached, .. } = check;
+    let verdict = match (cached, *high > ALIKE) {
+        (true, _) => "a cache helps",
+        (false, true) => "whether a cache helps cannot be told in this noise",
+        (false, false) => "no cache helps",
+    };
+    format!(
+        "{kernel} over half of each array is {ratio:.2} x as fast ({low:.2} to {high:.2} x): {verdict}"
+    )
+}
+
+/// What the memory controllers counted of these kernels, or why they did not; `None` where nobody
+/// asked.
+pub(crate) fn counters(figures: &[(&Measurement, StreamConfig)]) -> Option<String> {
+    let counted = match figures.first()?.1.counters.as_ref()? {
+        CountersConfig::Unavailable { unavailable } => {
+            return Some(format!("traffic is computed, not counted: {unavailable}"));
+        }
+        CountersConfig::Counted(counted) => counted,
+    };
+    let one = |(m, config): &(&Measurement, StreamConfig)| {
+        let own = match &config.counters {
+            Some(CountersConfig::Counted(own)) => own,
+            _ => return format!("{} not counted", m.name),
+        };
+        let Some(factor) = own.factor else { return format!("{} not counted", m.name) };
+        let apart = own.read_factor.zip(own.write_factor);
+        let apart = apart.map(|(read, write)| format!(" ({read:.2} read, {write:.2} written)"));
+        let computed = config.traffic_computed.as_ref().zip(m.traffic.as_ref());
+        let computed = computed
+            .map(|(computed, of)| format!(", computed {:.2}", factor * computed.value / of.value));
+        let (apart, computed) = (apart.unwrap_or_default(), computed.unwrap_or_default());
+        format!("{} {factor:.2}{apart}{computed}", m.name)
+    };
+    let each: Vec<String> = figures.iter().map(one).collect();
+    let rest = counted.at_rest_bytes_per_s;
+    let rest = rest.map(|rest| format!("; at rest {}", BytesPerSec(rest))).unwrap_or_default();
+    Some(format!(
+        "traffic for each byte counted, by {} counters of {}: {}{rest}",
+        counted.events,
+        counted.family,
+        each.join("; "),
+    ))
+}
+
+/// `4 ranks of 1 thread (policy 3 block)`; `None` for one process.
+pub(crate) fn ranks(config: &StreamConfig) -> Option<String> {
+    let ranks = several(config.processes?, "rank");
+    let threads = several(config.threads_per_rank?, "thread");
+    let placed = config.places_asked.as_deref().unwrap_or("?");
+    Some(format!("{ranks} of {threads} ({placed})"))
+}
+
+/// The memory of the three arrays of each process, as stream_mpi prints it.
+pub(crate) fn mib_a_task(config: &StreamConfig) -> Option<String> {
+    let bytes = 3 * config.array_bytes?;
+    Some(format!("{:.1}", bytes as f64 / f64::from(1 << 20)))
+}
+
+/// `16 processes, 45.8 MiB a task, 732.4 MiB in all`; `None` without ranks.
+pub(crate) fn tasks(config: &StreamConfig) -> Option<String> {
+    let (processes, bytes) = (config.processes?, 3 * config.array_bytes?);
+    let all = (processes * bytes) as f64 / f64::from(1 << 20);
+    let noun = if processes == 1 { "process" } else { "processes" };
+    Some(format!("{processes} {noun}, {} MiB a task, {all:.1} MiB in all", mib_a_task(config)?))
+}
+
+/// The configuration of a STREAM measurement, in words.
+pub(crate) fn how(config: &StreamConfig) -> String {
+    let threads = several(config.threads.unwrap_or(0), "thread");
+    let bind = config.bind.as_deref().unwrap_or("none");
+    let places = places(config.places.as_deref().unwrap_or_default());
+    let ranks = ranks(config);
+    let mut parts = vec![match (&ranks, bind) {
+        (Some(ranks), "none") => format!("{ranks}, not bound"),
+        (Some(ranks), _) => format!("{ranks} bound to cpus {places}"),
+        (None, "none") => format!("{threads}, not bound"),
+        (None, _) => format!("{threads} bound to cpus {places} ({bind})"),
+    }];
+    if let Some(bytes) = config.array_bytes {
+        let (each, all) = if ranks.is_some() { (" in each", ", together") } else { ("", "") };
+        let times = config
+            .array_times_llc
+            .map(|times| format!(" ({} x the last-level caches in use{all})", trimmed(times)))
+            .unwrap_or_default();
+        parts.push(format!("3 arrays of {}{each}{times}", Bytes(bytes)));
+    }
+    parts.extend(config.pages.as_ref().map(pages));
+    parts.extend(config.element.clone());
+    parts.join(", ")
+}
+
+/// The native loop of a STREAM figure in a few letters: `nt avx512 u2`.
+pub(crate) fn loop_of(config: &StreamConfig) -> String {
+    let prefetch = match config.prefetch.as_deref() {
+        None | Some("off") => String::new(),
+        Some(distance) => format!(" pf{distance}"),
+    };
+    let stores = config.stores.as_deref();
+    native_loop(stores, config.isa.as_deref(), config.unroll, config.side_by_side) + &prefetch
+}
+
+/// The regimes of a figure in words, when there were several; `round_trip` is that of the value.
+pub(crate) fn regimes(m: &Measurement, round_trip: Option<f64>) -> Option<String> {
+    if m.regimes.len() < 2 {
+        return None;
+    }
+    let each: Vec<String> = m
+        .regimes
+        .iter()
+        .map(|regime| {
+            let (trip, rate) = (Seconds(regime.round_trip_s), BytesPerSec(regime.summary.median));
+            format!("{:.0} % of the time {trip} ({} {rate})", regime.share * 100.0, m.name)
+        })
+        .collect();
+    let shown = round_trip.map_or_else(|| "?".to_owned(), |trip| Seconds(trip).to_string());
+    Some(format!(
+        "a cache line went between the cpus and back in: {}. The figures are of the regime of {shown}.",
+        each.join("; "),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_measure::Unit;
+    use nodegauge_measure::keys::Config;
+    use serde_json::{Value, json};
+
+    fn config(value: Value) -> StreamConfig {
+        StreamConfig::of_map(value.as_object().unwrap())
+    }
+
+    #[test]
+    fn counted_traffic_stands_beside_the_computed() {
+        let mut m = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);
+        m.traffic =
+            Some(nodegauge_measure::record::Traffic { value: 3.3e9, basis: "counters".to_owned() });
+        let counted = config(json!({
+            "counters": {
+                "family": "AMD UMC", "events": 48, "passes": 5, "at_rest_bytes_per_s": 2e8,
+                "factor": 1.1, "read_factor": 0.75, "write_factor": 0.35,
+            },
+            "traffic_computed": {"value": 3e9, "basis": "no write-allocate"},
+        }));
+        assert_eq!(
+            counters(&[(&m, counted)]).unwrap(),
+            "traffic for each byte counted, by 48 counters of AMD UMC: triad 1.10 (0.75 read, 0.35 \
+             written), computed 1.00; at rest 200.0 MB/s"
+        );
+        let absent = config(json!({"counters": {"unavailable": "no such thing"}}));
+        assert_eq!(
+            counters(&[(&m, absent)]).unwrap(),
+            "traffic is computed, not counted: no such thing"
+        );
+        assert_eq!(counters(&[(&m, StreamConfig::default())]), None);
+    }
+}
