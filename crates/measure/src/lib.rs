@@ -11,6 +11,7 @@ pub mod csv;
 pub mod expect;
 mod failure;
 pub mod grammar;
+mod hint;
 pub mod interference;
 pub mod keys;
 pub mod legible;

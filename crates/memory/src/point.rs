@@ -10,6 +10,7 @@ use crate::team::core_to_core::{self, SharedLines};
 use crate::team::{Laps, Span, Team};
 use crate::traffic::{self, Counted};
 use crate::values::{Values, WrongValue};
+use nodegauge_measure::Failure;
 pub use nodegauge_measure::samples::Sample;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -221,9 +222,9 @@ impl Target for Point {
         let element = self.config.element;
         if let Some(other) = loops.iter().find(|other| other.element() != element) {
             let (kernel, made_for) = (other.kernel(), other.element());
-            return Err(PointError::Loops(format!(
+            return Err(PointError::Loops(Failure::missing(format!(
                 "a {kernel} kernel for {made_for} cannot run on arrays of {element}"
-            )));
+            ))));
         }
         self.loops = loops;
         Ok(())
@@ -334,9 +335,12 @@ pub(crate) fn native_loops(
 ) -> Result<Vec<Loop>, PointError> {
     let native = |(kernel, shape): &(Kernel, Shape)| {
         Loop::native(*kernel, element, *shape).ok_or_else(|| {
-            PointError::Loops(format!(
-                "there is no {kernel} kernel with {shape} for this processor\nhint: leave the choice to nodegauge"
-            ))
+            PointError::Loops(
+                Failure::missing(format!(
+                    "there is no {kernel} kernel with {shape} for this processor"
+                ))
+                .hint("leave the choice to nodegauge"),
+            )
         })
     };
     kernels.iter().map(native).collect()
@@ -345,8 +349,10 @@ pub(crate) fn native_loops(
 impl From<PointError> for nodegauge_measure::Failure {
     fn from(error: PointError) -> Self {
         match error {
-            PointError::Rank(failure) => failure,
-            other => Self::missing(other),
+            PointError::Rank(failure) | PointError::Loops(failure) => failure,
+            PointError::Team(error) => error.into(),
+            PointError::Arrays(error) => error.into(),
+            PointError::Policy(error) => Self::missing(error),
         }
     }
 }

@@ -63,8 +63,8 @@ pub enum PointError {
     #[error(transparent)]
     Policy(#[from] SysError),
     /// Loops that do not exist here, or are for other elements.
-    #[error("{0}")]
-    Loops(String),
+    #[error(transparent)]
+    Loops(Failure),
     /// A process of several that measure together.
     #[error(transparent)]
     Rank(#[from] Failure),

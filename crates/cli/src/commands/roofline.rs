@@ -31,9 +31,8 @@ type Part = (&'static dyn Gauge, Box<dyn Planned>);
 pub(crate) fn execute(args: &RooflineArgs) -> Result<Exit, Failure> {
     let common = &args.common;
     if common.against.is_some() {
-        return Err(Failure::usage(
-            "nobody has published rooflines that nodegauge knows\nhint: give --against to stream",
-        ));
+        return Err(Failure::usage("nobody has published rooflines that nodegauge knows")
+            .hint("give --against to stream"));
     }
     if !args.devices.is_empty() {
         return super::device::roofline(&args.devices, common, BUDGET);
@@ -101,9 +100,10 @@ fn given(points: &[GivenPoint]) -> Result<Vec<Point>, Failure> {
     let mut names = BTreeSet::new();
     if let Some(again) = points.iter().find(|point| !names.insert(&point.name)) {
         return Err(Failure::usage(format!(
-            "--point {}: there is one of this name already\nhint: give each point a name of its own",
-            again.name
-        )));
+            "--point {}: there is one of this name already",
+            again.name,
+        ))
+        .hint("give each point a name of its own"));
     }
     Ok(points.iter().map(|point| point.point("as given")).collect())
 }
