@@ -110,7 +110,6 @@ fn config(measurement: &Measurement, name: &str, registry: &Registry) -> String 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate as nodegauge_measure;
     use serde_json::json;
 
     nodegauge_measure::config! {

@@ -7,11 +7,11 @@
 //! condition.
 
 use crate::identity;
-use nodegauge_measure::Unit;
 use nodegauge_measure::grammar::{Cursor, SyntaxError};
 use nodegauge_measure::keys::Registry;
 use nodegauge_measure::quantity::{Bytes, read_bytes, significant};
 use nodegauge_measure::record::{Measurement, Status};
+use nodegauge_measure::{Failure, Unit};
 use std::fmt;
 use std::str::FromStr;
 
@@ -292,8 +292,23 @@ impl Judged {
         matches!(self.verdict, Verdict::Met(_))
     }
 
-    /// One line for people, with a hint on a second one where something can be done.
+    /// Returns one line for people, with a hint on a second one where something can be done.
     pub fn in_words(&self, expectation: &Expectation) -> String {
+        Failure::unmet(self.sentence(expectation))
+            .hint_if(self.hint().map(str::to_owned))
+            .to_string()
+    }
+
+    /// Returns what can be done about it.
+    fn hint(&self) -> Option<&'static str> {
+        match &self.verdict {
+            Verdict::Suspect(..) => Some("--accept-suspect takes it for a result"),
+            Verdict::NoLimit => Some("give --dimms COUNTxMT/s, or a bound in units"),
+            _ => None,
+        }
+    }
+
+    fn sentence(&self, expectation: &Expectation) -> String {
         let expected = expectation.in_words();
         let of = match (self.of.as_str(), self.misses) {
             ("", _) => String::new(),
@@ -304,11 +319,9 @@ impl Judged {
         match &self.verdict {
             Verdict::Met(value) => format!("as expected {expected}, {}", measured(value)),
             Verdict::NotMet(value) => format!("expected {expected}, {}", measured(value)),
-            Verdict::Suspect(value, why) => format!(
-                "expected {expected}, {}, which is suspect: {why}\n\
-                 hint: --accept-suspect takes it for a result",
-                measured(value)
-            ),
+            Verdict::Suspect(value, why) => {
+                format!("expected {expected}, {}, which is suspect: {why}", measured(value))
+            }
             Verdict::NoSuch(known) if known.is_empty() => {
                 format!("expected {expected}, but nothing was measured")
             }
@@ -319,10 +332,7 @@ impl Judged {
             Verdict::OtherUnit(unit) => {
                 format!("expected {expected}, but the measurement is in {unit}{of}")
             }
-            Verdict::NoLimit => format!(
-                "expected {expected}, but no limit is known{of}\n\
-                 hint: give --dimms COUNTxMT/s, or a bound in units"
-            ),
+            Verdict::NoLimit => format!("expected {expected}, but no limit is known{of}"),
         }
     }
 }

@@ -42,9 +42,9 @@ impl<T: Number> Array<T> {
         let mapping = Mapping::anonymous(bytes, PageSize::PreferHuge).map_err(|error| {
             let cause = std::io::Error::from(error);
             let wanted = Bytes(bytes as u64);
-            Failure::missing(format!(
-                "cannot map {wanted} of memory: {cause}\nhint: use a smaller mesh"
-            ))
+            Failure::missing(format!("cannot map {wanted} of memory"))
+                .cause(cause)
+                .hint("use a smaller mesh")
         })?;
         Ok(Self { mapping, length, numbers: PhantomData })
     }

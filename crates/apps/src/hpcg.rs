@@ -89,9 +89,8 @@ impl HpcgPlan {
         let grid = options.grid;
         let [x, y, z] = grid;
         let wrong = |problem: String| {
-            Err(Failure::usage(format!(
-                "a grid of {x} x {y} x {z} points: {problem}\nhint: e.g. --grid 104"
-            )))
+            Err(Failure::usage(format!("a grid of {x} x {y} x {z} points: {problem}"))
+                .hint("e.g. --grid 104"))
         };
         if let Some(points) = grid.iter().find(|points| !points.is_multiple_of(MULTIPLE)) {
             return wrong(format!("{points} is no multiple of {MULTIPLE}, as four grids need"));
@@ -120,11 +119,13 @@ impl HpcgPlan {
                 None => "use fewer workers".to_owned(),
             };
             return Err(Failure::missing(format!(
-                "{} domains of {x} x {y} x {z} points need {}, but only {} of memory may be used\nhint: {remedy}, or give a larger --memory-fraction",
+                "{} domains of {x} x {y} x {z} points need {}, but only {} of memory may be \
+                     used",
                 layout.count(),
                 Bytes(needed),
                 Bytes(usable as u64),
-            )));
+            ))
+            .hint(format!("{remedy}, or give a larger --memory-fraction")));
         }
         // Beside the first workers.
         let find = |asked| PlacedXhpcg::find(site, swept[0].layout(grid), asked);
@@ -276,8 +277,8 @@ impl Run<'_> {
             Err(TeamError::Interrupted) => return Ok(Vec::new()),
             made => made?,
         };
-        let sets = timed.made.into_iter().collect::<Result<Vec<Set>, String>>();
-        let set = Set::together(sets.map_err(Failure::missing)?);
+        let sets = timed.made.into_iter().collect::<Result<Vec<Set>, Failure>>();
+        let set = Set::together(sets?);
         let Some(set) = set.filter(|set| set.iterations.is_some()) else { return Ok(Vec::new()) };
         cell.tests = cell.tests.or(set.tests);
         cell.sets.push(set);

@@ -136,8 +136,9 @@ pub fn plan(
 ) -> Result<(Vec<Swept>, Vec<Notice>), Failure> {
     let of_ranks = |axis: &Axis| ["ranks", "policy", "rank-map", "workers"].contains(&axis.name());
     if axes.iter().any(|axis| axis.name() == "threads") && axes.iter().any(of_ranks) {
-        return Err(Failure::usage(
-            "--sweep threads has no ranks\nhint: e.g. --sweep workers=threads,ranks --sweep ranks=1,2,4, which is the number of either",
+        return Err(Failure::usage("--sweep threads has no ranks").hint(
+            "e.g. --sweep workers=threads,ranks --sweep ranks=1,2,4, which is the number of \
+             either",
         ));
     }
     let (all, notices) = sweep::combinations(axes, GAUGE);
@@ -249,7 +250,10 @@ mod tests {
     #[test]
     fn what_cannot_be_had_is_left_out_and_what_excludes_itself_is_refused() {
         let (kept, notices) = planned(&["ranks=1,64"], 64).unwrap();
-        assert_eq!((kept.len(), notices[0].text.as_str()), (1, "ranks 64 left out: no such ranks"));
+        assert_eq!(
+            (kept.len(), notices[0].message.as_str()),
+            (1, "ranks 64 left out: no such ranks")
+        );
         assert_eq!(planned(&["ranks=64"], 64).unwrap_err().to_string(), "no such ranks");
         let both = planned(&["threads=1,2", "policy=0-5"], 0).unwrap_err().to_string();
         assert!(both.starts_with("--sweep threads has no ranks"), "{both}");

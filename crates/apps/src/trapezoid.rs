@@ -61,9 +61,10 @@ impl TrapezoidPlan {
         notices: Vec<Notice>,
     ) -> Result<Self, Failure> {
         match options.points.iter().find(|points| !(1..=MOST_POINTS).contains(*points)) {
-            Some(points) => Err(Failure::usage(format!(
-                "a sum over {points} intervals: expected 1 to 2^50\nhint: e.g. --n 1e6,1e9"
-            ))),
+            Some(points) => {
+                Err(Failure::usage(format!("a sum over {points} intervals: expected 1 to 2^50"))
+                    .hint("e.g. --n 1e6,1e9"))
+            }
             None => Ok(Self { workers, options, notices }),
         }
     }

@@ -160,8 +160,7 @@ impl<'a> WorkerPool<'a> {
             // SAFETY: the caller's promise.
             (Workers::Ranks(plan), _) => unsafe { ranks::timed(&plan.ranks, interrupted, job) },
             (Workers::Mpi(_, world), _) => {
-                let all =
-                    mpi::timed(world, job).map_err(|why| TeamError::Start(why.to_string()))?;
+                let all = mpi::timed(world, job)?;
                 Ok(all.unwrap_or_else(|| unreachable!("rank 0 has the pool")))
             }
             (_, Some(team)) => team.timed(job),

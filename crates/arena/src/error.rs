@@ -18,8 +18,8 @@ pub enum ArenaError {
     #[error(transparent)]
     Policy(#[from] SysError),
     /// Loops that do not exist here, or are for other elements.
-    #[error("{0}")]
-    Loops(String),
+    #[error(transparent)]
+    Loops(Failure),
     /// A process of several that measure together.
     #[error(transparent)]
     Rank(#[from] Failure),
@@ -28,8 +28,10 @@ pub enum ArenaError {
 impl From<ArenaError> for Failure {
     fn from(error: ArenaError) -> Self {
         match error {
-            ArenaError::Rank(failure) => failure,
-            other => Self::missing(other),
+            ArenaError::Rank(failure) | ArenaError::Loops(failure) => failure,
+            ArenaError::Team(error) => error.into(),
+            ArenaError::Arrays(error) => error.into(),
+            ArenaError::Policy(error) => Self::missing(error),
         }
     }
 }

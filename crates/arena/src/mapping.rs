@@ -1,7 +1,7 @@
 //! Memory for arrays on pages of a chosen kind. [`Mapping::pages_got`] reads from the kernel what
 //! became of the request.
 
-use nodegauge_measure::Bytes;
+use nodegauge_measure::{Bytes, Failure};
 use nodegauge_os::{MapError, Mapping, PageSize, page_bytes};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -71,8 +71,7 @@ impl FromStr for Pages {
 pub enum ArrayError {
     /// Reserved huge pages are missing.
     #[error(
-        "cannot put {wanted} on {pages} pages: {free} of the {total} reserved pages of {page} are free, {needed} are needed\nhint: as root, echo {needed} > /sys/kernel/mm/hugepages/hugepages-{kib}kB/nr_hugepages; or use --pages thp",
-        kib = page.0 >> 10
+        "cannot put {wanted} on {pages} pages: {free} of the {total} reserved pages of {page} are free, {needed} are needed"
     )]
     NoHugePages {
         /// What was to be mapped.
@@ -89,7 +88,7 @@ pub enum ArrayError {
         needed: u64,
     },
     /// The kernel refused.
-    #[error("cannot map {wanted} of memory: {cause}\nhint: use a smaller --size")]
+    #[error("cannot map {wanted} of memory: {cause}")]
     Map {
         /// What was to be mapped.
         wanted: Bytes,
@@ -97,16 +96,33 @@ pub enum ArrayError {
         cause: io::Error,
     },
     /// A page size could not be asked for.
-    #[error(
-        "the kernel does not take advice on {pages} pages: {cause}\nhint: use --pages {}",
-        Pages::Base
-    )]
+    #[error("the kernel does not take advice on {pages} pages: {cause}")]
     Advice {
         /// The kind.
         pages: Pages,
         /// What the system said.
         cause: io::Error,
     },
+}
+
+impl ArrayError {
+    /// Returns what to do about it.
+    fn hint(&self) -> String {
+        match self {
+            Self::NoHugePages { page, needed, .. } => format!(
+                "as root, echo {needed} > /sys/kernel/mm/hugepages/hugepages-{}kB/nr_hugepages; or use --pages thp",
+                page.0 >> 10
+            ),
+            Self::Map { .. } => "use a smaller --size".to_owned(),
+            Self::Advice { .. } => format!("use --pages {}", Pages::Base),
+        }
+    }
+}
+
+impl From<ArrayError> for Failure {
+    fn from(error: ArrayError) -> Self {
+        Self::missing(&error).hint(error.hint())
+    }
 }
 
 /// A private mapping on pages of one kind, which nothing has touched yet.

@@ -7,9 +7,12 @@ use nodegauge_stream::ranks::Started;
 pub(crate) fn on_several_hosts(started: &Started) -> Option<Result<Exit, Failure>> {
     let refusal = || {
         Failure::missing(format!(
-            "{} on several hosts, and nodegauge measures ranks of one host\nhint: start them on one host, e.g. mpirun --host $(hostname):{} or srun --nodes=1",
+            "{} on several hosts, and nodegauge measures ranks of one host",
             started.in_words(),
-            started.ranks
+        ))
+        .hint(format!(
+            "start them on one host, e.g. mpirun --host $(hostname):{} or srun --nodes=1",
+            started.ranks,
         ))
     };
     started.is_spread().then(|| once(started, refusal()))

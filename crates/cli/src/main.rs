@@ -14,7 +14,9 @@ mod signals;
 mod started;
 
 use clap::FromArgMatches;
-use failure::Exit;
+use failure::{Exit, Failure};
+use nodegauge_measure::SyntaxError;
+use nodegauge_published::UnknownNode;
 
 fn main() {
     // Samples are dated from here on.
@@ -23,7 +25,7 @@ fn main() {
     let parsed = args::Args::from_arg_matches(&matches).unwrap_or_else(|error| refuse(error));
     parsed.color.write_global();
     let exit = commands::dispatch(&parsed).unwrap_or_else(|failure| {
-        output::error(&failure.to_string());
+        output::failure(&failure);
         Exit::from(&failure)
     });
     nodegauge_os::leave(exit.number())
@@ -34,7 +36,7 @@ fn refuse(error: clap::Error) -> ! {
     let error = args::with_suggestions(error);
     match complaint(&error) {
         Some(said) => {
-            output::error(&said);
+            output::failure(&said);
             std::process::exit(Exit::Usage.number().into())
         }
         None => error.exit(),
@@ -44,18 +46,16 @@ fn refuse(error: clap::Error) -> ! {
 /// What is wrong with the arguments; `None` of what is no error. A value that does not follow its grammar points
 /// at the wrong character by itself, and a name that is not known offers others: these need none of clap's words
 /// around them.
-fn complaint(error: &clap::Error) -> Option<String> {
+fn complaint(error: &clap::Error) -> Option<Failure> {
     let source = std::error::Error::source(error);
-    let own = source.filter(|source| {
-        source.is::<nodegauge_measure::SyntaxError>()
-            || source.is::<nodegauge_published::UnknownNode>()
-    });
-    match own {
-        Some(wrong) => Some(wrong.to_string()),
+    let grammar = source.and_then(|source| source.downcast_ref::<SyntaxError>());
+    let node = source.and_then(|source| source.downcast_ref::<UnknownNode>());
+    match grammar.map(Failure::from).or_else(|| node.map(Failure::from)) {
+        Some(wrong) => Some(wrong),
         None if is_help(error.kind()) => None,
         None => {
             let said = error.render().to_string();
-            Some(said.trim_start_matches("error: ").trim_end().to_owned())
+            Some(Failure::usage(said.trim_start_matches("error: ").trim_end()))
         }
     }
 }

@@ -37,7 +37,7 @@ pub(crate) fn documents(documents: &[Document<'_>]) -> Result<bool, Failure> {
     let asked = || documents.iter().filter_map(|(file, make)| Some((Sink::from((*file)?), make)));
     let to_stdout = asked().filter(|(sink, _)| *sink == Sink::Stdout).count();
     if to_stdout > 1 {
-        return Err(Failure::usage(BOTH_TO_STDOUT));
+        return Err(both_to_stdout());
     }
     for (sink, make) in asked() {
         sink.write(&make()?)?;
@@ -61,9 +61,11 @@ impl Documents {
     }
 }
 
-/// Standard output holds one document.
-pub(crate) const BOTH_TO_STDOUT: &str =
-    "--json and --csv cannot both go to standard output\nhint: give one of them a file";
+/// Refusal of two documents on standard output.
+pub(crate) fn both_to_stdout() -> Failure {
+    Failure::usage("--json and --csv cannot both go to standard output")
+        .hint("give one of them a file")
+}
 
 /// Prints a result. A reader that has gone away (`| head`) ends the program quietly.
 pub(crate) fn print(text: &str) {
@@ -99,11 +101,20 @@ pub(crate) fn show_section(section: &Section) {
     print(&text::section(section, style()));
 }
 
-/// Prints an error: `error: ...`, with a hint on a line of its own.
+/// Prints an error: `error: ...`.
 pub(crate) fn error(message: &str) {
+    print_error(&legible::message(message));
+}
+
+/// Prints a failure: `error: ...`, with its hint on a line of its own.
+pub(crate) fn failure(failure: &Failure) {
+    print_error(&legible::failure(failure));
+}
+
+fn print_error(shown: &str) {
     let mut err = anstream::stderr().lock();
     // Nobody is left to tell when standard error is gone.
-    let _ = writeln!(err, "\x1b[1;31merror:\x1b[0m {}", legible::message(message));
+    let _ = writeln!(err, "\x1b[1;31merror:\x1b[0m {shown}");
 }
 
 /// Says which of these figures, which are of `side`, is suspect first and how many more are; whether any is.
@@ -119,10 +130,9 @@ pub(crate) fn suspects<'a>(
         count => format!(" ({count} more are)"),
     };
     let why = first.validity.reasons.first().map_or("", String::as_str);
-    error(&format!(
-        "--strict: {side}{} is suspect{more}: {why}\nhint: --accept-suspect takes suspect figures for results",
-        first.name
-    ));
+    let refusal = format!("--strict: {side}{} is suspect{more}: {why}", first.name);
+    let hint = "--accept-suspect takes suspect figures for results";
+    failure(&Failure::unmet(refusal).hint(hint));
     true
 }
 

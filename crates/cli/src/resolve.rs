@@ -34,13 +34,17 @@ fn request(
 }
 
 /// The number of threads, where options say; `several` is the refusal of more than one.
-fn one_count(args: &PlacementArgs, several: &str) -> Result<Option<u32>, Failure> {
-    let refusal = || Failure::usage(several);
-    args.threads.as_ref().map(|counts| counts.single().ok_or_else(refusal)).transpose()
+fn one_count(
+    args: &PlacementArgs,
+    several: impl FnOnce() -> Failure,
+) -> Result<Option<u32>, Failure> {
+    args.threads.as_ref().map(|counts| counts.single().ok_or_else(several)).transpose()
 }
 
-/// Why ranks have no list of thread counts.
-const ONE_A_RANK: &str = "ranks have one number of threads each\nhint: give one, e.g. --threads 4";
+/// Refusal of a list of thread counts for ranks.
+fn one_a_rank() -> Failure {
+    Failure::usage("ranks have one number of threads each").hint("give one, e.g. --threads 4")
+}
 
 /// The memory policy that is asked for, else the one that this process was started with, which is said.
 fn policy(
@@ -76,8 +80,9 @@ pub(crate) fn one_team(
     topology: &Topology,
     mode: &str,
 ) -> Result<TeamRequest, Failure> {
-    let threads =
-        one_count(args, &format!("{mode} takes one thread count\nhint: e.g. --threads 4"))?;
+    let several =
+        || Failure::usage(format!("{mode} takes one thread count")).hint("e.g. --threads 4");
+    let threads = one_count(args, several)?;
     let (request, mut said) = request(args, threads, &environment())?;
     let policy = policy(args, topology, &mut said)?;
     let notice = |text| Notice::new(NoticeId::Environment, GAUGE, text);
@@ -137,13 +142,14 @@ pub(crate) fn ranks(
 ) -> Result<Option<RankPlan>, Failure> {
     let Some(ranks) = args.ranks else {
         return match args.given() {
-            Some(option) => Err(Failure::usage(format!(
-                "{option} places ranks, of which there are none\nhint: say how many, e.g. --ranks 2"
-            ))),
+            Some(option) => {
+                Err(Failure::usage(format!("{option} places ranks, of which there are none"))
+                    .hint("say how many, e.g. --ranks 2"))
+            }
             None => Ok(None),
         };
     };
-    let threads = one_count(placement, ONE_A_RANK)?;
+    let threads = one_count(placement, one_a_rank)?;
     let all = environment();
     let by_rank = RankArgs { ranks: None, ..args.clone() }.given();
     let heeded = match by_rank {
@@ -188,7 +194,7 @@ pub(crate) fn in_each_rank(
     topology: &Topology,
 ) -> Result<(u32, MemoryPolicy), Failure> {
     let number = Environment { num_threads: environment().num_threads, ..Environment::default() };
-    let mut request = Request { threads: one_count(placement, ONE_A_RANK)?, ..Request::default() };
+    let mut request = Request { threads: one_count(placement, one_a_rank)?, ..Request::default() };
     number.apply(&mut request).map_err(Failure::usage)?;
     Ok((request.threads.unwrap_or(1), policy(placement, topology, &mut Vec::new())?))
 }

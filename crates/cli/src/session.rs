@@ -24,20 +24,15 @@ pub(crate) fn store_path(db: &Database) -> Result<PathBuf, Failure> {
     match &db.db {
         Some(path) => match path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             // Its folder is not made: a path with a wrong letter would begin a second history.
-            Some(folder) if matches!(folder.try_exists(), Ok(false)) => {
-                Err(Failure::usage(format!(
-                    "--db {}: there is no folder {}\nhint: make it first, e.g. mkdir -p {}",
-                    path.display(),
-                    folder.display(),
-                    folder.display()
-                )))
-            }
+            Some(folder) if matches!(folder.try_exists(), Ok(false)) => Err(Failure::usage(
+                format!("--db {}: there is no folder {}", path.display(), folder.display()),
+            )
+            .hint(format!("make it first, e.g. mkdir -p {}", folder.display()))),
             _ => Ok(path.clone()),
         },
         None => nodegauge_history::default_path(|name| std::env::var_os(name)).ok_or_else(|| {
-            Failure::missing(
-                "there is no home folder for the history\nhint: give --db FILE, or --no-save",
-            )
+            Failure::missing("there is no home folder for the history")
+                .hint("give --db FILE, or --no-save")
         }),
     }
 }
@@ -188,7 +183,7 @@ pub(crate) fn conduct(
         return Ok(Exit::Success);
     }
     for expectation in common.conditions.expect.iter().filter(|_| !figures.is_empty()) {
-        expectation.refusal(figures).map_or(Ok(()), |why| Err(Failure::usage(why)))?;
+        expectation.refusal(figures).map_or(Ok(()), Err)?;
     }
     let mut session = Session::begin(common)?;
     let mut findings = nodegauge_machine::examine(&node.topology, &SysRoot::live(), &node.machine);
@@ -245,7 +240,7 @@ impl Session {
         let json = common.json.as_deref().map(Sink::from);
         let csv = common.csv.as_deref().map(Sink::from);
         if json == Some(Sink::Stdout) && csv == Some(Sink::Stdout) {
-            return Err(Failure::usage(output::BOTH_TO_STDOUT));
+            return Err(output::both_to_stdout());
         }
         for sink in [&json, &csv].into_iter().flatten() {
             sink.check()?;

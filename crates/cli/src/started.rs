@@ -77,9 +77,11 @@ pub(crate) fn record_of(
     match (status.code(), record) {
         // A result that is not valid is one.
         (Some(0 | 1), Ok(record)) => Ok(Some(record)),
-        (Some(0), Err(cause)) => Err(Failure::usage(format!(
-            "'{command}' prints no record of nodegauge: {cause}\nhint: give commands that measure, such as --run stream 'stream --pages 4k'"
-        ))),
+        (Some(0), Err(cause)) => {
+            Err(Failure::usage(format!("'{command}' prints no record of nodegauge"))
+                .cause(cause)
+                .hint("give commands that measure, such as --run stream 'stream --pages 4k'"))
+        }
         _ => {
             let (status, said) = (describe(status), last_lines(&output.stderr));
             Err(Failure::usage(format!("'{command}' ended with {status}: {said}")))

@@ -124,7 +124,7 @@ impl DgemmConfig {
 /// What the child process of a trial prints; see [`blas::probe::answer`].
 pub fn answer(library: &Path, number_of: Option<&str>, places: &TrialPlaces) -> String {
     blas::probe::answer(library, number_of, |library| {
-        multiplies(&Multiplier::Library(library), places).map_err(|error| error.to_string())
+        multiplies(&Multiplier::Library(library), places)
     })
 }
 
@@ -218,8 +218,9 @@ fn groups(
         match prober.probe_all(candidate, &isa, trial.interrupted) {
             Ok(probed) => all.extend::<Vec<Tried>>(libraries(probed)),
             Err(ToolchainError::Unusable(why)) => {
-                let (path, why) = (candidate.path.display(), why.lines().next());
-                let text = format!("{path} is left out: {}", why.unwrap_or_default());
+                let why = why.problem();
+                let first = why.lines().next().unwrap_or_default();
+                let text = format!("{} is left out: {first}", candidate.path.display());
                 notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text));
             }
             Err(error) => return Err(error.into()),

@@ -27,9 +27,7 @@ use std::time::Instant;
 #[derive(Debug, thiserror::Error)]
 pub enum LuError {
     /// No pivot.
-    #[error(
-        "the matrix is singular: column {column} has no pivot other than zero\nhint: a random matrix is not; try another --seed"
-    )]
+    #[error("the matrix is singular: column {column} has no pivot other than zero")]
     Singular {
         /// From 0.
         column: usize,
@@ -46,8 +44,11 @@ impl From<LuError> for Failure {
     fn from(error: LuError) -> Self {
         match error {
             // A matrix that has no solution is input that cannot be used.
-            LuError::Singular { .. } => Self::usage(error),
-            _ => Self::missing(error),
+            LuError::Singular { .. } => {
+                Self::usage(error).hint("a random matrix is not; try another --seed")
+            }
+            LuError::Team(error) => error.into(),
+            LuError::Interrupted => Self::missing(error),
         }
     }
 }

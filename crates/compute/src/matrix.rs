@@ -42,9 +42,9 @@ impl Matrix {
         let mapping =
             Mapping::anonymous(wanted.0 as usize, PageSize::PreferHuge).map_err(|error| {
                 let cause = std::io::Error::from(error);
-                Failure::missing(format!(
-                    "cannot map {wanted} of memory for the matrix: {cause}\nhint: use a smaller --order"
-                ))
+                Failure::missing(format!("cannot map {wanted} of memory for the matrix"))
+                    .cause(cause)
+                    .hint("use a smaller --order")
             })?;
         Ok(Self { mapping, order, distance: column_distance(order), homes: Homes::one() })
     }

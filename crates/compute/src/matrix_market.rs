@@ -17,9 +17,10 @@ pub fn read(path: &Path, available: Bytes) -> Result<GivenSystem, Failure> {
     let text =
         String::from_utf8(bytes).map_err(|_| Failure::usage(format!("{shown} is no text")))?;
     parse(&text).map_err(|what| {
-        Failure::usage(format!(
-            "{shown}: {what}\nhint: expected '%%MatrixMarket matrix array real general', a line 'N N', then N x N numbers by columns"
-        ))
+        Failure::usage(format!("{shown}: {what}")).hint(
+            "expected '%%MatrixMarket matrix array real general', a line 'N N', then N x N \
+                 numbers by columns",
+        )
     })
 }
 

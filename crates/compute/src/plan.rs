@@ -57,14 +57,15 @@ impl HplPlan {
         let spec = options.order_spec();
         let sized = !matches!(spec, OrderSpec::Exactly(_));
         if machine.is_described() && machine.memory.available.is_none() && sized {
-            return Err(Failure::usage(
-                "the memory of the described machine is not known\nhint: give it, e.g. --memory 768GiB, or --order N",
-            ));
+            return Err(Failure::usage("the memory of the described machine is not known")
+                .hint("give it, e.g. --memory 768GiB, or --order N"));
         }
         if spec == OrderSpec::Quick && rate.is_none() {
             return Err(Failure::usage(
-                "the rate of the described machine is not known, so that no N can be chosen by time\nhint: give it, e.g. --rate 2.5TFLOP/s, or --processor",
-            ));
+                "the rate of the described machine is not known, so that no N can be chosen by \
+                 time",
+            )
+            .hint("give it, e.g. --rate 2.5TFLOP/s, or --processor"));
         }
         let dgemm = dgemm.unwrap_or(FlopsPerSec(f64::NAN));
         let multiple = nb * multiple(&options, &layout);

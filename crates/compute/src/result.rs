@@ -251,8 +251,8 @@ impl Evidence<'_> {
                 let name = &library.tried.name;
                 // The library's own notices begin with its name.
                 let named = own.chain([self.of_memory(solution)]).map(|mut notice| {
-                    if several && !notice.text.starts_with(name.as_str()) {
-                        notice.text = format!("{name}: {}", notice.text);
+                    if several && !notice.message.starts_with(name.as_str()) {
+                        notice.message = format!("{name}: {}", notice.message);
                     }
                     notice
                 });

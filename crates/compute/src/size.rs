@@ -114,17 +114,20 @@ pub fn choose(spec: OrderSpec, constraints: &SizeConstraints) -> Result<ChosenOr
     let most = largest_order(available, threads);
     if most < multiple.max(16) {
         return Err(Failure::missing(format!(
-            "{available} of memory can be had{limit}, which is too little for any N worth a rating\nhint: free memory, or raise the limit"
-        )));
+            "{available} of memory can be had{limit}, which is too little for any N worth a \
+                 rating"
+        ))
+        .hint("free memory, or raise the limit"));
     }
     let by_memory = down(by_root(fraction * available.as_f64()).min(most));
     let (order, formula) = match spec {
         OrderSpec::Exactly(order) if order > most => {
             return Err(Failure::missing(format!(
-                "N = {order} needs {} and {available} of memory can be had{limit}: it would swap or be killed\nhint: use --order {} or less",
+                "N = {order} needs {} and {available} of memory can be had{limit}: it would \
+                     swap or be killed",
                 needed(order, threads),
-                down(most)
-            )));
+            ))
+            .hint(format!("use --order {} or less", down(most))));
         }
         OrderSpec::Exactly(order) => (order, "as asked".to_owned()),
         OrderSpec::Full => {

@@ -59,8 +59,9 @@ pub(super) fn plan(setup: Setup<'_>, notices: &mut Vec<Notice>) -> Result<Latenc
     let (threads, options) = (setup.threads(), setup.options);
     if threads != 1 {
         return Err(Failure::usage(format!(
-            "latency is of one thread, and {threads} are asked for\nhint: --threads 1"
-        )));
+            "latency is of one thread, and {threads} are asked for"
+        ))
+        .hint("--threads 1"));
     }
     let kinds = match (options.pages, best_pages(&setup.site.machine)) {
         (Some(pages), _) => vec![pages],

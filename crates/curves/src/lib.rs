@@ -271,15 +271,15 @@ fn notice(id: NoticeId, text: impl Into<String>) -> Notice {
 fn refuse_below(least: Bytes, given: Bytes) -> Result<(), Failure> {
     match given < least {
         true => Err(Failure::usage(format!(
-            "a largest working set of {given} is below the smallest of {least}\nhint: give --size {least} or more"
-        ))),
+            "a largest working set of {given} is below the smallest of {least}"
+        ))
+        .hint(format!("give --size {least} or more"))),
         false => Ok(()),
     }
 }
 
 /// The memory that can be had is too small.
 fn too_large(what: &str, needed: Bytes, usable: Bytes) -> Failure {
-    Failure::missing(format!(
-        "{what} needs {needed}, but only {usable} of memory may be used\nhint: use a smaller --size, or a larger --memory-fraction"
-    ))
+    Failure::missing(format!("{what} needs {needed}, but only {usable} of memory may be used"))
+        .hint("use a smaller --size, or a larger --memory-fraction")
 }

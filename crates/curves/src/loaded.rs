@@ -68,8 +68,10 @@ pub(super) fn plan(setup: Setup<'_>, notices: &mut Vec<Notice>) -> Result<Loaded
     let threads = setup.threads();
     if threads < 2 {
         return Err(Failure::usage(format!(
-            "latency under load takes at least two threads, one that waits and one that loads; there is {threads}\nhint: --threads 2"
-        )));
+            "latency under load takes at least two threads, one that waits and one that \
+                 loads; there is {threads}"
+        ))
+        .hint("--threads 2"));
     }
     let loaders = threads - 1;
     let set = setup.largest(notices);

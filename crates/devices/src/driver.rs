@@ -344,6 +344,11 @@ impl DeviceError {
         self
     }
 
+    /// Returns what to do about it, where something is known.
+    pub fn hint(&self) -> Option<&'static str> {
+        self.words().1
+    }
+
     /// What it means, and what can be done, where that is known.
     fn words(&self) -> (&'static str, Option<&'static str>) {
         match self.kind {
@@ -384,7 +389,7 @@ impl DeviceError {
 
 impl fmt::Display for DeviceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (meaning, hint) = self.words();
+        let (meaning, _) = self.words();
         write!(f, "{}: {meaning} ({}", self.driver, self.call)?;
         match self.code {
             0 => write!(f, ")")?,
@@ -393,7 +398,7 @@ impl fmt::Display for DeviceError {
         if !self.detail.is_empty() {
             write!(f, ": {}", self.detail)?;
         }
-        hint.map_or(Ok(()), |hint| write!(f, "\nhint: {hint}"))
+        Ok(())
     }
 }
 

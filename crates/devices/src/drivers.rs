@@ -7,7 +7,7 @@ use crate::driver::{Device, DeviceError, Driver, Kind};
 use crate::hip::Hip;
 use crate::info::DeviceInfo;
 use crate::opencl::OpenCl;
-use nodegauge_measure::{Failure, Notice, NoticeId, UnknownName};
+use nodegauge_measure::{Failure, FailureKind, Notice, NoticeId, UnknownName};
 use nodegauge_os::{ChildEnd, describe, last_lines};
 use nodegauge_toolchain::{CommandLine, Job, run};
 use serde::{Deserialize, Serialize};
@@ -165,7 +165,7 @@ pub fn chosen(
                 let devices = match listing.map(|listing| &listing.devices) {
                     Some(Ok(devices)) => devices,
                     Some(Err(error)) if error.kind == Kind::NoDriver => {
-                        return Err(Failure::missing(format!("{error}\nhint: {INSTALL}")));
+                        return Err(Failure::missing(error).hint(INSTALL));
                     }
                     Some(Err(error)) => return Err(error.clone().into()),
                     None => return Err(DeviceError::new(Kind::NoDriver, driver, "", 0).into()),
@@ -189,9 +189,10 @@ pub fn chosen(
     }
     if once.is_empty() {
         return Err(Failure::missing(format!(
-            "no device can be used: {}\nhint: {INSTALL}",
-            lacking(listings).join("; ")
-        )));
+            "no device can be used: {}",
+            lacking(listings).join("; "),
+        ))
+        .hint(INSTALL));
     }
     Ok(once)
 }
@@ -223,11 +224,12 @@ pub fn open(devices: &[DeviceInfo]) -> Result<Vec<Rc<dyn Device>>, DeviceError> 
 
 impl From<DeviceError> for Failure {
     fn from(error: DeviceError) -> Self {
-        match error.kind {
+        let kind = match error.kind {
             // What was measured is no result.
-            Kind::Ecc => Self::unmet(error),
-            _ => Self::missing(error),
-        }
+            Kind::Ecc => FailureKind::Unmet,
+            _ => FailureKind::Missing,
+        };
+        Self::new(kind, &error).hint_if(error.hint().map(str::to_owned))
     }
 }
 

@@ -115,11 +115,11 @@ impl LinkPlan {
         match sizes.last() {
             None => Ok(SIZES.into_iter().filter(|size| *size <= most).collect()),
             Some(largest) if *largest > most => Err(Failure::missing(format!(
-                "copies of {} do not fit beside each other: {} at most\nhint: give less, e.g. --sizes {}MiB",
+                "copies of {} do not fit beside each other: {} at most",
                 Bytes(*largest),
                 Bytes(most),
-                most >> 20
-            ))),
+            ))
+            .hint(format!("give less, e.g. --sizes {}MiB", most >> 20))),
             Some(_) => Ok(sizes),
         }
     }

@@ -38,9 +38,8 @@ impl UsersProgram {
         let file = path.canonicalize().ok().filter(|path| path.is_file());
         let path = file.ok_or_else(|| {
             let path = path.display();
-            Failure::missing(format!(
-                "there is no program {path}\nhint: give the path of {what} that you have built"
-            ))
+            Failure::missing(format!("there is no program {path}"))
+                .hint(format!("give the path of {what} that you have built"))
         })?;
         Ok(Self { path })
     }
@@ -62,17 +61,15 @@ impl UsersProgram {
             Ok(status) => {
                 let said = last_lines(&output.stderr);
                 let line = said.lines().last().map(|line| format!(":\n{line}")).unwrap_or_default();
-                Err(Failure::missing(format!(
-                    "{in_words} ended with {}{line}\nhint: run it by hand",
-                    describe(status)
-                )))
+                Err(Failure::missing(format!("{in_words} ended with {}{line}", describe(status)))
+                    .hint("run it by hand"))
             }
             Err(error) => Err(error.into()),
         }
     }
 
     fn unreadable(&self, why: &str) -> Failure {
-        Failure::missing(format!("{}: {why}\nhint: run it by hand", self.path.display()))
+        Failure::missing(format!("{}: {why}", self.path.display())).hint("run it by hand")
     }
 
     /// BabelStream's figures on a device, with arrays of `elements` elements; none when the user ended it.

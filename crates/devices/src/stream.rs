@@ -100,9 +100,8 @@ impl StreamPlan {
                 }
                 [] => cells.push((at, Element::F64)),
                 asked if asked.contains(&Element::F64) && !device.double => {
-                    return Err(Failure::missing(format!(
-                        "{id} has no double precision\nhint: ask for --element f32"
-                    )));
+                    return Err(Failure::missing(format!("{id} has no double precision"))
+                        .hint("ask for --element f32"));
                 }
                 asked => cells.extend(asked.iter().map(|element| (at, *element))),
             }
@@ -151,15 +150,15 @@ impl StreamPlan {
             chosen.elements = chosen.elements.min(most);
         } else if chosen.elements > most {
             return Err(Failure::missing(format!(
-                "{} gives {} at once at most\nhint: give less, e.g. --size {}MiB",
+                "{} gives {} at once at most",
                 info.id(),
                 info.largest_allocation,
-                info.largest_allocation.0 >> 20
-            )));
+            ))
+            .hint(format!("give less, e.g. --size {}MiB", info.largest_allocation.0 >> 20)));
         }
         for notice in chosen.notices.drain(..) {
-            let text = format!("{}: {}", info.id(), notice.text);
-            notices.push(Notice { text, ..notice });
+            let text = format!("{}: {}", info.id(), notice.message);
+            notices.push(Notice { message: text, ..notice });
         }
         let times =
             info.last_cache.map(|llc| (chosen.elements * element.bytes()) as f64 / llc.as_f64());

@@ -47,7 +47,7 @@ const BLOCK: usize = 64 << 10;
 /// Proves direct I/O in `folder`: a file is opened, written and read past the page cache, and then
 /// must not be in it. A file system may refuse when the file is opened, at the first transfer, or
 /// not at all and use the page cache nevertheless. Why it does no direct I/O, if it does none.
-pub(crate) fn prove_direct(folder: &Path, volume: &Volume) -> Result<Option<String>, Failure> {
+pub(crate) fn prove_direct(folder: &Path, volume: &Volume) -> Result<Option<Failure>, Failure> {
     let path = folder.join("data-direct");
     let outcome = try_direct(&path);
     // Whatever came of it, the file has served; what cannot be removed goes with its folder.
@@ -69,9 +69,11 @@ pub(crate) fn prove_direct(folder: &Path, volume: &Volume) -> Result<Option<Stri
         },
     };
     let (kind, path) = (volume.kind.as_deref().unwrap_or("the file system"), &volume.path);
-    Ok(Some(format!(
-        "{kind} at {path:?} does no direct I/O: {why}\nhint: --cache fsync goes to the device through the page cache"
-    )))
+    Ok(Some(
+        Failure::missing(format!("{kind} at {path:?} does no direct I/O"))
+            .cause(why)
+            .hint("--cache fsync goes to the device through the page cache"),
+    ))
 }
 
 fn try_direct(path: &Path) -> Result<f64, (&'static str, io::Error)> {
@@ -110,7 +112,9 @@ mod tests {
             let volume = Volume::of(folder.path(), &SysRoot::live()).unwrap();
             match prove_direct(folder.path(), &volume) {
                 Ok(None) => assert!(!volume.is_in_memory()),
-                Ok(Some(why)) => assert!(why.contains(" does no direct I/O: "), "{why}"),
+                Ok(Some(why)) => {
+                    assert!(why.to_string().contains(" does no direct I/O: "), "{why}")
+                }
                 Err(other) => panic!("{other}"),
             }
             assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left");

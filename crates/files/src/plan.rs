@@ -147,23 +147,29 @@ fn check(options: &FilesOptions) -> Result<(), Failure> {
     let refused = [
         (
             depth > 1 && !engine.queues(),
-            "a depth beyond 1 needs an engine that queues\nhint: --engine uring or aio",
+            "a depth beyond 1 needs an engine that queues",
+            "--engine uring or aio",
         ),
         (
             direct && engine == IoEngine::Mmap,
-            "a mapping is the page cache, there is no direct one\nhint: leave out --engine mmap, or --cache direct",
+            "a mapping is the page cache, there is no direct one",
+            "leave out --engine mmap, or --cache direct",
         ),
         (
             options.workers.is_some() && verify,
-            "--verify goes with one worker\nhint: leave out --threads or --processes",
+            "--verify goes with one worker",
+            "leave out --threads or --processes",
         ),
         (
             processes && engine == IoEngine::Aio,
-            "POSIX asynchronous I/O brings threads of its own, which a forked process lacks\nhint: --threads, or --engine uring",
+            "POSIX asynchronous I/O brings threads of its own, which a forked process lacks",
+            "--threads, or --engine uring",
         ),
     ];
-    let why = refused.iter().find(|(refuses, _)| *refuses);
-    why.map_or(Ok(()), |(_, why)| Err(Failure::usage(why)))
+    match refused.into_iter().find(|(refuses, ..)| *refuses) {
+        Some((_, why, hint)) => Err(Failure::usage(why).hint(hint)),
+        None => Ok(()),
+    }
 }
 
 fn tasks_of(
@@ -189,9 +195,10 @@ fn tasks_of(
         let odd = |cell: &&CellSize| !cell.block.0.is_multiple_of(logical);
         if let Some(cell) = cells.iter().find(odd).filter(|_| setup.direct) {
             return Err(Failure::usage(format!(
-                "direct I/O goes in multiples of {logical} bytes, a block has {}\nhint: other --block-sizes",
-                cell.block.0
-            )));
+                "direct I/O goes in multiples of {logical} bytes, a block has {}",
+                cell.block.0,
+            ))
+            .hint("other --block-sizes"));
         }
         let task = |cell, read_percent, operations| Task {
             cell,
@@ -210,9 +217,8 @@ fn tasks_of(
         }
     }
     match tasks.is_empty() {
-        true => Err(Failure::usage(
-            "there is nothing to measure\nhint: no block size is as small as a file size, or --max-size leaves no file",
-        )),
+        true => Err(Failure::usage("there is nothing to measure")
+            .hint("no block size is as small as a file size, or --max-size leaves no file")),
         false => Ok(tasks),
     }
 }
@@ -240,9 +246,9 @@ fn carried_out(
     };
     let text = format!("{} left out with {how}: {why}", names.join(", "));
     if able.is_empty() {
-        return Err(Failure::usage(format!(
-            "nothing to measure: {text}\nhint: other --operations"
-        )));
+        return Err(
+            Failure::usage(format!("nothing to measure: {text}")).hint("other --operations")
+        );
     }
     if !options.operations.is_empty() || notices.is_empty() {
         notice::add_new(notices, [Notice::new(NoticeId::LeftOut, GAUGE, text)]);
@@ -265,13 +271,12 @@ fn cells(
     }
     if cache == CacheMode::Beyond {
         if files.is_some() {
-            return Err(Failure::usage(
-                "--cache beyond chooses the file size by the memory\nhint: leave out --file-sizes",
-            ));
+            return Err(Failure::usage("--cache beyond chooses the file size by the memory")
+                .hint("leave out --file-sizes"));
         }
         let known = [memory::info(root).total, cgroup::limits(root).memory];
         let memory = known.into_iter().flatten().min().ok_or_else(|| {
-            Failure::usage("how much memory there is, is not known\nhint: --cache direct")
+            Failure::usage("how much memory there is, is not known").hint("--cache direct")
         })?;
         let file = Bytes((memory * TIMES_MEMORY).next_multiple_of(1 << 24));
         let usual = [Bytes::mib(1)];
@@ -305,10 +310,11 @@ fn that_fit(
     let Some(needed) = (if explicit { needed.max() } else { needed.min() }) else { return Ok(fit) };
     if explicit || fit.is_empty() {
         return Err(Failure::missing(format!(
-            "{:?} has {free} left ({basis}), files of {} do not fit\nhint: give less with --max-size or --file-sizes, or another --path",
+            "{:?} has {free} left ({basis}), files of {} do not fit",
             volume.folder,
-            Bytes(needed)
-        )));
+            Bytes(needed),
+        ))
+        .hint("give less with --max-size or --file-sizes, or another --path"));
     }
     let (path, cells) = (&volume.path, too_large.len());
     let text = format!("{path}: {cells} cells left out, as there are {free} left ({basis})");

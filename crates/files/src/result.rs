@@ -12,7 +12,7 @@ use crate::volume::Volume;
 use crate::workers::{OperationSample, WorkerKind};
 use crate::{GAUGE, IoEngine, TEST, counters, precision};
 use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Traffic, Validity};
-use nodegauge_measure::{Seconds, Unit};
+use nodegauge_measure::{Failure, Seconds, Unit};
 use std::collections::BTreeMap;
 
 /// A file of which more stays in the page cache although it was to be dropped is told of.
@@ -28,7 +28,7 @@ pub(crate) struct Measured {
     /// Figures of reference programs: number of the program before the operation.
     pub(crate) reference: BTreeMap<(usize, usize, &'static str), Vec<ReferenceFigure>>,
     /// An operation that failed, and why.
-    pub(crate) failed: Option<(usize, &'static str, String)>,
+    pub(crate) failed: Option<(usize, &'static str, Failure)>,
 }
 
 impl Measured {
@@ -60,7 +60,7 @@ pub(crate) fn measurements(
             let failed = failed.filter(|(at, what, _)| (*at, *what) == (number, operation.name));
             if samples.is_some() || failed.is_some() {
                 let samples = samples.map_or(&[][..], Vec::as_slice);
-                out.push(cell.own(operation, samples, failed.map(|(.., why)| why.as_str())));
+                out.push(cell.own(operation, samples, failed.map(|(.., why)| why)));
             }
         }
         for (at, program) in plan.programs.iter().enumerate() {
@@ -89,7 +89,7 @@ impl CellFigures<'_> {
         &self,
         operation: &Operation,
         samples: &[OperationSample],
-        failed: Option<&str>,
+        failed: Option<&Failure>,
     ) -> Measurement {
         // A sample that was cut short stands only where there is no other.
         let mut counting: Vec<&OperationSample> =
@@ -187,11 +187,11 @@ impl CellFigures<'_> {
         operation: &Operation,
         counting: &[&OperationSample],
         share: Option<f64>,
-        failed: Option<&str>,
+        failed: Option<&Failure>,
     ) -> Validity {
         let mut validity = Validity::valid();
         if let Some(why) = failed {
-            validity.add(Status::Invalid, why.lines().next().unwrap_or(why));
+            validity.add(Status::Invalid, why.problem());
         }
         let cut = counting.iter().find(|sample| sample.ended.is_cut()).map(|sample| {
             let by = if sample.ended == PassEnd::Budget { "the budget" } else { "the user" };

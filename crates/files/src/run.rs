@@ -119,10 +119,11 @@ pub fn run(
     let missing = tasks.len() - measured.whole_cells(tasks);
     if stop == Some(Stop::Budget) && missing > 0 {
         let text = format!(
-            "the budget ended before {missing} of {} cells; those measured span the grid\nhint: --budget SECONDS gives more time, --max-size leaves out large files",
+            "the budget ended before {missing} of {} cells; those measured span the grid",
             tasks.len()
         );
-        notices.push(Notice::new(NoticeId::Budget, GAUGE, text));
+        let hint = "--budget SECONDS gives more time, --max-size leaves out large files";
+        notices.push(Notice::new(NoticeId::Budget, GAUGE, text).hint(hint));
     }
     notices.extend(left.iter().map(offered));
     let measurements = result::measurements(&plan, &measured, clock);
@@ -141,10 +142,9 @@ fn prepare(plan: &mut FilesPlan) -> Result<Vec<ScratchDirectory>, Failure> {
         {
             plan.tasks.retain(|task| !is_direct(task));
             if !plan.options.caches.is_empty() || plan.tasks.is_empty() {
-                return Err(Failure::missing(why));
+                return Err(why);
             }
-            let first = why.lines().next().unwrap_or_default();
-            plan.notices.push(Notice::new(NoticeId::LeftOut, GAUGE, first));
+            plan.notices.push(Notice::new(NoticeId::LeftOut, GAUGE, why.problem()));
         }
         made.push(scratch);
     }
@@ -153,13 +153,10 @@ fn prepare(plan: &mut FilesPlan) -> Result<Vec<ScratchDirectory>, Failure> {
 
 /// What a killed run left, and how to remove it.
 fn offered(left: &Leftover) -> Notice {
-    let text = format!(
-        "a killed run left {} ({})\nhint: nodegauge io --path {} --remove-leftovers",
-        left.folder.display(),
-        left.bytes,
-        left.folder.parent().unwrap_or(Path::new(".")).display()
-    );
+    let text = format!("a killed run left {} ({})", left.folder.display(), left.bytes);
+    let parent = left.folder.parent().unwrap_or(Path::new(".")).display();
     Notice::new(NoticeId::Other, GAUGE, text)
+        .hint(format!("nodegauge io --path {parent} --remove-leftovers"))
 }
 
 /// The turns of the cells, and what was measured in them.
@@ -228,7 +225,7 @@ impl Turns<'_> {
         }
         let Some((operation, ending)) = outcome.ended else { return Ok(seconds) };
         if let Ending::Failed(failure) = &ending {
-            self.measured.failed = Some((cell, operation.name, failure.to_string()));
+            self.measured.failed = Some((cell, operation.name, failure.clone()));
         }
         Err(ending)
     }

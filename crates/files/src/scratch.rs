@@ -88,9 +88,9 @@ pub fn remove_leftovers(path: &Path) -> Result<Vec<Leftover>, Failure> {
     for Leftover { folder, .. } in &left {
         remove(folder).map_err(|cause| {
             let folder = folder.display();
-            Failure::missing(format!(
-                "cannot remove {folder}, which a killed run left: {cause}\nhint: look into it and remove it by hand"
-            ))
+            Failure::missing(format!("cannot remove {folder}, which a killed run left"))
+                .cause(cause)
+                .hint("look into it and remove it by hand")
         })?;
     }
     Ok(left)
@@ -109,9 +109,8 @@ fn is_folder(path: &Path) -> Result<(), Failure> {
         }
         Err(cause) => return Err(error::unwritable(path, cause)),
     };
-    Err(Failure::usage(format!(
-        "{path:?} is {what}\nhint: give a folder that exists, e.g. --path /scratch"
-    )))
+    Err(Failure::usage(format!("{path:?} is {what}"))
+        .hint("give a folder that exists, e.g. --path /scratch"))
 }
 
 /// Makes and locks the lock, and writes into it whose it is.

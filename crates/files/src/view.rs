@@ -142,7 +142,7 @@ fn brief(record: &Record, rows: &[&Row<'_>]) -> Section {
     }
     let failed = |notice: &&Notice| notice.gauge == GAUGE && notice.id == NoticeId::Failed;
     for notice in record.notices.iter().filter(failed) {
-        section.note("files", notice.text.as_str());
+        section.note("files", notice.to_string());
     }
     section
 }

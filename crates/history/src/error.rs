@@ -1,5 +1,6 @@
 //! Why the history cannot serve: what SQLite and the file system say, in words for the user.
 
+use nodegauge_measure::Failure;
 use std::fmt::{self, Display};
 use std::io;
 use std::path::Path;
@@ -13,19 +14,17 @@ pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug, thiserror::Error)]
 pub enum HistoryError {
     /// No saved run is meant by what was given.
-    #[error("no saved run '{selector}'{}\nhint: nodegauge history list", near(candidates))]
+    #[error("no saved run '{selector}'{}", near(candidates))]
     NotFound {
         /// What was given.
         selector: String,
         /// What comes near, nearest first.
         candidates: Vec<String>,
     },
-    /// Wrong or unreadable input: a database that is none, too few letters of an identifier.
-    #[error("{0}")]
-    Input(String),
-    /// A permission, a folder or space is missing.
-    #[error("{0}")]
-    Environment(String),
+    /// Wrong or unreadable input, such as a database that is none or too few letters of an identifier; or a
+    /// permission, a folder or space is missing.
+    #[error(transparent)]
+    Failed(#[from] Failure),
 }
 
 fn near(candidates: &[String]) -> String {
@@ -56,9 +55,10 @@ impl HistoryError {
     /// The file is no database, a damaged one, or another program's.
     pub(crate) fn unreadable(path: &Path, cause: impl Display) -> Self {
         let path = path.display();
-        Self::Input(format!(
-            "cannot read history database {path}: {cause}\nhint: move it away, or use --db FILE"
-        ))
+        Failure::usage(format!("cannot read history database {path}"))
+            .cause(cause.to_string())
+            .hint("move it away, or use --db FILE")
+            .into()
     }
 
     /// The database at `path` cannot be got at for `access`.
@@ -68,15 +68,18 @@ impl HistoryError {
             Access::Write => "--no-save, or --db FILE in a folder you can write",
         };
         let path = path.display();
-        Self::Environment(format!("cannot {access} history database {path}: {cause}\nhint: {hint}"))
+        Failure::missing(format!("cannot {access} history database {path}"))
+            .cause(cause.to_string())
+            .hint(hint)
+            .into()
     }
 
     /// A file cannot be read.
     pub(crate) fn of_file(path: &Path, cause: &io::Error) -> Self {
         let problem = format!("cannot read {}: {cause}", path.display());
         match cause.kind() {
-            io::ErrorKind::PermissionDenied => Self::Environment(problem),
-            _ => Self::Input(problem),
+            io::ErrorKind::PermissionDenied => Failure::missing(problem).into(),
+            _ => Failure::usage(problem).into(),
         }
     }
 
@@ -88,17 +91,21 @@ impl HistoryError {
             Some(Code::CannotOpen) => {
                 Self::closed(path, access, refusal(path, access).unwrap_or_else(|| plain(error)))
             }
-            Some(Code::DatabaseBusy | Code::DatabaseLocked) => Self::Environment(format!(
-                "cannot {access} history database {}: another program has been writing to it for {} s\n\
-                 hint: try again when that has ended, or use --db FILE",
+            Some(Code::DatabaseBusy | Code::DatabaseLocked) => Failure::missing(format!(
+                "cannot {access} history database {}: another program has been writing to it \
+                     for {} s",
                 path.display(),
-                BUSY_TIMEOUT.as_secs()
-            )),
-            Some(Code::DiskFull) => Self::Environment(format!(
-                "cannot {access} history database {}: {}\nhint: make room there, or use --db FILE elsewhere",
+                BUSY_TIMEOUT.as_secs(),
+            ))
+            .hint("try again when that has ended, or use --db FILE")
+            .into(),
+            Some(Code::DiskFull) => Failure::missing(format!(
+                "cannot {access} history database {}: {}",
                 path.display(),
-                plain(error)
-            )),
+                plain(error),
+            ))
+            .hint("make room there, or use --db FILE elsewhere")
+            .into(),
             Some(
                 Code::ReadOnly
                 | Code::PermissionDenied
@@ -132,11 +139,17 @@ fn plain(error: &rusqlite::Error) -> String {
     }
 }
 
-impl From<HistoryError> for nodegauge_measure::Failure {
-    fn from(error: HistoryError) -> Self {
+impl From<&HistoryError> for Failure {
+    fn from(error: &HistoryError) -> Self {
         match error {
-            HistoryError::Environment(_) => Self::missing(error),
-            HistoryError::Input(_) | HistoryError::NotFound { .. } => Self::usage(error),
+            HistoryError::Failed(failure) => failure.clone(),
+            HistoryError::NotFound { .. } => Self::usage(error).hint("nodegauge history list"),
         }
+    }
+}
+
+impl From<HistoryError> for Failure {
+    fn from(error: HistoryError) -> Self {
+        Self::from(&error)
     }
 }

@@ -3,6 +3,7 @@
 use crate::error::{Access, HistoryError};
 use crate::selector::{self, Selector};
 use crate::store::Store;
+use nodegauge_measure::Failure;
 use nodegauge_measure::record::Record;
 use rusqlite::{OptionalExtension, params};
 use std::path::Path;
@@ -93,15 +94,19 @@ impl Store {
                 }
                 let offered = begin_so.join(", ");
                 if begin_so.len() > 1 && prefix.len() >= SHORTEST {
-                    return Err(HistoryError::Input(format!(
-                        "'{selector}' is the beginning of several runs: {offered}\nhint: give more of the identifier"
-                    )));
+                    return Err(Failure::usage(format!(
+                        "'{selector}' is the beginning of several runs: {offered}"
+                    ))
+                    .hint("give more of the identifier")
+                    .into());
                 }
                 match self.newest_with(None, &word).map_err(&failed)? {
                     None if !begin_so.is_empty() => {
-                        return Err(HistoryError::Input(format!(
-                            "'{selector}' is too short for a run; it begins {offered}\nhint: give at least {SHORTEST} characters of the identifier"
-                        )));
+                        return Err(Failure::usage(format!(
+                            "'{selector}' is too short for a run; it begins {offered}"
+                        ))
+                        .hint(format!("give at least {SHORTEST} characters of the identifier"))
+                        .into());
                     }
                     found => Ok(found),
                 }

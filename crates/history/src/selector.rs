@@ -2,6 +2,7 @@
 //! or its value, or a file. Reading records from files; nothing here knows the database.
 
 use crate::error::HistoryError;
+use nodegauge_measure::Failure;
 use nodegauge_measure::record::{Record, SCHEMA};
 use serde::Deserialize;
 use std::path::Path;
@@ -49,10 +50,11 @@ pub fn read_file(path: &Path) -> Result<Record, HistoryError> {
     String::from_utf8(bytes)
         .map_err(|_| "it is not text".to_owned())
         .and_then(|text| parse(&text))
-        .map_err(|cause| {
-            HistoryError::Input(format!(
-                "{shown} is not a record of nodegauge: {cause}\nhint: give a file that --json FILE wrote"
-            ))
+        .map_err(|cause| -> HistoryError {
+            Failure::usage(format!("{shown} is not a record of nodegauge"))
+                .cause(cause)
+                .hint("give a file that --json FILE wrote")
+                .into()
         })
 }
 

@@ -4,6 +4,7 @@
 use crate::error::{Access, BUSY_TIMEOUT, HistoryError};
 use crate::schema::{self, DatabaseKind};
 use crate::selector;
+use nodegauge_measure::Failure;
 use nodegauge_measure::record::Record;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, params};
 use std::path::{Path, PathBuf};
@@ -86,13 +87,14 @@ impl Store {
             DatabaseKind::Foreign => {
                 Err(HistoryError::unreadable(path, "it is a database of another program"))
             }
-            DatabaseKind::History(found) if found > schema::KNOWN => {
-                Err(HistoryError::Input(format!(
-                    "cannot read history database {}: found version {found}, required is at most {}\nhint: use a newer nodegauge, or --db FILE",
-                    path.display(),
-                    schema::KNOWN
-                )))
-            }
+            DatabaseKind::History(found) if found > schema::KNOWN => Err(Failure::usage(format!(
+                "cannot read history database {}: found version {found}, required is at \
+                         most {}",
+                path.display(),
+                schema::KNOWN,
+            ))
+            .hint("use a newer nodegauge, or --db FILE")
+            .into()),
             _ => Ok((Self { connection, path: path.to_owned() }, kind)),
         }
     }
@@ -123,17 +125,21 @@ impl Store {
         let id = &record.id;
         let unfit = |cause| {
             let problem = format!("cannot save run {id}: its record would not read back: {cause}");
-            HistoryError::Environment(problem)
+            HistoryError::from(Failure::missing(problem))
         };
         let json = serde_json::to_string(record).map_err(|error| unfit(error.to_string()))?;
         // JSON has no infinities: such a sample would be found out only when the run is shown.
         selector::parse(&json).map_err(unfit)?;
-        rows(&self.connection, record, &json, own).map_err(|error| match error.sqlite_error_code() {
-            Some(ErrorCode::ConstraintViolation) => HistoryError::Input(format!(
-                "run {id} is in history database {} already\nhint: nodegauge history remove {id}, to save it anew",
-                self.path.display()
-            )),
-            _ => self.failed(Access::Write)(error),
+        rows(&self.connection, record, &json, own).map_err(|error| {
+            match error.sqlite_error_code() {
+                Some(ErrorCode::ConstraintViolation) => Failure::usage(format!(
+                    "run {id} is in history database {} already",
+                    self.path.display(),
+                ))
+                .hint(format!("nodegauge history remove {id}, to save it anew"))
+                .into(),
+                _ => self.failed(Access::Write)(error),
+            }
         })
     }
 

@@ -3,6 +3,7 @@
 use crate::error::{Access, HistoryError};
 use crate::selector;
 use crate::store::Store;
+use nodegauge_measure::Failure;
 use nodegauge_measure::record::Record;
 use rusqlite::OptionalExtension;
 use serde::de::IgnoredAny;
@@ -36,11 +37,12 @@ pub fn records<'a>(
         let record = whole.and_then(|_| selector::parse(&text[from..to]));
         let begins = from + text[from..].len() - text[from..].trim_start().len();
         line += text[from..begins].matches('\n').count();
-        let refusal = |cause| {
+        let refusal = |cause| -> HistoryError {
             let shown = path.display();
-            HistoryError::Input(format!(
-                "{shown}, record at line {line}: {cause}\nhint: give a file that history export or --json wrote, whole"
-            ))
+            Failure::usage(format!("{shown}, record at line {line}"))
+                .cause(cause)
+                .hint("give a file that history export or --json wrote, whole")
+                .into()
         };
         let record = record.map_err(refusal);
         line += text[begins..to.max(begins)].matches('\n').count();
@@ -73,10 +75,14 @@ impl Store {
                 }
                 Some(_) => {
                     let (id, path) = (&record.id, self.path().display());
-                    return Err(HistoryError::Input(format!(
-                        "run {id} is in history database {path} with other content: nothing is imported\n\
-                         hint: nodegauge history remove {id}, or import into another --db FILE"
-                    )));
+                    return Err(Failure::usage(format!(
+                        "run {id} is in history database {path} with other content: nothing \
+                             is imported"
+                    ))
+                    .hint(format!(
+                        "nodegauge history remove {id}, or import into another --db FILE"
+                    ))
+                    .into());
                 }
                 None => {
                     self.insert(&record, false)?;
@@ -92,9 +98,9 @@ impl Store {
     fn saved(&self, id: &str) -> Result<Option<Record>, HistoryError> {
         // What a file says may be anything; an identifier is printed, typed and matched by its beginning.
         if id.len() != ID || !id.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit()) {
-            let problem =
-                format!("{id:?} is no identifier of a run\nhint: import what history export wrote");
-            return Err(HistoryError::Input(problem));
+            return Err(Failure::usage(format!("{id:?} is no identifier of a run"))
+                .hint("import what history export wrote")
+                .into());
         }
         let there = self
             .connection

@@ -134,9 +134,8 @@ pub struct Size {
 }
 
 fn unknown_cache() -> Failure {
-    Failure::missing(
-        "the size of the last-level cache is not known here\nhint: give the size itself, e.g. --size 1GiB",
-    )
+    Failure::missing("the size of the last-level cache is not known here")
+        .hint("give the size itself, e.g. --size 1GiB")
 }
 
 fn share(fraction: f64) -> String {
@@ -187,11 +186,12 @@ pub fn choose(spec: SizeSpec, element: Element, around: &Surroundings) -> Result
             };
             let more = if around.fraction < 0.95 { ", or a larger --memory-fraction" } else { "" };
             return Err(Failure::missing(format!(
-                "3 arrays of {array} need {}, but only {} of memory can be had{}\nhint: {less}{more}",
+                "3 arrays of {array} need {}, but only {} of memory can be had{}",
                 Bytes(array.0.saturating_mul(3)),
                 around.available,
-                share(around.fraction)
-            )));
+                share(around.fraction),
+            ))
+            .hint(format!("{less}{more}")));
         }
         elements = most;
         let text = format!(
@@ -262,7 +262,7 @@ mod tests {
     fn little_memory_cuts_the_rule_and_refuses_a_size() {
         let cut = choose(SizeSpec::Auto, Element::F64, &around(32, 300)).unwrap();
         assert_eq!(cut.follows_rule, Some(false));
-        assert!(cut.notices[0].text.contains("cut from 128 MiB to 80 MiB"), "{:?}", cut.notices);
+        assert!(cut.notices[0].message.contains("cut from 128 MiB to 80 MiB"), "{:?}", cut.notices);
         let error = choose(SizeSpec::Bytes(Bytes::gib(1)), Element::F64, &around(32, 1024));
         assert_eq!(
             error.unwrap_err().to_string(),

@@ -244,7 +244,7 @@ pub fn named(name: &str) -> Result<ProcessorEntry, Failure> {
             true => "e.g. \"EPYC 9654\" or \"Xeon Platinum 8480+\"".to_owned(),
             false => format!("did you mean \"{}\"?", near.join("\" or \"")),
         };
-        Failure::usage(format!("no processor \"{name}\" in the catalog\nhint: {hint}"))
+        Failure::usage(format!("no processor \"{name}\" in the catalog")).hint(hint)
     })
 }
 

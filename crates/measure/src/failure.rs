@@ -1,9 +1,13 @@
-//! Why a gauge or a command ends early, with the exit code that follows from it.
+//! Failure of a gauge or a command: message, cause, hint, and the exit code that follows.
 
+use crate::hint::HintLine;
+use serde::{Deserialize, Serialize};
+use std::error::Error;
 use std::fmt;
+use std::sync::Arc;
 
-/// What a failure means to the caller; each kind has an exit code of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Meaning of a failure to the caller; each kind has an exit code of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FailureKind {
     /// A result is invalid, or an expectation is not met: exit code 1.
     Unmet,
@@ -15,50 +19,149 @@ pub enum FailureKind {
     Missing,
 }
 
-/// Why something ended early: what went wrong with which value, and what to do about it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Reason for an early end: what went wrong with which value, why, and what to do about it.
+///
+/// Displays as `message: cause`, then the hint on a line of its own. Neither field holds the text of another. As
+/// JSON, for another process, it has the cause in words.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Failure {
-    /// What it means to the caller.
+    /// Meaning to the caller.
     pub kind: FailureKind,
-    message: String,
+    /// What went wrong, with the value; the cause follows it behind a colon.
+    pub message: String,
+    /// Error that led to it.
+    #[serde(with = "cause_in_words")]
+    pub cause: Option<Arc<dyn Error + Send + Sync>>,
+    /// What to do about it, without the word `hint`.
+    pub hint: Option<String>,
 }
 
 impl Failure {
+    /// Returns a failure of a kind, without cause and hint.
+    pub fn new(kind: FailureKind, message: impl fmt::Display) -> Self {
+        Self { kind, message: message.to_string(), cause: None, hint: None }
+    }
+
     /// A result is invalid.
-    pub fn unmet(error: impl fmt::Display) -> Self {
-        Self { kind: FailureKind::Unmet, message: error.to_string() }
+    pub fn unmet(message: impl fmt::Display) -> Self {
+        Self::new(FailureKind::Unmet, message)
     }
 
     /// Wrong usage or unreadable input.
-    pub fn usage(error: impl fmt::Display) -> Self {
-        Self { kind: FailureKind::Usage, message: error.to_string() }
+    pub fn usage(message: impl fmt::Display) -> Self {
+        Self::new(FailureKind::Usage, message)
     }
 
     /// More was asked for than this machine has.
-    pub fn beyond(error: impl fmt::Display) -> Self {
-        Self { kind: FailureKind::Beyond, message: error.to_string() }
+    pub fn beyond(message: impl fmt::Display) -> Self {
+        Self::new(FailureKind::Beyond, message)
     }
 
     /// Something is missing: a permission, memory, disk.
-    pub fn missing(error: impl fmt::Display) -> Self {
-        Self { kind: FailureKind::Missing, message: error.to_string() }
+    pub fn missing(message: impl fmt::Display) -> Self {
+        Self::new(FailureKind::Missing, message)
     }
 
-    /// Whether something else that is asked of this machine may work where this does not.
+    /// Sets the error that led to this.
+    #[must_use]
+    pub fn cause(self, cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self { cause: Some(Arc::from(cause.into())), ..self }
+    }
+
+    /// Sets what to do about it.
+    #[must_use]
+    pub fn hint(self, hint: impl Into<String>) -> Self {
+        self.hint_if(Some(hint.into()))
+    }
+
+    /// Sets what to do about it, where something is known.
+    #[must_use]
+    pub fn hint_if(self, hint: Option<String>) -> Self {
+        Self { hint, ..self }
+    }
+
+    /// True if something else that is asked of this machine may work where this does not.
     pub fn is_of_machine(&self) -> bool {
         matches!(self.kind, FailureKind::Beyond | FailureKind::Missing)
     }
 
-    /// The message in a line.
+    /// Returns the message with its cause, without the hint.
+    pub fn problem(&self) -> String {
+        match &self.cause {
+            Some(cause) => format!("{}: {cause}", self.message),
+            None => self.message.clone(),
+        }
+    }
+
+    /// Returns message and cause in one line, without the hint.
+    pub fn reason(&self) -> String {
+        self.problem().replace('\n', " ")
+    }
+
+    /// Returns message, cause and hint in one line.
     pub fn in_a_line(&self) -> String {
-        self.message.replace("\nhint: ", "; ").replace('\n', " ")
+        let problem = self.problem();
+        let line = match &self.hint {
+            Some(hint) => format!("{problem}; {hint}"),
+            None => problem,
+        };
+        line.replace('\n', " ")
     }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
+        write!(f, "{}{}", self.problem(), HintLine(self.hint.as_deref()))
     }
 }
 
-impl std::error::Error for Failure {}
+impl Error for Failure {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.cause.as_deref().map(|cause| cause as &(dyn Error + 'static))
+    }
+}
+
+/// Failures are equal if they are of one kind and read alike.
+impl PartialEq for Failure {
+    fn eq(&self, other: &Self) -> bool {
+        self.kind == other.kind && self.problem() == other.problem() && self.hint == other.hint
+    }
+}
+
+impl Eq for Failure {}
+
+/// The cause of a failure as JSON: its text.
+mod cause_in_words {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use std::error::Error;
+    use std::sync::Arc;
+
+    type Cause = Option<Arc<dyn Error + Send + Sync>>;
+
+    pub(super) fn serialize<S: Serializer>(cause: &Cause, to: S) -> Result<S::Ok, S::Error> {
+        cause.as_ref().map(ToString::to_string).serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Cause, D::Error> {
+        let words = Option::<String>::deserialize(from)?;
+        Ok(words.map(|words| Arc::from(Box::<dyn Error + Send + Sync>::from(words))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn message_cause_and_hint_have_one_order() {
+        let plain = Failure::usage("cannot read x");
+        assert_eq!(plain.to_string(), "cannot read x");
+        assert_eq!(plain.in_a_line(), "cannot read x");
+        let whole = plain.cause(std::io::Error::other("no\nway")).hint("give y");
+        assert_eq!(whole.to_string(), "cannot read x: no\nway\nhint: give y");
+        assert_eq!(whole.in_a_line(), "cannot read x: no way; give y");
+        let told = serde_json::to_string(&whole).unwrap();
+        assert_eq!(serde_json::from_str::<Failure>(&told).unwrap(), whole);
+        assert_eq!(whole.source().map(ToString::to_string).as_deref(), Some("no\nway"));
+    }
+}

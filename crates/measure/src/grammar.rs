@@ -4,6 +4,7 @@
 //! Every parser of user text (sizes, thread lists, places, expectations, topology strings)
 //! reads through a [`Cursor`] and fails with a [`SyntaxError`], so that all errors read alike.
 
+use crate::failure::Failure;
 use crate::legible;
 use std::fmt;
 
@@ -35,13 +36,26 @@ impl SyntaxError {
     }
 }
 
+impl From<&SyntaxError> for Failure {
+    fn from(error: &SyntaxError) -> Self {
+        let (input, column) = legible::around(&error.input, error.at);
+        let SyntaxError { what, problem, example, .. } = error;
+        let found = error.found();
+        let pointed =
+            format!("{what} \"{input}\": {problem}, {found}\n  {input}\n  {:column$}^", "");
+        Self::usage(pointed).hint(format!("e.g. {example}"))
+    }
+}
+
+impl From<SyntaxError> for Failure {
+    fn from(error: SyntaxError) -> Self {
+        Self::from(&error)
+    }
+}
+
 impl fmt::Display for SyntaxError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (input, column) = legible::around(&self.input, self.at);
-        writeln!(f, "{} \"{input}\": {}, {}", self.what, self.problem, self.found())?;
-        writeln!(f, "  {input}")?;
-        writeln!(f, "  {:column$}^", "")?;
-        write!(f, "hint: e.g. {}", self.example)
+        Failure::from(self).fmt(f)
     }
 }
 

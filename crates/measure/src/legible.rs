@@ -1,6 +1,7 @@
 //! Text from outside, what was typed or what another program said, made fit for a terminal: without
 //! characters that command it, and no longer than anybody reads.
 
+use crate::failure::Failure;
 use std::borrow::Cow;
 
 /// Lines of a message at most.
@@ -49,26 +50,39 @@ fn elided(text: &str, most: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{start}...({} characters)...{end}", count - head - tail))
 }
 
-/// A message of some lines for people: each line escaped, long words and lines without their middle, and of
-/// many lines the first, with the hint that may stand last.
-pub fn message(text: &str) -> String {
-    let line = |line: &str| {
-        let words: Vec<_> = line.split(' ').map(|word| elided(word, WORD)).collect();
-        elided(&escaped(&words.join(" ")), LINE).into_owned()
-    };
+/// Returns a line escaped, with long words and a long line without their middle.
+fn line(line: &str) -> String {
+    let words: Vec<_> = line.split(' ').map(|word| elided(word, WORD)).collect();
+    elided(&escaped(&words.join(" ")), LINE).into_owned()
+}
+
+/// Returns at most `most` lines of a text for people; of more the first, and the number of the others.
+fn lines(text: &str, most: usize) -> String {
     let mut lines: Vec<&str> = text.lines().collect();
-    if lines.len() > LINES {
+    if lines.len() > most {
         lines.retain(|line| !line.trim().is_empty());
     }
-    let more = lines.len().saturating_sub(LINES);
-    if more == 0 {
+    if lines.len() <= most {
         return lines.into_iter().map(line).collect::<Vec<_>>().join("\n");
     }
-    let hint = usize::from(lines.last().is_some_and(|last| last.starts_with("hint: ")));
-    let (head, tail) = (LINES - 1 - hint, lines.len() - hint);
-    let left_out = format!("... ({} more lines)", tail - head);
-    let shown = lines[..head].iter().copied().chain([left_out.as_str()]);
-    shown.chain(lines[tail..].iter().copied()).map(line).collect::<Vec<_>>().join("\n")
+    let head = most - 1;
+    let left_out = format!("... ({} more lines)", lines.len() - head);
+    lines.truncate(head);
+    lines.push(&left_out);
+    lines.into_iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// Returns a message of some lines for people: each line escaped, long words and lines without their middle,
+/// and of many lines the first.
+pub fn message(text: &str) -> String {
+    lines(text, LINES)
+}
+
+/// Returns a failure for people: as [`message`], with the hint kept however long the message is.
+pub fn failure(failure: &Failure) -> String {
+    let most = LINES - usize::from(failure.hint.is_some());
+    let shown = lines(&failure.problem(), most);
+    Failure::new(failure.kind, shown).hint_if(failure.hint.as_deref().map(line)).to_string()
 }
 
 /// A whole page: nothing is left out, and of what commands a terminal only colours pass.
@@ -117,9 +131,10 @@ mod tests {
 
     #[test]
     fn a_message_is_six_lines_and_keeps_its_hint() {
-        assert_eq!(message("wrong\nhint: right"), "wrong\nhint: right");
-        let long = format!("cc fails:\n\n{}hint: look", "an error\n".repeat(20));
-        let shown = message(&long);
+        let short = Failure::usage("wrong").hint("right");
+        assert_eq!(failure(&short), short.to_string());
+        let long = format!("cc fails:\n\n{}", "an error\n".repeat(20));
+        let shown = failure(&Failure::missing(long).hint("look"));
         let lines: Vec<&str> = shown.lines().collect();
         assert_eq!(lines.len(), LINES);
         assert_eq!((lines[4], lines[5]), ("... (17 more lines)", "hint: look"));

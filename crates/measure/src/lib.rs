@@ -7,6 +7,7 @@
 pub mod clock;
 mod failure;
 pub mod grammar;
+mod hint;
 pub mod interference;
 pub mod keys;
 pub mod legible;

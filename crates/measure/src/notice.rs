@@ -2,8 +2,10 @@
 //!
 //! Programs decide by [`NoticeId`], never by the text.
 
+use crate::hint::HintLine;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// What a notice is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -58,14 +60,30 @@ pub struct Notice {
     /// The gauge that says it; empty for the command itself.
     #[serde(default)]
     pub gauge: String,
-    /// In words; a second line may hold a hint.
-    pub text: String,
+    /// The notice in words.
+    #[serde(rename = "text")]
+    pub message: String,
+    /// What to do about it, without the word `hint`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
 }
 
 impl Notice {
     /// A notice of a gauge.
-    pub fn new(id: NoticeId, gauge: &str, text: impl Into<String>) -> Self {
-        Self { id, gauge: gauge.to_owned(), text: text.into() }
+    pub fn new(id: NoticeId, gauge: &str, message: impl Into<String>) -> Self {
+        Self { id, gauge: gauge.to_owned(), message: message.into(), hint: None }
+    }
+
+    /// Sets what to do about it.
+    #[must_use]
+    pub fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.message, HintLine(self.hint.as_deref()))
     }
 }
 

@@ -85,8 +85,11 @@ impl Limits {
         match self.asked {
             // What was foreseen may take a tenth more.
             true => Err(Failure::usage(format!(
-                "--budget {budget} is too short: this takes {least:.1} s at least\nhint: give --budget {:.0}, smaller arrays (--size), or ask for less at once",
-                (1.1 * least).ceil()
+                "--budget {budget} is too short: this takes {least:.1} s at least"
+            ))
+            .hint(format!(
+                "give --budget {:.0}, smaller arrays (--size), or ask for less at once",
+                (1.1 * least).ceil(),
             ))),
             false => Ok(format!(": takes {:.0} s at least", least.ceil())),
         }

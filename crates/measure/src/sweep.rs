@@ -191,24 +191,21 @@ fn parts(text: &str, separator: char) -> Vec<(usize, &str)> {
 /// # Errors
 /// Too many axes, or an option that has two values.
 pub fn check<S: Setting>(axes: &[Axis<S>], is_fixed: impl Fn(&str) -> bool) -> Result<(), Failure> {
-    let refused = |axis: &Axis<S>, why: &str| Err(Failure::usage(format!("{why} {axis}")));
     for (i, axis) in axes.iter().enumerate() {
         let name = axis.name();
         if axes[..i].iter().any(|other| other.name() == name) {
-            let why = format!(
-                "the axis {name} is given twice\nhint: give all values at once, e.g. --sweep"
-            );
-            return refused(axis, &why);
+            return Err(Failure::usage(format!("the axis {name} is given twice"))
+                .hint(format!("give all values at once, e.g. --sweep {axis}")));
         }
     }
     if let Some(axis) = axes.iter().find(|axis| is_fixed(axis.name())) {
         let name = axis.name();
-        let why = format!("--{name} is fixed and swept at once\nhint: give it once, e.g. --sweep");
-        return refused(axis, &why);
+        return Err(Failure::usage(format!("--{name} is fixed and swept at once"))
+            .hint(format!("give it once, e.g. --sweep {axis}")));
     }
     match axes.len() > MOST_AXES {
         true => {
-            Err(Failure::usage("a sweep has at most two axes\nhint: fix one with its own option"))
+            Err(Failure::usage("a sweep has at most two axes").hint("fix one with its own option"))
         }
         false => Ok(()),
     }
@@ -246,8 +243,9 @@ pub fn combinations<S: Setting>(axes: &[Axis<S>], gauge: &str) -> (Vec<Vec<S>>, 
 pub fn check_count(combinations: usize) -> Result<(), Failure> {
     match combinations > MOST_COMBINATIONS {
         true => Err(Failure::usage(format!(
-            "{combinations} combinations are more than {MOST_COMBINATIONS}\nhint: take fewer values"
-        ))),
+            "{combinations} combinations are more than {MOST_COMBINATIONS}"
+        ))
+        .hint("take fewer values")),
         false => Ok(()),
     }
 }

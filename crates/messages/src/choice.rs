@@ -8,9 +8,6 @@ use nodegauge_toolchain::mpi::{HostList, Mpi, USUAL};
 use nodegauge_toolchain::{CommandLine, links, which};
 use std::path::{Path, PathBuf};
 
-const NO_JOB: &str = "this is no Slurm job: SLURM_JOB_NODELIST is not set\nhint: run it under salloc or \
-                      sbatch, or name the hosts";
-
 /// The MPIs that were asked for, and what is measured with each.
 #[derive(Debug, Clone, Default)]
 pub struct MpiRequest {
@@ -35,9 +32,11 @@ impl MpiRequest {
         let mpis = self.mpicc.len().max(1);
         let given = [("--launcher", self.launcher.len()), ("--osu", self.osu.len())];
         match given.into_iter().find(|(_, count)| *count > 0 && *count != mpis) {
-            Some((option, count)) => Err(MessagesError::Request(format!(
-                "{option} is given {count} times for {mpis} MPIs\nhint: give one for each --mpicc, in the same order"
-            ))),
+            Some((option, count)) => {
+                Err(Failure::usage(format!("{option} is given {count} times for {mpis} MPIs"))
+                    .hint("give one for each --mpicc, in the same order")
+                    .into())
+            }
             None => Ok(()),
         }
     }
@@ -57,11 +56,10 @@ impl MpiRequest {
     /// # Errors
     /// When a folder has none.
     pub(crate) fn programs(&self) -> Result<Vec<OsuPrograms>, MessagesError> {
-        let none = |folder: &Path| {
-            MessagesError::Request(format!(
-                "there is no osu_latency, osu_bw, ... in {}\nhint: give the folder where the OSU micro-benchmarks were built or installed",
-                folder.display()
-            ))
+        let none = |folder: &Path| -> MessagesError {
+            Failure::usage(format!("there is no osu_latency, osu_bw, ... in {}", folder.display()))
+                .hint("give the folder where the OSU micro-benchmarks were built or installed")
+                .into()
         };
         self.osu.iter().map(|at| OsuPrograms::find(at).ok_or_else(|| none(at))).collect()
     }
@@ -81,7 +79,7 @@ pub(crate) fn usual(launcher: Option<&CommandLine>) -> Result<Mpi, Failure> {
         }
     }
     let mut unusable: Vec<(&str, Failure)> = Vec::new();
-    let said = |(name, why): &(&str, Failure)| format!("{name}: {}", first_line(why));
+    let said = |(name, why): &(&str, Failure)| format!("{name}: {}", why.reason());
     for (name, path) in &there {
         match find(name) {
             Ok(mpi) => {
@@ -102,18 +100,10 @@ pub(crate) fn usual(launcher: Option<&CommandLine>) -> Result<Mpi, Failure> {
     match failures.next() {
         None => find(USUAL[0]),
         // One reason for all, e.g. a launcher that is not there, is said once.
-        Some(first) if failures.all(|other| first_line(&other) == first_line(&first)) => Err(first),
-        Some(_) => Err(Failure::missing(format!(
-            "{}\nhint: name one that can be used, e.g. --mpicc /opt/mpi/bin/mpicc",
-            all.join("; ")
-        ))),
+        Some(first) if failures.all(|other| other.reason() == first.reason()) => Err(first),
+        Some(_) => Err(Failure::missing(all.join("; "))
+            .hint("name one that can be used, e.g. --mpicc /opt/mpi/bin/mpicc")),
     }
-}
-
-/// An error without its hint.
-pub(crate) fn first_line(error: &dyn std::fmt::Display) -> String {
-    let text = error.to_string();
-    text.split("\nhint:").next().unwrap_or_default().replace('\n', " ")
 }
 
 /// The hosts of the Slurm job that this runs in.
@@ -121,10 +111,17 @@ pub(crate) fn first_line(error: &dyn std::fmt::Display) -> String {
 /// # Errors
 /// When it runs in none, or the environment names what no host can be called.
 pub fn job_hosts() -> Result<Vec<String>, MessagesError> {
-    let list = std::env::var("SLURM_JOB_NODELIST")
-        .map_err(|_| MessagesError::Missing(NO_JOB.to_owned()))?;
+    let no_job = |_| {
+        Failure::missing("this is no Slurm job: SLURM_JOB_NODELIST is not set")
+            .hint("run it under salloc or sbatch, or name the hosts")
+    };
+    let list = std::env::var("SLURM_JOB_NODELIST").map_err(no_job)?;
     match list.parse::<HostList>() {
         Ok(HostList(hosts)) => Ok(hosts),
-        Err(error) => Err(MessagesError::Request(format!("SLURM_JOB_NODELIST: {error}"))),
+        Err(error) => {
+            let wrong = Failure::from(error);
+            let message = format!("SLURM_JOB_NODELIST: {}", wrong.message);
+            Err(Failure { message, ..wrong }.into())
+        }
     }
 }

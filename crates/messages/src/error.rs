@@ -8,18 +8,12 @@ use std::path::Path;
 /// What went wrong.
 #[derive(Debug, thiserror::Error)]
 pub enum MessagesError {
-    /// No MPI, or parts of two.
+    /// What was asked for does not fit together, or something that is needed is not there or gave nothing.
     #[error(transparent)]
-    Mpi(#[from] Failure),
+    Failed(#[from] Failure),
     /// The probe does not compile, or a launcher does not start.
     #[error(transparent)]
     Toolchain(#[from] ToolchainError),
-    /// What was asked for does not fit together, or is not there.
-    #[error("{0}")]
-    Request(String),
-    /// What is needed to measure is not there, or gave nothing.
-    #[error("{0}")]
-    Missing(String),
     /// The user ended the run before anything was measured.
     #[error("interrupted")]
     Interrupted,
@@ -28,32 +22,36 @@ pub enum MessagesError {
 impl MessagesError {
     /// No place for the compiled probe or a rank file.
     pub(crate) fn write(path: &Path, cause: &io::Error) -> Self {
-        Self::Missing(format!(
-            "cannot write {path:?}: {cause}\nhint: set NODEGAUGE_CACHE_DIR to a folder that you may write"
-        ))
+        Failure::missing(format!("cannot write {path:?}"))
+            .cause(cause.to_string())
+            .hint("set NODEGAUGE_CACHE_DIR to a folder that you may write")
+            .into()
     }
 
     /// Open MPI does not start ranks of root unless it is told to.
     pub(crate) fn root(launcher: &str) -> Self {
-        Self::Missing(format!(
-            "{launcher} refuses to start OSU's programs as root\nhint: give --allow-run-as-root, as in a container, or be another user"
-        ))
+        Failure::missing(format!("{launcher} refuses to start OSU's programs as root"))
+            .hint("give --allow-run-as-root, as in a container, or be another user")
+            .into()
     }
 
     /// A program of the OSU micro-benchmarks that is of no use.
     pub(crate) fn osu(program: &Path, why: &str) -> Self {
-        Self::Request(format!(
-            "cannot use {}: {why}\nhint: name the folder of a build with this MPI, e.g. --mpicc mpicc.mpich --osu ~/osu-mpich",
-            program.display()
-        ))
+        Failure::usage(format!("cannot use {}: {why}", program.display()))
+            .hint(
+                "name the folder of a build with this MPI, e.g. --mpicc mpicc.mpich --osu \
+                 ~/osu-mpich",
+            )
+            .into()
     }
 
     /// Nothing came within `limit`, seconds; `words` is the end of the error output.
     pub(crate) fn silent(program: &str, limit: f64, words: &str) -> Self {
-        Self::Missing(format!(
+        Failure::missing(format!(
             "{program} gave no answer within {limit} s: it and its ranks were killed{}",
             said(words)
         ))
+        .into()
     }
 }
 
@@ -62,13 +60,18 @@ pub(crate) fn said(words: &str) -> String {
     if words.is_empty() { String::new() } else { format!(":\n{words}") }
 }
 
+impl From<&MessagesError> for Failure {
+    fn from(error: &MessagesError) -> Self {
+        match error {
+            MessagesError::Failed(failure) => failure.clone(),
+            MessagesError::Toolchain(error) => error.into(),
+            MessagesError::Interrupted => Self::missing(error),
+        }
+    }
+}
+
 impl From<MessagesError> for Failure {
     fn from(error: MessagesError) -> Self {
-        match error {
-            MessagesError::Mpi(failure) => failure,
-            // What the user named does not fit together, or is not there.
-            MessagesError::Request(_) => Self::usage(error),
-            _ => Self::missing(error),
-        }
+        Self::from(&error)
     }
 }

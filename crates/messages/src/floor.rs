@@ -217,7 +217,7 @@ mod tests {
     fn judged(mpi: &StartReport, floor: &StartReport) -> (Vec<String>, Vec<(u64, String)>) {
         let shares = shares((&figures(mpi), mpi), (&figures(floor), floor));
         let (notices, doubts) = remarks("MPICH", mpi, floor, &shares, None);
-        let notices = notices.into_iter().map(|notice| notice.text).collect();
+        let notices = notices.into_iter().map(|notice| notice.message).collect();
         (notices, doubts.into_iter().map(|((_, bytes), why)| (bytes, why)).collect())
     }
 

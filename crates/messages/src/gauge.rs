@@ -1,6 +1,5 @@
 //! A run: the probes compiled, every start with every MPI, dips measured again, curves judged.
 
-use crate::choice::first_line;
 use crate::curve::{self, Curve, CurvePoint, EagerLimit};
 use crate::eager;
 use crate::floor;
@@ -147,7 +146,7 @@ fn probes(
                 mpis.push(mpi);
             }
             Err(error) if several && !paired && !observer.interrupted() => {
-                let why = first_line(&error);
+                let why = Failure::from(&error).reason();
                 let MpiParts::Wrapper { compiler, .. } = mpi.parts else { return Err(error) };
                 choice.unusable.push((compiler.command, why));
                 first_error.get_or_insert(error);
@@ -172,13 +171,17 @@ fn run_on_hosts(
     let (answering, silent) = nodes::ask(mpi, hosts, &|| observer.interrupted());
     if answering.len() < 2 {
         let names: Vec<&str> = silent.iter().map(|(host, _)| host.as_str()).collect();
-        return Err(MessagesError::Missing(format!(
-            "{} of {} hosts answer; none from {}\nhint: messages need two; see that {} can start programs there",
+        return Err(Failure::missing(format!(
+            "{} of {} hosts answer; none from {}",
             answering.len(),
             hosts.len(),
             names.join(", "),
-            mpi.carrier.launcher()
-        )));
+        ))
+        .hint(format!(
+            "messages need two; see that {} can start programs there",
+            mpi.carrier.launcher(),
+        ))
+        .into());
     }
     let launches = nodes::launches(&answering, mpi.options);
     let mut outcome = run_starts(std::slice::from_ref(mpi), &launches, observer)?;
@@ -453,7 +456,7 @@ fn details(report: &StartReport) -> Vec<String> {
 
 /// A start that gave nothing, in the record.
 fn failed(starter: &Starter<'_>, launch: &Launch, error: &MessagesError) -> Vec<Measurement> {
-    let reason = first_line(error);
+    let reason = Failure::from(error).reason();
     let config = result::unstarted(starter, launch.distance);
     launch
         .patterns

@@ -1,7 +1,8 @@
 //! With what messages are measured: the best means that the node has, and why.
 
 use crate::MessagesError;
-use crate::choice::{MpiRequest, first_line, usual};
+use crate::choice::{MpiRequest, usual};
+use nodegauge_measure::Failure;
 use nodegauge_toolchain::mpi::{Mpi, MpiParts};
 use nodegauge_toolchain::{CommandLine, ToolchainError};
 
@@ -27,8 +28,8 @@ pub(crate) struct Choice {
     pub named: bool,
     /// MPIs that were named and cannot be used, with the reason.
     pub unusable: Vec<(CommandLine, String)>,
-    /// Why this one and none before it, for people.
-    pub why: String,
+    /// Why there is no MPI, where none is wanted by name.
+    pub missing: Option<Failure>,
 }
 
 /// The best means that there is. Who names MPIs gets those that can be used.
@@ -48,15 +49,15 @@ pub(crate) fn choose(request: &MpiRequest) -> Result<Choice, MessagesError> {
         Ok(mpi) => return Ok(of(Means::Compiled, mpi)),
         Err(failure) => failure,
     };
-    match without_compiler(launcher, &first_line(&missing)) {
+    match without_compiler(launcher, &missing.reason()) {
         Some(mpi) => Ok(of(Means::Precompiled, mpi)),
         None if launcher.is_some() || !request.osu.is_empty() => Err(missing.into()),
-        None => Ok(Choice { why: missing.to_string(), ..Choice::default() }),
+        None => Ok(Choice { missing: Some(missing), ..Choice::default() }),
     }
 }
 
 fn of(means: Means, mpi: Mpi) -> Choice {
-    Choice { means, why: mpi.chosen.clone(), mpis: vec![mpi], ..Choice::default() }
+    Choice { means, mpis: vec![mpi], ..Choice::default() }
 }
 
 /// An MPI that needs no compiler here, and `why` it is taken; `None` where there is none.
@@ -73,7 +74,7 @@ pub(crate) fn uncompiled(mpi: &Mpi, error: &MessagesError) -> String {
         MpiParts::Wrapper { compiler, .. },
     ) = (error, &mpi.parts)
     else {
-        return first_line(error);
+        return Failure::from(error).reason();
     };
     let first = errors.lines().find(|line| !line.trim().is_empty()).unwrap_or(status).trim();
     // The folder in which that was is gone.
@@ -94,7 +95,7 @@ fn named(request: &MpiRequest) -> Result<Choice, MessagesError> {
         match found {
             Ok(mpi) => choice.mpis.push(mpi),
             Err(failure) => {
-                choice.unusable.push((mpicc.clone(), first_line(&failure)));
+                choice.unusable.push((mpicc.clone(), failure.reason()));
                 first.get_or_insert(failure);
             }
         }
@@ -109,7 +110,7 @@ fn named(request: &MpiRequest) -> Result<Choice, MessagesError> {
         Some(_) if choice.mpis.is_empty() => {
             let all: Vec<String> =
                 choice.unusable.iter().map(|(mpicc, why)| format!("{mpicc}: {why}")).collect();
-            Err(MessagesError::Missing(all.join("\n")))
+            Err(Failure::missing(all.join("\n")).into())
         }
         _ => Ok(choice),
     }

@@ -2,7 +2,7 @@
 
 use crate::pattern::{Participants, Pattern};
 use crate::{GAUGE, MessagesError};
-use nodegauge_measure::{Bytes, Notice, NoticeId, names};
+use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, names};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -160,10 +160,12 @@ impl MessageOptions {
         self.patterns.retain(|pattern| !empty(pattern));
         if let Some(pattern) = none.filter(|_| named || self.patterns.is_empty()) {
             let least = pattern.usual_sizes()[0];
-            return Err(MessagesError::Request(format!(
-                "none of the sizes means anything to {pattern}\nhint: take multiples of {}, e.g. --sizes {least}:4096",
-                Bytes(pattern.row().multiple_of)
-            )));
+            return Err(Failure::usage(format!("none of the sizes means anything to {pattern}"))
+                .hint(format!(
+                    "take multiples of {}, e.g. --sizes {least}:4096",
+                    Bytes(pattern.row().multiple_of),
+                ))
+                .into());
         }
         let told = |(lost, names): (Vec<u64>, Vec<&str>)| {
             let lost: Vec<String> = lost.into_iter().map(|b| Bytes(b).to_string()).collect();
@@ -212,7 +214,7 @@ mod tests {
                 MessageOptions { patterns, named, sizes, ..MessageOptions::default() };
             let told = options.leave_out_meaningless().map_err(|error| error.to_string());
             let texts: Result<Vec<String>, String> =
-                told.map(|notices| notices.into_iter().map(|notice| notice.text).collect());
+                told.map(|notices| notices.into_iter().map(|notice| notice.message).collect());
             (texts, options.patterns)
         };
         use Pattern::{Allreduce, Barrier, Bibw, Bw, Latency};

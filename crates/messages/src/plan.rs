@@ -13,7 +13,7 @@ use crate::transport::{self, Fabric};
 use crate::{GAUGE, MessagesError};
 use nodegauge_gauge::{Depth, Glance, Site};
 use nodegauge_machine::{CpuId, Topology};
-use nodegauge_measure::{Bytes, Notice, NoticeId};
+use nodegauge_measure::{Bytes, Failure, Notice, NoticeId};
 use nodegauge_placement::{CpuPair, Distance, pairs};
 use nodegauge_toolchain::mpi::HostList;
 use std::collections::BTreeSet;
@@ -23,11 +23,6 @@ use std::time::Duration;
 const QUICK_SIZES: [u64; 5] = [8, 1024, 65_536, 1 << 20, 4 << 20];
 /// Time for a size of a quick look.
 const QUICK_LIMIT: Duration = Duration::from_millis(150);
-
-const ONE_CPU: &str = "messages need two ranks, and this process may use one hardware thread\nhint: ask \
-                       for more CPUs (taskset, cpuset, --cpus-per-task)";
-
-const ONE_HOST: &str = "messages between hosts need two of them\nhint: e.g. --hosts node1,node2";
 
 /// Between which ranks.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -63,7 +58,9 @@ impl RankPairs {
         let mut seen = BTreeSet::new();
         hosts.retain(|host| seen.insert(host.clone()));
         match hosts.len() {
-            0 | 1 => Err(MessagesError::Request(ONE_HOST.to_owned())),
+            0 | 1 => Err(Failure::usage("messages between hosts need two of them")
+                .hint("e.g. --hosts node1,node2")
+                .into()),
             _ => Ok(Self::Hosts(hosts)),
         }
     }
@@ -153,16 +150,16 @@ impl MessagesPlan {
             self.own = if request.floor && here { vec![Fabric::Shm] } else { Vec::new() };
             return Ok(());
         }
-        let why = std::mem::take(&mut self.choice.why);
+        let missing = self.choice.missing.take();
         if hosts {
-            return Err(transport::needs_mpi("messages between hosts", &why));
+            return Err(transport::needs_mpi("messages between hosts", missing.as_ref()));
         }
         let asked = !request.transport.is_empty();
         self.own = if asked { request.transport.clone() } else { Fabric::ALL.to_vec() };
         let mut say = |id, text| self.notices.push(Notice::new(id, GAUGE, text));
         for fabric in self.own.clone() {
             match fabric.missing() {
-                Some(missing) if asked => return Err(MessagesError::Missing(missing)),
+                Some(missing) if asked => return Err(Failure::missing(missing).into()),
                 Some(missing) => {
                     say(NoticeId::LeftOut, format!("{} left out: {missing}", fabric.title()));
                     self.own.retain(|known| *known != fabric);
@@ -174,7 +171,7 @@ impl MessagesPlan {
         let names: Vec<&str> = lacking.map(|pattern| pattern.name()).collect();
         let nothing = names.len() == self.options.patterns.len();
         if !names.is_empty() && (self.options.named || nothing) {
-            return Err(transport::needs_mpi(&names.join(", "), &why));
+            return Err(transport::needs_mpi(&names.join(", "), missing.as_ref()));
         }
         if !names.is_empty() {
             say(NoticeId::LeftOut, format!("left out without an MPI: {}", names.join(", ")));
@@ -185,7 +182,10 @@ impl MessagesPlan {
         self.launches.retain(|launch| !launch.patterns.is_empty());
         self.notices.retain(|notice| notice.id != NoticeId::FewerThreads);
         let how = "messages go over nodegauge's own transport, never compared with an MPI's";
-        let text = if asked { how.to_owned() } else { format!("{}: {how}", first_line(&why)) };
+        let text = match &missing {
+            Some(missing) => format!("{}: {how}", missing.reason()),
+            None => how.to_owned(),
+        };
         self.notices.insert(0, Notice::new(NoticeId::Method, GAUGE, text));
         Ok(())
     }
@@ -250,19 +250,18 @@ impl MessagesPlan {
         let here = !matches!(self.between, RankPairs::Hosts(_));
         match self.largest_buffers().zip(available) {
             Some(((bytes, pattern, ranks), available)) if here && bytes > available => {
-                Err(MessagesError::Missing(format!(
-                    "the buffers of {pattern} among {ranks} ranks need {}, and {} of memory are available\nhint: take smaller --sizes, fewer --ranks, or a lower --mem-limit",
+                Err(Failure::missing(format!(
+                    "the buffers of {pattern} among {ranks} ranks need {}, and {} of memory \
+                         are available",
                     Bytes(bytes),
-                    Bytes(available)
-                )))
+                    Bytes(available),
+                ))
+                .hint("take smaller --sizes, fewer --ranks, or a lower --mem-limit")
+                .into())
             }
             _ => Ok(()),
         }
     }
-}
-
-fn first_line(text: &str) -> &str {
-    text.lines().next().unwrap_or_default()
 }
 
 /// Tells which sizes the memory limit leaves out.
@@ -278,9 +277,12 @@ fn capped(launches: &[Launch], options: &MessageOptions) -> Result<Vec<Notice>, 
         }
         let (ranks, limit) = (launch.ranks(), Bytes(options.memory_limit));
         let Some(largest) = kept.last() else {
-            return Err(MessagesError::Request(format!(
-                "a buffer of {pattern} among {ranks} ranks is larger than {limit} for every size\nhint: take smaller --sizes, fewer --ranks, or a higher --mem-limit"
-            )));
+            return Err(Failure::usage(format!(
+                "a buffer of {pattern} among {ranks} ranks is larger than {limit} for every \
+                     size"
+            ))
+            .hint("take smaller --sizes, fewer --ranks, or a higher --mem-limit")
+            .into());
         };
         let text = format!(
             "{pattern} among {ranks} ranks goes to {} only: a buffer of a larger size has more than {limit} (--mem-limit)",
@@ -309,7 +311,9 @@ fn launches(
         cores = topology.allowed().map(|thread| thread.cpu).collect();
     }
     if cores.len() < 2 {
-        return Err(MessagesError::Missing(ONE_CPU.to_owned()));
+        let why = "messages need two ranks, and this process may use one hardware thread";
+        let hint = "ask for more CPUs (taskset, cpuset, --cpus-per-task)";
+        return Err(Failure::missing(why).hint(hint).into());
     }
     if *between == RankPairs::All {
         return Ok((vec![matrix(&cores, options)], Vec::new()));
@@ -365,10 +369,9 @@ fn together_ranks(
 ) -> Result<usize, MessagesError> {
     let count = asked.unwrap_or(cores);
     if count > cores * MOST_A_CORE {
-        return Err(MessagesError::Request(format!(
-            "{count} ranks are too many for {cores} cores\nhint: take {} or fewer, e.g. --ranks {cores}",
-            cores * MOST_A_CORE
-        )));
+        return Err(Failure::usage(format!("{count} ranks are too many for {cores} cores"))
+            .hint(format!("take {} or fewer, e.g. --ranks {cores}", cores * MOST_A_CORE))
+            .into());
     }
     let mut notice = |id, text| notices.push(Notice::new(id, GAUGE, text));
     if count > cores {
@@ -389,12 +392,13 @@ fn chosen(topology: &Topology, between: &RankPairs) -> Result<Vec<CpuPair>, Mess
     let all = pairs::by_distance(topology);
     match between {
         RankPairs::Distances(wanted) => {
-            let missing = |distance: &Distance| {
+            let missing = |distance: &Distance| -> MessagesError {
                 let known: Vec<&str> = all.iter().map(|pair| pair.distance.name()).collect();
-                MessagesError::Request(format!(
-                    "no two hardware threads here are at the distance {distance}\nhint: there are {}",
-                    known.join(", ")
+                Failure::usage(format!(
+                    "no two hardware threads here are at the distance {distance}"
                 ))
+                .hint(format!("there are {}", known.join(", ")))
+                .into()
             };
             let find = |wanted: &Distance| {
                 let found = all.iter().find(|pair| pair.distance == *wanted).copied();
@@ -405,9 +409,11 @@ fn chosen(topology: &Topology, between: &RankPairs) -> Result<Vec<CpuPair>, Mess
         RankPairs::Cpus(first, second) => {
             let usable = |cpu: &&CpuId| topology.thread(**cpu).is_some_and(|t| t.allowed);
             if let Some(cpu) = [first, second].into_iter().find(|cpu| !usable(cpu)) {
-                return Err(MessagesError::Request(format!(
-                    "cpu {cpu} is not one that this process may use\nhint: nodegauge places --mpi-pairs shows pairs"
-                )));
+                return Err(Failure::usage(format!(
+                    "cpu {cpu} is not one that this process may use"
+                ))
+                .hint("nodegauge places --mpi-pairs shows pairs")
+                .into());
             }
             let distance = pairs::distance(topology, *first, *second);
             let distance = distance.unwrap_or(Distance::OtherSocket);

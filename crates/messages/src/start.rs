@@ -9,7 +9,7 @@ use crate::probe::Probe;
 use crate::protocol::{ProbeOutput, SizeRun};
 use crate::transport::{self, Fabric, Order};
 use nodegauge_machine::Topology;
-use nodegauge_measure::{Bytes, Observer, stats};
+use nodegauge_measure::{Bytes, Failure, Observer, stats};
 use nodegauge_os::describe;
 use nodegauge_toolchain::mpi::{LauncherKind, Mpi};
 use nodegauge_toolchain::{ChildEnd, CommandLine, Job, KillReason, Scratch, run_with_descendants};
@@ -329,11 +329,14 @@ impl Starter<'_> {
     ) -> MessagesError {
         let launcher = self.carrier.launcher();
         if let Some(found) = output.world.filter(|world| *world as usize != launch.ranks()) {
-            return MessagesError::Missing(format!(
-                "{launcher} does not know {}: asked for {} ranks, and each believes that there is {found}\nhint: name the launcher that came with it, with --launcher",
+            return Failure::missing(format!(
+                "{launcher} does not know {}: asked for {} ranks, and each believes that \
+                     there is {found}",
                 self.carrier.name(),
                 launch.ranks(),
-            ));
+            ))
+            .hint("name the launcher that came with it, with --launcher")
+            .into();
         }
         if let Some(line) = text.lines().find(|line| SLOTS.iter().any(|words| line.contains(words)))
         {
@@ -343,11 +346,13 @@ impl Starter<'_> {
                 }
                 _ => "",
             };
-            return MessagesError::Missing(format!(
-                "{launcher} has too few slots for {} ranks: {}\nhint: ask for fewer with --ranks, or for more tasks of the job{more}",
+            return Failure::missing(format!(
+                "{launcher} has too few slots for {} ranks: {}",
                 launch.ranks(),
-                line.trim()
-            ));
+                line.trim(),
+            ))
+            .hint(format!("ask for fewer with --ranks, or for more tasks of the job{more}"))
+            .into();
         }
         let words = error_tail(text);
         let how = match broken {
@@ -359,15 +364,14 @@ impl Starter<'_> {
             None => "success".to_owned(),
         };
         let words = said(&words);
-        MessagesError::Missing(format!(
-            "{launcher} ended with {how} before anything was measured{words}"
-        ))
+        Failure::missing(format!("{launcher} ended with {how} before anything was measured{words}"))
+            .into()
     }
 }
 
 /// The own transport was asked for what its plan has refused.
 fn only_mpi() -> MessagesError {
-    transport::needs_mpi("this", "")
+    transport::needs_mpi("this", None)
 }
 
 /// Whether the launcher of this MPI starts programs of root, as this is, only when it is told to. The

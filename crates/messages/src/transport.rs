@@ -18,7 +18,7 @@ use crate::MessagesError;
 use crate::launch::{Launch, Where};
 use crate::options::{Buffers, MessageOptions, Timing};
 use crate::pattern::{Participants, Pattern};
-use nodegauge_measure::names;
+use nodegauge_measure::{Failure, names};
 use serde::{Deserialize, Serialize};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 
@@ -137,13 +137,16 @@ impl Order {
     }
 }
 
-/// What only an MPI can do; `why` there is none, with its hint, unless the user wants none.
-pub(crate) fn needs_mpi(what: &str, why: &str) -> MessagesError {
-    match why {
-        "" => MessagesError::Request(format!(
-            "{what}: only an MPI can do that\nhint: leave --transport out, or ask for latency, bw, bibw, multi_lat, mbw_mr"
-        )),
-        why => MessagesError::Missing(format!("{what}: only an MPI can do that, and {why}")),
+/// Refusal of what only an MPI can do; `missing` tells why there is none, unless the user wants none.
+pub(crate) fn needs_mpi(what: &str, missing: Option<&Failure>) -> MessagesError {
+    match missing {
+        None => Failure::usage(format!("{what}: only an MPI can do that"))
+            .hint("leave --transport out, or ask for latency, bw, bibw, multi_lat, mbw_mr")
+            .into(),
+        Some(why) => {
+            let message = format!("{what}: only an MPI can do that, and {}", why.problem());
+            Failure::missing(message).hint_if(why.hint.clone()).into()
+        }
     }
 }
 

@@ -72,7 +72,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
         // A page of all gauges says why one is missing.
         let mut own = record.notices.iter().filter(|notice| notice.gauge == GAUGE);
         let why = own.find(|notice| notice.id == NoticeId::LeftOut);
-        section.note_if(GAUGE, why.map(|notice| notice.text.clone()));
+        section.note_if(GAUGE, why.map(|notice| notice.to_string()));
     } else if all.iter().any(|figure| figure.m.category == Category::Reference) {
         reference::add(&mut section, &all);
     } else if all.iter().any(|figure| figure.config.ranks.is_some()) {
@@ -88,7 +88,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
         if detail == Detail::Brief && all.iter().all(|figure| figure.is_own()) {
             let mut own = record.notices.iter().filter(|notice| notice.gauge == GAUGE);
             let why = own.find(|notice| notice.id == NoticeId::Method);
-            section.note_if("note", why.map(|notice| notice.text.clone()));
+            section.note_if("note", why.map(|notice| notice.to_string()));
         }
         if detail == Detail::Full {
             section.gap();

@@ -36,14 +36,20 @@ pub struct RankDevice {
 fn share(ranks: usize, each: usize, count: usize) -> Result<Vec<Vec<usize>>, PlacementError> {
     if count == 0 {
         return Err(PlacementError::new(
-            "there is no device to place ranks near: none is listed that computes\nhint: see `nodegauge machine`, or describe a machine with devices by --topology FILE.xml",
+            "there is no device to place ranks near: none is listed that computes",
+        )
+        .hint(
+            "see `nodegauge machine`, or describe a machine with devices by --topology FILE.xml",
         ));
     }
     if ranks * each > count && each > 1 || each > count {
         let most = count / each.max(1);
         return Err(PlacementError::new(format!(
-            "cannot give {} of {each} devices each: there are {count}\nhint: ask for {}",
+            "cannot give {} of {each} devices each: there are {count}",
             counted(ranks, "rank"),
+        ))
+        .hint(format!(
+            "ask for {}",
             if most == 0 {
                 format!("--devices {count} or fewer")
             } else {

@@ -1,23 +1,26 @@
 //! Why a placement is impossible.
 
-/// A request that the topology cannot fulfil, in words: with the numbers of the machine and, where
-/// there is one, the remedy on a line of its own.
+use nodegauge_measure::Failure;
+
+/// A request that the topology cannot fulfil, with the numbers of the machine; or one that contradicts itself on
+/// every machine.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{problem}")]
-pub struct PlacementError {
-    problem: String,
-    /// Whether the request contradicts itself, on every machine.
-    is_conflict: bool,
-}
+#[error(transparent)]
+pub struct PlacementError(Failure);
 
 impl PlacementError {
     pub(crate) fn new(problem: impl Into<String>) -> Self {
-        Self { problem: problem.into(), is_conflict: false }
+        Self(Failure::beyond(problem.into()))
+    }
+
+    /// Sets what to do about it.
+    pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
+        Self(self.0.hint(hint))
     }
 
     /// Zero threads, or zero threads per cache.
     pub(crate) fn no_threads() -> Self {
-        Self::new("cannot place 0 threads\nhint: ask for at least 1")
+        Self::new("cannot place 0 threads").hint("ask for at least 1")
     }
 
     /// A topology of which the process may use no CPU.
@@ -27,13 +30,13 @@ impl PlacementError {
 
     /// Two options that each decide `what`: `threads go` or `memory goes`.
     pub(crate) fn conflict(what: &str, first: &str, second: &str) -> Self {
-        let problem = format!("{first} and {second} both say where {what}\nhint: give one of them");
-        Self { problem, is_conflict: true }
+        let problem = format!("{first} and {second} both say where {what}");
+        Self(Failure::usage(problem).hint("give one of them"))
     }
 }
 
-impl From<PlacementError> for nodegauge_measure::Failure {
+impl From<PlacementError> for Failure {
     fn from(error: PlacementError) -> Self {
-        if error.is_conflict { Self::usage(error) } else { Self::beyond(error) }
+        error.0
     }
 }

@@ -25,8 +25,9 @@ pub(crate) fn cpus_per_cache(
     }
     if topology.llcs.is_empty() {
         return Err(PlacementError::new(
-            "cannot place threads by cache: this machine has no cache beyond level 1\nhint: use --places cores --bind spread",
-        ));
+            "cannot place threads by cache: this machine has no cache beyond level 1",
+        )
+        .hint("use --places cores --bind spread"));
     }
     let caches = caches(topology);
     if caches.is_empty() {
@@ -37,8 +38,10 @@ pub(crate) fn cpus_per_cache(
     if threads > most {
         let caches = counted(caches.len(), "cache");
         return Err(PlacementError::new(format!(
-            "cannot place {threads} threads, {per_cache} on each last-level cache: there is room for {most} on {caches}\nhint: ask for --threads {most} or fewer, or for more on each cache"
-        )));
+            "cannot place {threads} threads, {per_cache} on each last-level cache: there is \
+                 room for {most} on {caches}"
+        ))
+        .hint(format!("ask for --threads {most} or fewer, or for more on each cache")));
     }
     let used = threads.div_ceil(u64::from(per_cache)) as usize;
     let mut left = threads as usize;

@@ -155,9 +155,10 @@ fn check_threads(topology: &Topology, threads: Option<u32>) -> Result<(), Placem
     match threads {
         Some(0) => Err(PlacementError::no_threads()),
         Some(threads) if threads as usize > usable => Err(PlacementError::new(format!(
-            "cannot place {threads} threads: this process may use {}\nhint: ask for {usable} or fewer, e.g. --threads {usable}",
-            cpus::usable(topology)
-        ))),
+            "cannot place {threads} threads: this process may use {}",
+            cpus::usable(topology),
+        ))
+        .hint(format!("ask for {usable} or fewer, e.g. --threads {usable}"))),
         _ => Ok(()),
     }
 }

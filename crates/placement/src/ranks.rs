@@ -88,8 +88,9 @@ impl Policy {
     fn memory(self, own: Vec<NodeId>, all: Vec<NodeId>) -> Result<MemoryPolicy, PlacementError> {
         let some = |nodes: Vec<NodeId>| match nodes.is_empty() {
             true => Err(PlacementError::new(format!(
-                "policy {self} needs NUMA nodes, of which this machine shows none\nhint: use --policy 0 or 5"
-            ))),
+                "policy {self} needs NUMA nodes, of which this machine shows none"
+            ))
+            .hint("use --policy 0 or 5")),
             false => Ok(nodes),
         };
         Ok(match self.0 {
@@ -337,7 +338,7 @@ fn check_counts(topology: &Topology, ranks: u32, threads: u32) -> Result<(), Pla
         return Err(PlacementError::no_cpus());
     }
     match (ranks, threads) {
-        (0, _) => Err(PlacementError::new("cannot place 0 ranks\nhint: ask for at least 1")),
+        (0, _) => Err(PlacementError::new("cannot place 0 ranks").hint("ask for at least 1")),
         (_, 0) => Err(PlacementError::no_threads()),
         _ if u64::from(ranks) * u64::from(threads) > usable as u64 => {
             let remedy = match usable / threads as usize {
@@ -345,10 +346,11 @@ fn check_counts(topology: &Topology, ranks: u32, threads: u32) -> Result<(), Pla
                 most => format!("{most} or fewer, e.g. --ranks {most}"),
             };
             Err(PlacementError::new(format!(
-                "cannot place {ranks} ranks of {}: this process may use {}\nhint: ask for {remedy}",
+                "cannot place {ranks} ranks of {}: this process may use {}",
                 counted(threads as usize, "thread"),
-                cpus::usable(topology)
-            )))
+                cpus::usable(topology),
+            ))
+            .hint(format!("ask for {remedy}")))
         }
         _ => Ok(()),
     }
@@ -380,10 +382,13 @@ fn by_list(
             .collect(),
         _ => {
             return Err(PlacementError::new(format!(
-                "--cpus names {}, but there are {ranks} ranks of {}\nhint: name {}, or one group a rank, e.g. --cpus '{{0-3}},{{4-7}}'",
+                "--cpus names {}, but there are {ranks} ranks of {}",
                 counted(named, "entry"),
                 counted(threads_each, "thread"),
-                counted(count, "CPU")
+            ))
+            .hint(format!(
+                "name {}, or one group a rank, e.g. --cpus '{{0-3}},{{4-7}}'",
+                counted(count, "CPU"),
             )));
         }
     };

@@ -6,8 +6,8 @@
 
 use nodegauge_machine::catalog::{likeness, plain};
 use nodegauge_machine::devices;
-use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Category, Machine, Measurement, PUBLISHED, Quoted};
+use nodegauge_measure::{Failure, Unit};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -159,14 +159,30 @@ pub enum Against {
 }
 
 /// A name that no published node has.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("nothing published of \"{name}\" is known; there is {}\nhint: --against list shows all", near.join(", "))]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownNode {
     /// The name as it was typed.
     pub name: String,
     /// Processors, those with names like it first.
     pub near: Vec<String>,
 }
+
+impl From<&UnknownNode> for Failure {
+    fn from(error: &UnknownNode) -> Self {
+        let UnknownNode { name, near } = error;
+        let near = near.join(", ");
+        Self::usage(format!("nothing published of \"{name}\" is known; there is {near}"))
+            .hint("--against list shows all")
+    }
+}
+
+impl fmt::Display for UnknownNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Failure::from(self).fmt(f)
+    }
+}
+
+impl std::error::Error for UnknownNode {}
 
 impl FromStr for Against {
     type Err = UnknownNode;

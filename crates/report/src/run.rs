@@ -113,7 +113,7 @@ pub fn ticket(
     if !record.complete {
         notes.push(Note::new("incomplete", INCOMPLETE).tone(Tone::Warning));
     }
-    record.notices.iter().for_each(|notice| _ = notes.note("note", notice.text.as_str()));
+    record.notices.iter().for_each(|notice| _ = notes.note("note", notice.to_string()));
     let findings = (!record.findings.is_empty()).then(|| machine::findings(&record.findings));
     page.sections.push(notes);
     page.sections.extend(findings);
@@ -249,7 +249,7 @@ fn ended(mut page: Page, record: &Record, notices: bool) -> Page {
         last.push(Note::new("incomplete", INCOMPLETE).tone(Tone::Warning));
     }
     for notice in record.notices.iter().filter(|_| notices) {
-        last.note("note", notice.text.as_str());
+        last.note("note", notice.to_string());
     }
     if !notices {
         let noticed = counted(record.notices.len(), "note");

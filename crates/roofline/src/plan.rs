@@ -145,9 +145,10 @@ fn given_points(points: &[GivenPoint]) -> Result<Vec<Point>, Failure> {
     let mut names = BTreeSet::new();
     if let Some(again) = points.iter().find(|point| !names.insert(&point.name)) {
         return Err(Failure::usage(format!(
-            "--point {}: there is one of this name already\nhint: give each point a name of its own",
+            "--point {}: there is one of this name already",
             again.name
-        )));
+        ))
+        .hint("give each point a name of its own"));
     }
     Ok(points.iter().map(|point| point.point("as given")).collect())
 }

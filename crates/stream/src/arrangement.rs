@@ -268,16 +268,17 @@ pub(crate) fn candidates(options: &StreamOptions, breadth: Breadth) -> Result<Ve
         (Some(prefetch), Some(pages), _)
             if prefetch != Prefetch::Off && pages.several().is_some() =>
         {
-            Err(Failure::beyond(
-                "loops that walk pages side by side have no software prefetch\nhint: leave out --prefetch, or give --side-by-side 1",
-            ))
+            Err(Failure::beyond("loops that walk pages side by side have no software prefetch")
+                .hint("leave out --prefetch, or give --side-by-side 1"))
         }
         (_, _, Some(stores)) => Err(Failure::missing(format!(
-            "this processor has no {stores} stores that nodegauge knows\nhint: use --stores regular"
-        ))),
+            "this processor has no {stores} stores that nodegauge knows"
+        ))
+        .hint("use --stores regular")),
         _ => Err(Failure::beyond(
-            "this processor has no loops with software prefetch that nodegauge knows\nhint: leave out --prefetch",
-        )),
+            "this processor has no loops with software prefetch that nodegauge knows",
+        )
+        .hint("leave out --prefetch")),
     }
 }
 
@@ -376,6 +377,7 @@ mod tests {
     use super::*;
     use nodegauge_machine::{SysRoot, Topology, TopologySource};
     use nodegauge_measure::record::Machine;
+    use nodegauge_placement::Bind;
 
     #[test]
     fn memory_in_cache_mode_counts_as_a_cache() {

@@ -110,7 +110,7 @@ mod tests {
         let nt = Some("nontemporal");
         let triad = || stream("triad", nt, 40e9);
         let text = |run: &[Measurement], saved: Option<&SavedMixes>| {
-            notice(run, saved).map(|notice| notice.text).unwrap_or_default()
+            notice(run, saved).map(|notice| notice.message).unwrap_or_default()
         };
         let run = [triad(), stream("copy", nt, 43e9), stream("update", Some("regular"), 50e9)];
         let told = text(&run, None);

@@ -9,6 +9,7 @@ use crate::values::{Values, WrongValue};
 pub use nodegauge_arena::ArenaError;
 use nodegauge_arena::Arrays;
 use nodegauge_arena::location;
+use nodegauge_measure::Failure;
 use nodegauge_measure::samples::Sample;
 use nodegauge_team::core_to_core::{self, SharedLines};
 use nodegauge_team::{Laps, Span, Team};
@@ -222,9 +223,9 @@ impl Target for Point {
         let element = self.config.element;
         if let Some(other) = loops.iter().find(|other| other.element() != element) {
             let (kernel, made_for) = (other.kernel(), other.element());
-            return Err(ArenaError::Loops(format!(
+            return Err(ArenaError::Loops(Failure::missing(format!(
                 "a {kernel} kernel for {made_for} cannot run on arrays of {element}"
-            )));
+            ))));
         }
         self.loops = loops;
         Ok(())
@@ -335,9 +336,12 @@ pub(crate) fn native_loops(
 ) -> Result<Vec<Loop>, ArenaError> {
     let native = |(kernel, shape): &(Kernel, Shape)| {
         Loop::native(*kernel, element, *shape).ok_or_else(|| {
-            ArenaError::Loops(format!(
-                "there is no {kernel} kernel with {shape} for this processor\nhint: leave the choice to nodegauge"
-            ))
+            ArenaError::Loops(
+                Failure::missing(format!(
+                    "there is no {kernel} kernel with {shape} for this processor"
+                ))
+                .hint("leave the choice to nodegauge"),
+            )
         })
     };
     kernels.iter().map(native).collect()

@@ -19,7 +19,7 @@ pub(crate) use point::RanksPoint;
 pub use started::Started;
 pub use worker::serve;
 
-use nodegauge_measure::Failure;
+use nodegauge_measure::{Failure, FailureKind};
 use std::time::Duration;
 
 /// The hidden command of a process that measures as a rank, followed by the socket's name, the rank
@@ -37,9 +37,9 @@ fn join_timeout() -> Result<Duration, Failure> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.1..=3600.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
         _ => Err(Failure::usage(format!(
-            "{JOIN_VARIABLE} is {text:?}: expected seconds from 0.1 to 3600\nhint: unset it for the usual {}",
-            JOIN_TIMEOUT.as_secs()
-        ))),
+            "{JOIN_VARIABLE} is {text:?}: expected seconds from 0.1 to 3600"
+        ))
+        .hint(format!("unset it for the usual {}", JOIN_TIMEOUT.as_secs()))),
     }
 }
 
@@ -48,7 +48,8 @@ fn cannot(what: &str, cause: impl std::fmt::Display) -> Failure {
     Failure::missing(format!("cannot {what}: {cause}"))
 }
 
-/// One rank has failed.
-fn failed(rank: u32, message: impl std::fmt::Display) -> Failure {
-    Failure::missing(format!("rank {rank}: {message}"))
+/// Failure of one rank.
+fn failed(rank: u32, failure: Failure) -> Failure {
+    let message = format!("rank {rank}: {}", failure.message);
+    Failure { kind: FailureKind::Missing, message, ..failure }
 }

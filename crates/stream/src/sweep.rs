@@ -147,21 +147,22 @@ impl SweepPlan {
         let threads: usize = cells.iter().map(|c| c.arrangement.placement.threads.len()).sum();
         if threads > MOST_THREADS {
             return Err(Failure::usage(format!(
-                "the configurations have {threads} threads in all, more than {MOST_THREADS}\nhint: take fewer values"
-            )));
+                "the configurations have {threads} threads in all, more than {MOST_THREADS}"
+            ))
+            .hint("take fewer values"));
         }
         let ranks = most_ranks(&cells);
         if ranks.is_some() && !compilers.is_empty() {
-            return Err(Failure::usage(
-                "--sweep compiler runs one process, and ranks are several\nhint: leave one of them out",
-            ));
+            return Err(Failure::usage("--sweep compiler runs one process, and ranks are several")
+                .hint("leave one of them out"));
         }
         if let (Some(asked), Some(joined)) = (ranks, joined) {
             let started = joined.started.ranks as usize;
             if asked > started {
                 return Err(Failure::usage(format!(
-                    "the sweep asks for {asked} ranks, but {started} are started\nhint: start {asked}"
-                )));
+                    "the sweep asks for {asked} ranks, but {started} are started"
+                ))
+                .hint(format!("start {asked}")));
             }
         }
         let joined = joined.map(|joined| Rc::clone(&joined.coordinator));

@@ -103,9 +103,8 @@ impl TunePlan {
         mut notices: Vec<Notice>,
     ) -> Result<Self, Failure> {
         if options.policy != MemoryPolicy::Default {
-            return Err(Failure::usage(
-                "--tune places memory where the threads are\nhint: leave out --numa",
-            ));
+            return Err(Failure::usage("--tune places memory where the threads are")
+                .hint("leave out --numa"));
         }
         let space = Space::of(site, request, &options)?;
         let mut configs = Vec::new();

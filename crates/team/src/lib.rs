@@ -27,6 +27,9 @@ pub enum TeamError {
     /// A thread could not be started, bound to its place, or asked where it may run.
     #[error("{0}")]
     Start(String),
+    /// Something that a team needs is missing.
+    #[error(transparent)]
+    Missing(#[from] Failure),
     /// A member of the team panicked: a bug.
     #[error("thread {0} of the team failed inside a job; this is a bug in nodegauge")]
     Panicked(usize),
@@ -47,7 +50,10 @@ pub enum TeamError {
 
 impl From<TeamError> for Failure {
     fn from(error: TeamError) -> Self {
-        Self::missing(error)
+        match error {
+            TeamError::Missing(failure) => failure,
+            error => Self::missing(error),
+        }
     }
 }
 
@@ -145,9 +151,9 @@ impl Team {
                     }
                 })
                 .map_err(|cause| {
-                    TeamError::Start(format!(
-                        "cannot start thread {index} of {count}: {cause}\nhint: raise the limit of processes (ulimit -u), or use fewer threads"
-                    ))
+                    Failure::missing(format!("cannot start thread {index} of {count}"))
+                        .cause(cause)
+                        .hint("raise the limit of processes (ulimit -u), or use fewer threads")
                 })?;
             team.members.push(member);
             team.jobs.push(job);

@@ -167,9 +167,13 @@ impl World {
         let world = WORLD.get_or_init(|| Self::initialise(abi)).as_ref().map_err(Clone::clone)?;
         if world.count != count {
             return Err(Failure::missing(format!(
-                "{launcher} has started {count} ranks, but {} knows of {}\nhint: start them by the launcher of this MPI, or srun with --mpi=pmix for Open MPI, --mpi=pmi2 for MPICH",
-                world.name, world.count
-            )));
+                "{launcher} has started {count} ranks, but {} knows of {}",
+                world.name, world.count,
+            ))
+            .hint(
+                "start them by the launcher of this MPI, or srun with --mpi=pmix for Open \
+                     MPI, --mpi=pmi2 for MPICH",
+            ));
         }
         Ok(world)
     }
@@ -179,9 +183,10 @@ impl World {
         // symbols have the types that the MPI standard gives them in C.
         unsafe {
             let library = SharedLibrary::first_global_of(abi.libraries).map_err(|why| {
-                Failure::missing(format!(
-                    "ranks cannot meet: {why}\nhint: have the linker find the library of the MPI that started them (LD_LIBRARY_PATH), or start one process, with --ranks"
-                ))
+                Failure::missing(format!("ranks cannot meet: {why}")).hint(
+                    "have the linker find the library of the MPI that started them \
+                         (LD_LIBRARY_PATH), or start one process, with --ranks",
+                )
             })?;
             let lacks = |name: &str| {
                 Failure::missing(format!("ranks cannot meet: the library of MPI has no {name}"))

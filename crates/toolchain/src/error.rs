@@ -1,6 +1,7 @@
 //! Why a compiler or a program gave nothing: the whole command, and the last words of its error
 //! output.
 
+use nodegauge_measure::Failure;
 use std::io;
 use std::time::Duration;
 
@@ -8,15 +9,13 @@ use std::time::Duration;
 #[derive(Debug, thiserror::Error)]
 pub enum ToolchainError {
     /// There is no such program.
-    #[error(
-        "there is no compiler {program:?} on this system\nhint: install it, or name another, e.g. --compiler 'gcc -O3 -march=native -fopenmp'"
-    )]
+    #[error("there is no compiler {program:?} on this system")]
     NoCompiler {
         /// As it was named.
         program: String,
     },
     /// It is there and cannot be started.
-    #[error("cannot start {command}: {cause}\nhint: {hint}")]
+    #[error("cannot start {command}: {cause}")]
     Start {
         /// The whole command.
         command: String,
@@ -26,7 +25,7 @@ pub enum ToolchainError {
         hint: &'static str,
     },
     /// The compiler refuses the source.
-    #[error("{command} fails ({status}):\n{errors}\nhint: run that command to see all it says")]
+    #[error("{command} fails ({status}):\n{errors}")]
     Compile {
         /// The whole command.
         command: String,
@@ -48,9 +47,12 @@ pub enum ToolchainError {
     /// A program did not end well, or cannot be watched; or there is no private folder.
     #[error("{0}")]
     Failed(String),
-    /// A library that cannot be used: why, and what to do.
-    #[error("{0}")]
-    Unusable(String),
+    /// A library that cannot be used.
+    #[error(transparent)]
+    Unusable(Failure),
+    /// Something else that is needed is missing.
+    #[error(transparent)]
+    Missing(#[from] Failure),
     /// The user ended the run; the program was killed.
     #[error("interrupted")]
     Interrupted,
@@ -61,8 +63,31 @@ pub(crate) fn said(last_words: &str) -> String {
     if last_words.is_empty() { String::new() } else { format!(":\n{last_words}") }
 }
 
-impl From<ToolchainError> for nodegauge_measure::Failure {
+impl ToolchainError {
+    /// Returns what to do about it, where something is known.
+    fn hint(&self) -> Option<&str> {
+        match self {
+            Self::NoCompiler { .. } => Some(
+                "install it, or name another, e.g. --compiler 'gcc -O3 -march=native -fopenmp'",
+            ),
+            Self::Start { hint, .. } => Some(hint),
+            Self::Compile { .. } => Some("run that command to see all it says"),
+            _ => None,
+        }
+    }
+}
+
+impl From<&ToolchainError> for Failure {
+    fn from(error: &ToolchainError) -> Self {
+        match error {
+            ToolchainError::Unusable(failure) | ToolchainError::Missing(failure) => failure.clone(),
+            error => Self::missing(error).hint_if(error.hint().map(str::to_owned)),
+        }
+    }
+}
+
+impl From<ToolchainError> for Failure {
     fn from(error: ToolchainError) -> Self {
-        Self::missing(error)
+        Self::from(&error)
     }
 }

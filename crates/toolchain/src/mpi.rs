@@ -129,9 +129,10 @@ impl Mpi {
     ) -> Result<Self, Failure> {
         let program = wrapper.program();
         let path = which(program).ok_or_else(|| {
-            Failure::missing(format!(
-                "there is no {program} on this node\nhint: install an MPI (on Debian: openmpi-bin libopenmpi-dev, or mpich libmpich-dev; on a cluster: module load), or name its compiler with --mpicc"
-            ))
+            Failure::missing(format!("there is no {program} on this node")).hint(
+                "install an MPI (on Debian: openmpi-bin libopenmpi-dev, or mpich \
+                     libmpich-dev; on a cluster: module load), or name its compiler with --mpicc",
+            )
         })?;
         let ask = |flag: &str| said(&CommandLine::new(program, [flag]), interrupted);
         let library = match library_of(&ask("--showme:version")?) {
@@ -139,9 +140,8 @@ impl Mpi {
             None => library_of(&ask("-v")?),
         };
         let library = library.ok_or_else(|| {
-            Failure::missing(format!(
-                "{program} does not say that it is a compiler of MPI\nhint: give the wrapper of an MPI, e.g. --mpicc mpicc"
-            ))
+            Failure::missing(format!("{program} does not say that it is a compiler of MPI"))
+                .hint("give the wrapper of an MPI, e.g. --mpicc mpicc")
         })?;
         let limit = CompileLimits::USUAL.version;
         let compiler = Compiler::find(wrapper.clone(), limit, interrupted)?;
@@ -275,9 +275,8 @@ fn find_launcher(
     };
     let open = library.family == LauncherKind::OpenMpi;
     let (suffix, package) = if open { ("openmpi", "openmpi-bin") } else { ("mpich", "mpich") };
-    Err(Failure::missing(format!(
-        "there is no launcher for {library} of {program}: {found}\nhint: name it, e.g. --launcher mpirun.{suffix}, or install {package}"
-    )))
+    Err(Failure::missing(format!("there is no launcher for {library} of {program}: {found}"))
+        .hint(format!("name it, e.g. --launcher mpirun.{suffix}, or install {package}")))
 }
 
 fn named_launcher(
@@ -288,22 +287,24 @@ fn named_launcher(
 ) -> Result<MpiLauncher, Failure> {
     let program = command.program();
     if which(program).is_none() {
-        return Err(Failure::missing(format!(
-            "there is no launcher {program:?} on this node\nhint: leave out --launcher, or name an mpirun, mpiexec or srun"
-        )));
+        return Err(Failure::missing(format!("there is no launcher {program:?} on this node"))
+            .hint("leave out --launcher, or name an mpirun, mpiexec or srun"));
     }
     let words = said(&CommandLine::new(program, ["--version"]), interrupted)?;
     let Some((kind, version)) = launcher_of(&words) else {
         let said = words.lines().find(|line| !line.trim().is_empty()).unwrap_or("nothing").trim();
         return Err(Failure::usage(format!(
-            "{program} is no launcher that is known: it says {said:?} of itself\nhint: name an mpirun, mpiexec or srun"
-        )));
+            "{program} is no launcher that is known: it says {said:?} of itself"
+        ))
+        .hint("name an mpirun, mpiexec or srun"));
     };
     if !library.started_by(kind) {
         let theirs = if kind == LauncherKind::OpenMpi { "Open MPI" } else { "MPICH" };
         return Err(Failure::usage(format!(
-            "{program} starts programs of {theirs}, not of {library}: every rank would be rank 0 of 1\nhint: leave out --launcher, or name the mpirun that came with {wrapper}"
-        )));
+            "{program} starts programs of {theirs}, not of {library}: every rank would be \
+                 rank 0 of 1"
+        ))
+        .hint(format!("leave out --launcher, or name the mpirun that came with {wrapper}")));
     }
     Ok(MpiLauncher { command: command.clone(), kind, version })
 }

@@ -1,6 +1,7 @@
 //! A private folder for what compilers make; removed with its owner.
 
 use crate::ToolchainError;
+use nodegauge_measure::Failure;
 use std::fs::Permissions;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -36,9 +37,10 @@ impl Scratch {
 
     /// Why nothing can be put into `folder`.
     pub fn error(folder: &Path, cause: &io::Error) -> ToolchainError {
-        ToolchainError::Failed(format!(
-            "cannot make a folder in {folder:?} for compiled programs: {cause}\nhint: set TMPDIR to a folder that you may write"
-        ))
+        Failure::missing(format!("cannot make a folder in {folder:?} for compiled programs"))
+            .cause(cause.to_string())
+            .hint("set TMPDIR to a folder that you may write")
+            .into()
     }
 
     /// Where it is.

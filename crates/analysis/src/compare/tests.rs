@@ -1,5 +1,4 @@
 use super::*;
-use crate as nodegauge_measure;
 use nodegauge_measure::record::{
     Category, Machine, Measurement, Quoted, RegimeSamples, Status, Tool,
 };

@@ -2,7 +2,7 @@
 //! not after an hour.
 
 use super::{Expectation, PERCENT, base_of, exact, listed};
-use nodegauge_measure::{Bytes, Unit};
+use nodegauge_measure::{Bytes, Failure, Unit};
 
 /// Figures of one test that a run may give.
 #[derive(Debug, Clone)]
@@ -70,7 +70,7 @@ const ALIKE: f64 = 0.8;
 
 impl Expectation {
     /// Why none of these figures can ever meet it, in words for people; `None` where one may.
-    pub fn refusal(&self, figures: &[Figures]) -> Option<String> {
+    pub fn refusal(&self, figures: &[Figures]) -> Option<Failure> {
         let expected = self.in_words();
         let scope = self.scope.as_deref();
         let named: Vec<&Figures> =
@@ -93,23 +93,21 @@ impl Expectation {
                 Some(near) => format!("did you mean {near}?"),
                 None => "name one of these".to_owned(),
             };
-            return Some(format!(
-                "expected {expected}, but there is no such measurement; {}\nhint: {hint}",
-                listed(&known)
-            ));
+            let listed = listed(&known);
+            let why = format!("expected {expected}, but there is no such measurement; {listed}");
+            return Some(Failure::usage(why).hint(hint));
         }
         if let Some(why) = self.size.and_then(|size| self.refused_size(size, &named)) {
-            return Some(format!("expected {expected}, but {why}"));
+            let message = format!("expected {expected}, but {}", why.message);
+            return Some(Failure { message, ..why });
         }
         let unit = base_of(self.unit).map(|(base, _)| base);
         let measured_in = |of: &&Figures| of.units.iter().any(|known| Some(known.symbol()) == unit);
         if self.unit == PERCENT {
             let known = named.iter().any(|of| of.limited);
             return (!known).then(|| {
-                format!(
-                    "expected {expected}, but no limit is known\n\
-                     hint: give a bound in units, or of memory --dimms COUNTxMT/s"
-                )
+                Failure::usage(format!("expected {expected}, but no limit is known"))
+                    .hint("give a bound in units, or of memory --dimms COUNTxMT/s")
             });
         }
         if named.iter().any(measured_in) {
@@ -117,15 +115,14 @@ impl Expectation {
         }
         let units: Vec<&str> = named[0].units.iter().map(|unit| unit.symbol()).collect();
         let (name, units) = (&self.name, units.join(" and "));
-        Some(format!(
-            "expected {expected}, but {name} is in {units}\nhint: give a bound in {units}"
-        ))
+        let why = format!("expected {expected}, but {name} is in {units}");
+        Some(Failure::usage(why).hint(format!("give a bound in {units}")))
     }
 }
 
 impl Expectation {
     /// Why none of the figures that it names will have this size.
-    fn refused_size(&self, Bytes(size): Bytes, named: &[&Figures]) -> Option<String> {
+    fn refused_size(&self, Bytes(size): Bytes, named: &[&Figures]) -> Option<Failure> {
         let sizes: Option<Vec<&Vec<u64>>> = named.iter().map(|of| of.sizes.as_ref()).collect();
         let mut known: Vec<u64> = sizes?.into_iter().flatten().copied().collect();
         if known.contains(&size) {
@@ -137,11 +134,10 @@ impl Expectation {
         let known: Vec<String> =
             known.iter().map(|bytes| format!("@{}", exact(Bytes(*bytes)))).collect();
         Some(match known.first() {
-            None => format!("{} has no size\nhint: leave @{} out", self.name, exact(Bytes(size))),
-            Some(near) => format!(
-                "that size is not measured; {}\nhint: name one of these, e.g. {near}",
-                listed(&known)
-            ),
+            None => Failure::usage(format!("{} has no size", self.name))
+                .hint(format!("leave @{} out", exact(Bytes(size)))),
+            Some(near) => Failure::usage(format!("that size is not measured; {}", listed(&known)))
+                .hint(format!("name one of these, e.g. {near}")),
         })
     }
 }
@@ -166,7 +162,8 @@ mod tests {
                 .scoped(),
             Figures::new(("compute", "hpl"), ["rating"], &[Unit::FlopsPerSecond]).sized([]),
         ];
-        text.parse::<Expectation>().unwrap().refusal(&figures)
+        let refusal = text.parse::<Expectation>().unwrap().refusal(&figures);
+        refusal.map(|why| why.to_string())
     }
 
     #[test]

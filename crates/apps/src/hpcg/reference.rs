@@ -108,9 +108,10 @@ impl PlacedXhpcg {
                 let last = ended.stderr.lines().rev().find(|line| !line.trim().is_empty());
                 let said = last.map(|line| format!(":\n{line}")).unwrap_or_default();
                 Err(Failure::missing(format!(
-                    "{in_words} gave no result ({}){said}\nhint: run it by hand, or give another MPI's launcher with --launcher",
-                    describe_launched(status)
-                )))
+                    "{in_words} gave no result ({}){said}",
+                    describe_launched(status),
+                ))
+                .hint("run it by hand, or give another MPI's launcher with --launcher"))
             }
         }
     }

@@ -4,6 +4,7 @@ use super::domain::{Domain, Until};
 use super::loops::Loops;
 use super::meeting::{Meeting, Place};
 use super::problem::{Layout, PARTS};
+use nodegauge_measure::Failure;
 use nodegauge_os::monotonic_nanos;
 use nodegauge_team::{Laps, Member};
 use serde::{Deserialize, Serialize};
@@ -41,7 +42,7 @@ impl Set {
         (member, laps): (&Member<'_>, &mut Laps<'_>),
         (layout, meeting, loops): (&Layout, &Meeting, &[Loops]),
         (tested, until): (bool, Until<'_>),
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Failure> {
         let finite = |x: f64| Some(x).filter(|x| x.is_finite());
         let place = Place::new(meeting, member);
         let begun = monotonic_nanos();
@@ -49,9 +50,9 @@ impl Set {
         // A domain that is not there must not leave the others waiting.
         let (_, ended) = place.sum(0.0, domain.is_err());
         let setup_s = (monotonic_nanos() - begun) as f64 * 1e-9;
-        let mut domain = domain.map_err(|failure| failure.to_string())?;
+        let mut domain = domain?;
         if ended {
-            return Err("another domain has no memory".to_owned());
+            return Err(Failure::missing("another domain has no memory"));
         }
         if loops.len() > 1 {
             domain.choose(&place, loops);

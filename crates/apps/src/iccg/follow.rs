@@ -39,7 +39,7 @@ pub fn follow(world: &World) -> Result<u8, Failure> {
             Request::Solve(job) => drop(solution::mpi_rank(world, &job, &mut || false)?),
             Request::Bandwidth(elements) => {
                 mpi::timed(world, |member, laps| {
-                    bandwidth::pass(member, laps, (&loops, elements)).map_err(|why| why.to_string())
+                    bandwidth::pass(member, laps, (&loops, elements))
                 })?;
             }
             Request::End(code) => {

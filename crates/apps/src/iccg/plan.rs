@@ -50,12 +50,13 @@ impl IccgPlan {
     ) -> Result<Self, Failure> {
         if !(options.tolerance > 0.0 && options.tolerance < 1.0) {
             return Err(Failure::usage(format!(
-                "a tolerance of {}: expected a number between 0 and 1\nhint: e.g. --tolerance 1e-8",
-                options.tolerance
-            )));
+                "a tolerance of {}: expected a number between 0 and 1",
+                options.tolerance,
+            ))
+            .hint("e.g. --tolerance 1e-8"));
         }
         if options.iterations == 0 {
-            return Err(Failure::usage("no iterations are allowed\nhint: e.g. --iterations 1000"));
+            return Err(Failure::usage("no iterations are allowed").hint("e.g. --iterations 1000"));
         }
         let mut cpus: Vec<CpuId> =
             swept.iter().flat_map(|swept| swept.workers.together().cpus()).collect();
@@ -197,11 +198,10 @@ impl Run<'_> {
             // SAFETY: the job computes, maps memory and meets the others at their own barrier.
             let (sample, timed) = unsafe {
                 self.pool.sample(at, &mut || false, |member, laps| {
-                    let passed = bandwidth::pass(member, laps, (loops, elements));
-                    passed.map_err(|failure| failure.to_string())
+                    bandwidth::pass(member, laps, (loops, elements))
                 })
             }?;
-            timed.made.into_iter().collect::<Result<(), String>>().map_err(Failure::missing)?;
+            timed.made.into_iter().collect::<Result<(), Failure>>()?;
             samples.push(sample);
         }
         Ok(samples)

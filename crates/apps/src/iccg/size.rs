@@ -132,9 +132,8 @@ pub fn choose(elements: Option<[usize; 3]>, around: &Surroundings) -> Result<Siz
 fn given(elements: [usize; 3], around: &Surroundings) -> Result<Mesh, Failure> {
     let told = elements.map(|n| n.to_string()).join(",");
     if elements.contains(&0) {
-        return Err(Failure::usage(format!(
-            "a mesh of {told} elements is flat\nhint: at least one along each axis, e.g. --elements 60,60,60"
-        )));
+        return Err(Failure::usage(format!("a mesh of {told} elements is flat"))
+            .hint("at least one along each axis, e.g. --elements 60,60,60"));
     }
     let mesh = Mesh { elements };
     let countable = elements.iter().all(|n| *n <= MOST) && mesh.count() <= MOST_NODES;
@@ -158,7 +157,7 @@ fn given(elements: [usize; 3], around: &Surroundings) -> Result<Mesh, Failure> {
         Some(allowed) if countable => format!(", but only {allowed} of memory may be used"),
         _ => String::new(),
     };
-    Err(Failure::missing(format!("a mesh of {told} elements {needs}{allowed}\nhint: {hint}")))
+    Err(Failure::missing(format!("a mesh of {told} elements {needs}{allowed}")).hint(hint))
 }
 
 impl Size {
@@ -186,12 +185,13 @@ pub fn grid(mesh: Mesh, ranks: usize) -> Result<[usize; 3], Failure> {
         (0..3).map(|axis| (grid[axis] - 1) * nodes[(axis + 1) % 3] * nodes[(axis + 2) % 3]).sum()
     };
     // Of equal ones the last, which is cut along z, where a rank's nodes are one after another.
-    grids.reduce(|best, next| if surface(&next) <= surface(&best) { next } else { best }).ok_or_else(|| {
-        let told = nodes.map(|n| n.to_string()).join(" x ");
-        Failure::beyond(format!(
-            "{ranks} ranks do not divide a mesh of {told} nodes\nhint: use fewer ranks, or more --elements"
-        ))
-    })
+    grids
+        .reduce(|best, next| if surface(&next) <= surface(&best) { next } else { best })
+        .ok_or_else(|| {
+            let told = nodes.map(|n| n.to_string()).join(" x ");
+            Failure::beyond(format!("{ranks} ranks do not divide a mesh of {told} nodes"))
+                .hint("use fewer ranks, or more --elements")
+        })
 }
 
 #[cfg(test)]

@@ -171,7 +171,7 @@ fn by_mpi(
 }
 
 /// What a rank has made: its solution and the times of its iterations, unless it was interrupted.
-pub(super) type OfRank = Result<Option<(Solution, Vec<Times>)>, String>;
+pub(super) type OfRank = Result<Option<(Solution, Vec<Times>)>, Failure>;
 
 /// A rank's part among those of an MPI launcher; what all of them made is known to rank 0.
 pub(super) fn mpi_rank(
@@ -189,8 +189,8 @@ fn joined(
     sample: &Sample,
     timed: Timed<OfRank>,
 ) -> Result<Option<(Solution, Vec<Sample>)>, Failure> {
-    let made = timed.made.into_iter().collect::<Result<Vec<_>, String>>();
-    let made = made.map_err(Failure::missing)?.into_iter().collect::<Option<Vec<_>>>();
+    let made = timed.made.into_iter().collect::<Result<Vec<_>, Failure>>();
+    let made = made?.into_iter().collect::<Option<Vec<_>>>();
     let Some(made) = made else { return Ok(None) };
     let times = made[0].1.clone();
     let solutions: Vec<Solution> = made.into_iter().map(|(solution, _)| solution).collect();
@@ -199,7 +199,7 @@ fn joined(
     Ok(Some((together, samples)))
 }
 
-/// A rank's part of a solution; failures in words, which go from process to process.
+/// Part of a solution of one rank.
 fn part_of_rank(
     (member, laps): (&Member<'_>, &mut Laps<'_>),
     job: &Job,
@@ -207,9 +207,9 @@ fn part_of_rank(
     interrupted: &mut dyn FnMut() -> bool,
 ) -> OfRank {
     let subdomain = Subdomain::of_rank(job.mesh, member.index, grid);
-    let subdomain = subdomain.ok_or("a rank has no nodes")?;
+    let subdomain = subdomain.ok_or_else(|| Failure::missing("a rank has no nodes"))?;
     let seat = &mut Seat::of_rank(member);
-    as_rank(seat, laps, subdomain, (job, ranks), interrupted).map_err(|failure| failure.to_string())
+    as_rank(seat, laps, subdomain, (job, ranks), interrupted)
 }
 
 fn as_rank(

@@ -42,7 +42,7 @@ fn every_command_line_is_understood_or_refused_in_short() {
             continue;
         };
         let Some(said) = crate::complaint(&error) else { continue };
-        let shown = legible::message(&said);
+        let shown = legible::failure(&said);
         let plain = shown.chars().all(|c| !c.is_control() || c == '\n');
         assert!(plain && shown.lines().count() <= 6 && !shown.is_empty(), "{words:?}: {shown:?}");
     }

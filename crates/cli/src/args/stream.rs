@@ -6,6 +6,7 @@
 use super::device::OnDeviceArgs;
 use super::ranks::{RANKS, RankArgs};
 use super::{ArrayArgs, Common, PlacementArgs};
+use crate::failure::Failure;
 use clap::Args as ClapArgs;
 use nodegauge_stream::axis::Axis;
 use nodegauge_stream::compiled::CompilerChoice as Compiler;
@@ -103,8 +104,11 @@ pub(crate) struct TableArgs {
     pub(crate) show: ShowArgs,
 }
 
-/// What is said of `--show` where there is no sweep.
-pub(crate) const NO_SWEEP: &str = "--show is of sweeps, and this is none\nhint: leave out --show; a run of one configuration has --stream-text";
+/// Refusal of `--show` where there is no sweep.
+pub(crate) fn no_sweep() -> Failure {
+    Failure::usage("--show is of sweeps, and this is none")
+        .hint("leave out --show; a run of one configuration has --stream-text")
+}
 
 /// In which statistics a sweep is shown.
 #[derive(Debug, Clone, ClapArgs)]

@@ -30,10 +30,10 @@ pub(crate) fn execute(command: &AppsCommand) -> Result<Exit, Failure> {
         }
         (_, Some(started)) => {
             let refusal = Failure::usage(format!(
-                "{}, but ranks of this application are processes of its own\nhint: start one, with --ranks {}",
+                "{}, but ranks of this application are processes of its own",
                 started.in_words(),
-                started.ranks
-            ));
+            ))
+            .hint(format!("start one, with --ranks {}", started.ranks));
             launched::once(&started, refusal)
         }
         (AppsCommand::Trapezoid(args), None) => trapezoid(args),
@@ -46,8 +46,9 @@ pub(crate) fn execute(command: &AppsCommand) -> Result<Exit, Failure> {
 fn refuse_numa(placement: &PlacementArgs) -> Result<(), Failure> {
     match &placement.numa {
         Some(spec) => Err(Failure::usage(format!(
-            "--numa {spec}: applications touch their memory first where they use it\nhint: start nodegauge by numactl, or give ranks a --policy"
-        ))),
+            "--numa {spec}: applications touch their memory first where they use it"
+        ))
+        .hint("start nodegauge by numactl, or give ranks a --policy")),
         None => Ok(()),
     }
 }
@@ -199,10 +200,10 @@ impl Asked<'_> {
             ("--sweep", !axes.is_empty()),
         ];
         match given.iter().find(|(_, given)| *given) {
-            Some((option, _)) => Err(Failure::usage(format!(
-                "{option}, but {}\nhint: have the launcher place its ranks, or start one process",
-                ranks.started.in_words()
-            ))),
+            Some((option, _)) => {
+                Err(Failure::usage(format!("{option}, but {}", ranks.started.in_words()))
+                    .hint("have the launcher place its ranks, or start one process"))
+            }
             None => Ok(()),
         }
     }

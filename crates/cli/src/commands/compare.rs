@@ -104,11 +104,12 @@ fn nothing_in_common(comparison: &Comparison) -> Failure {
     };
     let notices = comparison.notices.iter().map(|notice| format!("; {notice}"));
     Failure::usage(format!(
-        "'{}' and '{}' have no measurement in common: the one has {}, the other {}{}\nhint: nodegauge history list",
+        "'{}' and '{}' have no measurement in common: the one has {}, the other {}{}",
         comparison.a.asked,
         comparison.b.asked,
         has(&comparison.only_a),
         has(&comparison.only_b),
         notices.collect::<String>(),
     ))
+    .hint("nodegauge history list")
 }

@@ -10,9 +10,8 @@ use nodegauge_stream::stream::Arrangement;
 
 pub(crate) fn execute(args: &ExplainArgs) -> Result<Exit, Failure> {
     if args.common.against.is_some() {
-        return Err(Failure::usage(
-            "nobody has published what explain measures\nhint: give --against to stream",
-        ));
+        return Err(Failure::usage("nobody has published what explain measures")
+            .hint("give --against to stream"));
     }
     let site = session::site(&args.common)?;
     let team = resolve::one_team(&args.placement, &site.topology, "explain")?;

@@ -3,7 +3,7 @@
 mod import;
 mod list;
 
-use crate::args::stream::{NO_SWEEP, ShowArgs};
+use crate::args::stream::{ShowArgs, no_sweep};
 use crate::args::{Database, HistoryCommand};
 use crate::failure::{Exit, Failure};
 use crate::gauges;
@@ -21,7 +21,7 @@ pub(crate) fn execute(command: &HistoryCommand) -> Result<Exit, Failure> {
         HistoryCommand::Show { run, verbose, documents, show: ShowArgs { show }, db } => {
             let record = find(run, db)?;
             if !show.is_empty() && !nodegauge_stream::view::has_sweep(&record) {
-                return Err(Failure::usage(NO_SWEEP));
+                return Err(no_sweep());
             }
             let as_csv = || Ok(gauges::csv(&record));
             if !documents.write(&|| output::json(&record), &as_csv)? {

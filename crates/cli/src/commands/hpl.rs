@@ -19,7 +19,7 @@ pub(crate) fn execute(args: &HplArgs) -> Result<Exit, Failure> {
     let site = site(args)?;
     let placed = resolve::plan(&args.placement, &site.topology)?;
     let [placement] = placed.placements.as_slice() else {
-        return Err(Failure::usage("expected one thread count\nhint: give --threads N once"));
+        return Err(Failure::usage("expected one thread count").hint("give --threads N once"));
     };
     let options = options(args, &site, placement.threads.len())?;
     let plan = HplPlan::new(&site, placement.clone(), options)?;
@@ -66,9 +66,8 @@ fn site(args: &HplArgs) -> Result<Site, Failure> {
         ("--rate", args.rate.is_some()),
     ];
     if let (Some((option, _)), false) = (given.iter().find(|(_, given)| *given), is_planned(args)) {
-        return Err(Failure::usage(format!(
-            "{option} is of what is planned, and this is a run\nhint: add --plan or --hpl-dat-only"
-        )));
+        return Err(Failure::usage(format!("{option} is of what is planned, and this is a run"))
+            .hint("add --plan or --hpl-dat-only"));
     }
     let mut site = match &args.topology {
         Some(source) => session::described(&args.common, source)?,

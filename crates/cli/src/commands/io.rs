@@ -20,9 +20,9 @@ pub(crate) fn execute(args: &IoArgs) -> Result<Exit, Failure> {
             .flatten()
             .any(|to| Sink::from(to.as_str()) == Sink::Stdout);
         if *sink == Sink::Stdout && (taken || args.iozone_text) {
-            return Err(Failure::usage(
-                "standard output holds one document\nhint: give --surface a file",
-            ));
+            return Err(
+                Failure::usage("standard output holds one document").hint("give --surface a file")
+            );
         }
         sink.check()?;
     }
@@ -58,7 +58,7 @@ pub(crate) fn execute(args: &IoArgs) -> Result<Exit, Failure> {
                     return Shown::Table(text);
                 }
                 if let Err(failure) = sink.write(&text) {
-                    output::error(&failure.to_string());
+                    output::failure(&failure);
                 }
             }
             match args.iozone_text {

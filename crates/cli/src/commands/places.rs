@@ -34,9 +34,8 @@ pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
     }
     if let Some(plan) = ranked {
         if args.verbose {
-            return Err(Failure::usage(
-                "-v shows the threads of one process\nhint: leave out -v, or --ranks",
-            ));
+            return Err(Failure::usage("-v shows the threads of one process")
+                .hint("leave out -v, or --ranks"));
         }
         if !show(args, &[document(&topology, &plan)])? {
             output::print(&remarks(&plan));
@@ -60,8 +59,9 @@ pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
     if args.verbose {
         if source != TopologySource::Live {
             return Err(Failure::usage(
-                "-v binds threads and asks the kernel, which only this machine's can answer\nhint: leave out --topology or -v",
-            ));
+                "-v binds threads and asks the kernel, which only this machine's can answer",
+            )
+            .hint("leave out --topology or -v"));
         }
         for placement in &planned.placements {
             output::print(&observed(placement)?);
@@ -115,9 +115,8 @@ fn emitted(plan: &RankPlan, topology: &Topology, launcher: Emit) -> String {
 fn single(args: &PlacementArgs, topology: &Topology) -> Result<RankPlan, Failure> {
     let planned = resolve::plan(args, topology)?;
     let [placement] = planned.placements.as_slice() else {
-        return Err(Failure::usage(
-            "--emit takes one placement\nhint: give one thread count, e.g. --threads 4",
-        ));
+        return Err(Failure::usage("--emit takes one placement")
+            .hint("give one thread count, e.g. --threads 4"));
     };
     let plan = RankPlan::single(placement.clone(), planned.policy);
     Ok(RankPlan { notices: planned.notices, ..plan })
@@ -127,9 +126,8 @@ fn single(args: &PlacementArgs, topology: &Topology) -> Result<RankPlan, Failure
 fn show(args: &PlacesArgs, documents: &[PlacesDocument]) -> Result<bool, Failure> {
     if args.json.is_some() {
         let [document] = documents else {
-            return Err(Failure::usage(
-                "--json shows one placement\nhint: give one thread count, e.g. --threads 4",
-            ));
+            return Err(Failure::usage("--json shows one placement")
+                .hint("give one thread count, e.g. --threads 4"));
         };
         if output::documents(&[(args.json.as_deref(), &|| output::json(document))])? {
             return Ok(true);

@@ -86,9 +86,9 @@ fn benchmarks(records: &[Record], args: &ReportArgs) -> Result<(), Failure> {
         (_, []) => Err(Failure::usage("there is no figure of which a direction is better")),
         (None, [(_, list)]) => write(args, &output::json(list)?),
         (None, _) => Err(Failure::usage(
-            "figures of which more and figures of which less is better are two lists\n\
-             hint: --output NAME.json writes NAME-bigger.json and NAME-smaller.json",
-        )),
+            "figures of which more and figures of which less is better are two lists",
+        )
+        .hint("--output NAME.json writes NAME-bigger.json and NAME-smaller.json")),
         (Some(file), lists) => lists.iter().try_for_each(|(name, list)| {
             let file = Path::new(file);
             let stem = file.file_stem().unwrap_or_default().to_string_lossy();
@@ -131,17 +131,16 @@ fn page(records: &[Record], args: &ReportArgs) -> Result<(), Failure> {
 fn side_by_side(runs: &[Record], args: &ReportArgs) -> Result<(Page, String), Failure> {
     if runs.len() > SIDE_BY_SIDE {
         return Err(Failure::usage(format!(
-            "{} runs are too many to stand side by side\nhint: give at most {SIDE_BY_SIDE}",
-            runs.len()
-        )));
+            "{} runs are too many to stand side by side",
+            runs.len(),
+        ))
+        .hint(format!("give at most {SIDE_BY_SIDE}")));
     }
     for (i, run) in runs.iter().enumerate() {
         if let Some(first) = runs[..i].iter().position(|known| known.id == run.id) {
             let [a, b] = [first, i].map(|at| &args.runs[at]);
-            return Err(Failure::usage(format!(
-                "'{a}' and '{b}' are one run, {}\nhint: name each run once",
-                run.id
-            )));
+            return Err(Failure::usage(format!("'{a}' and '{b}' are one run, {}", run.id))
+                .hint("name each run once"));
         }
     }
     let store = open_to_read(&args.db)?;
@@ -157,9 +156,9 @@ fn side_by_side(runs: &[Record], args: &ReportArgs) -> Result<(Page, String), Fa
 /// The page of the runs with a label in time.
 fn trend_of(label: &str, args: &ReportArgs) -> Result<Exit, Failure> {
     if args.format != Format::Html {
-        return Err(Failure::usage(
-            "--trend is a page, of --format html\nhint: history list --csv",
-        ));
+        return Err(
+            Failure::usage("--trend is a page, of --format html").hint("history list --csv")
+        );
     }
     let filter = RunFilter { labelled: Some(label.to_owned()), ..args.which.filter() };
     let mut runs = trend::Runs::default();
@@ -170,9 +169,8 @@ fn trend_of(label: &str, args: &ReportArgs) -> Result<Exit, Failure> {
         }
     }
     if runs.count() == 0 {
-        return Err(Failure::usage(format!(
-            "no saved run with the label '{label}' is meant\nhint: nodegauge history list --all"
-        )));
+        return Err(Failure::usage(format!("no saved run with the label '{label}' is meant"))
+            .hint("nodegauge history list --all"));
     }
     let name = file_name(&format!("trend-{label}"));
     let default = format!("{name}.html");

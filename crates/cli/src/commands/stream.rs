@@ -4,7 +4,7 @@ mod ranks;
 mod sweep;
 
 use super::device;
-use crate::args::stream::{NO_SWEEP, StreamArgs};
+use crate::args::stream::{StreamArgs, no_sweep};
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::resolve;
@@ -104,13 +104,14 @@ fn measure(args: &StreamArgs, joined: Option<&Joined>) -> Result<Exit, Failure> 
     let mode = Mode::of(args)?;
     if let Some((option, joined)) = mode.option().zip(joined) {
         return Err(Failure::usage(format!(
-            "{option} runs one process, but {} has started {}\nhint: start one",
-            joined.started.launcher, joined.started.ranks
-        )));
+            "{option} runs one process, but {} has started {}",
+            joined.started.launcher, joined.started.ranks,
+        ))
+        .hint("start one"));
     }
     let stream = Stream { show: args.table.show.show.clone() };
     if !stream.show.is_empty() && !matches!(mode, Mode::Sweep(_)) {
-        return Err(Failure::usage(NO_SWEEP));
+        return Err(no_sweep());
     }
     let table = text_of(args, &mode)?;
     if matches!(mode, Mode::Plain)
@@ -118,8 +119,9 @@ fn measure(args: &StreamArgs, joined: Option<&Joined>) -> Result<Exit, Failure> 
         && !args.arrays.kernels().iter().any(|k| STREAM.contains(k))
     {
         return Err(Failure::usage(
-            "--stream-text shows copy, scale, add and triad, none of which is in --kernels\nhint: leave out --stream-text",
-        ));
+            "--stream-text shows copy, scale, add and triad, none of which is in --kernels",
+        )
+        .hint("leave out --stream-text"));
     }
     let site = session::site(&args.common)?;
     let plan = mode.plan(args, &site, joined)?;
@@ -187,9 +189,10 @@ fn text_of(args: &StreamArgs, mode: &Mode<'_>) -> Result<Option<TextOf>, Failure
         _ if !args.table.stream_text => Ok(None),
         Mode::Plain => Ok(Some(view::classic::render)),
         Mode::Standard(_) => Ok(Some(view::standard::printed)),
-        Mode::Tune | Mode::Sweep(_) | Mode::Compilers => Err(Failure::usage(
-            "--stream-text is of one configuration, or of --standard\nhint: leave out --stream-text",
-        )),
+        Mode::Tune | Mode::Sweep(_) | Mode::Compilers => {
+            Err(Failure::usage("--stream-text is of one configuration, or of --standard")
+                .hint("leave out --stream-text"))
+        }
     }
 }
 

@@ -37,9 +37,12 @@ pub(crate) fn execute(args: &WatchArgs) -> Result<Exit, Failure> {
     let least = (args.budget + START) * COMMANDS.len() as u32;
     if args.every < least {
         return Err(Failure::usage(format!(
-            "--every {} is shorter than a sample: stream and memory latency take {} each\nhint: --every {} or more",
+            "--every {} is shorter than a sample: stream and memory latency take {} each",
             format_duration(args.every),
             format_duration(args.budget + START),
+        ))
+        .hint(format!(
+            "--every {} or more",
             format_duration(Duration::from_secs(least.as_secs_f64().ceil() as u64)),
         )));
     }
@@ -93,11 +96,12 @@ impl Series {
         Ok(match (saved, named) {
             (Some((began, saved)), Some((key, value))) if is_over(began) => {
                 return Err(Failure::usage(format!(
-                    "--for {} of {key}={value} are over: {} since {}\nhint: a longer --for, another --label, or --anew",
+                    "--for {} of {key}={value} are over: {} since {}",
                     format_duration(args.whole),
                     counted(saved.runs, "run"),
                     saved.first,
-                )));
+                ))
+                .hint("a longer --for, another --label, or --anew"));
             }
             (Some((began, saved)), _) if !is_over(began) => {
                 if labels.is_empty() {
@@ -280,10 +284,11 @@ impl<'a> Watch<'a> {
             Sink::File(file.clone().into())
                 .write_parts(self.unsaved.iter().map(output::json_line))?;
             return Err(Failure::missing(format!(
-                "{}; {} are in {file}\nhint: nodegauge history import {file}",
+                "{}; {} are in {file}",
                 failure.in_a_line(),
                 counted(self.unsaved.len(), "run"),
-            )));
+            ))
+            .hint(format!("nodegauge history import {file}")));
         }
         Ok(match self.signals.received() {
             Some(signal) => Exit::Signal(signal),

@@ -151,8 +151,7 @@ fn is(found: &Metadata, stream: impl AsFd) -> bool {
 }
 
 fn cannot_write(path: &Path, cause: &io::Error) -> Failure {
-    Failure::missing(format!(
-        "cannot write {}: {cause}\nhint: give a file in a folder that exists and that you may write",
-        path.display()
-    ))
+    Failure::missing(format!("cannot write {}", path.display()))
+        .cause(cause.to_string())
+        .hint("give a file in a folder that exists and that you may write")
 }

@@ -130,8 +130,7 @@ impl PlacedReference {
             "run it by hand in a folder with the input that --hpl-dat-only writes"
         };
         let how = describe_launched(status);
-        let why = format!("{in_words} gave no result ({how}){said}\nhint: {hint}");
-        Err(Failure::missing(why))
+        Err(Failure::missing(format!("{in_words} gave no result ({how}){said}")).hint(hint))
     }
 
     /// Threads of each rank.

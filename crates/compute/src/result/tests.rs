@@ -62,7 +62,7 @@ fn timed(
     };
     let evidence = Evidence { site: &site, placement: &placement, options: &options, seen: &seen };
     let figure = evidence.measurements().into_iter().find(|m| m.name == name).unwrap();
-    (figure, evidence.notices().into_iter().map(|notice| notice.text).collect())
+    (figure, evidence.notices().into_iter().map(|notice| notice.message).collect())
 }
 
 #[test]

@@ -66,9 +66,9 @@ impl IoEngine {
         match self {
             Self::Uring => uring::probe().map_err(error::no_uring),
             Self::Aio => aio::probe().map_err(|cause| {
-                Failure::missing(format!(
-                    "no POSIX asynchronous I/O here: {cause}\nhint: --engine uring or sync"
-                ))
+                Failure::missing("no POSIX asynchronous I/O here")
+                    .cause(cause)
+                    .hint("--engine uring or sync")
             }),
             Self::Sync | Self::Mmap => Ok(()),
         }

@@ -103,9 +103,8 @@ impl ReferenceProgram {
             Job { folder: std::env::temp_dir(), ..Job::new(command, Duration::from_secs(10)) };
         let said = nodegauge_toolchain::run(&job, &|| false)?.stdout;
         let version = (kind.version)(&said).ok_or_else(|| {
-            Failure::missing(format!(
-                "{path}: this is not {title}: it prints no version\nhint: --{name} takes the path of the program {name}"
-            ))
+            Failure::missing(format!("{path}: this is not {title}: it prints no version"))
+                .hint(format!("--{name} takes the path of the program {name}"))
         })?;
         let version = version.to_owned();
         Ok(Self { kind, name, path, version, workers, limit })
@@ -165,16 +164,15 @@ fn located(program: &Path, name: &str) -> Result<String, Failure> {
     let found = if program.exists() { Some(program.to_owned()) } else { on_path() };
     let path = found.and_then(|path| path.canonicalize().ok()).filter(|path| path.is_file());
     let path = path.ok_or_else(|| {
-        missing(&format!(
-            "there is no such program\nhint: give the path of {name}, e.g. --{name} /usr/bin/{name}"
-        ))
+        missing("there is no such program")
+            .hint(format!("give the path of {name}, e.g. --{name} /usr/bin/{name}"))
     })?;
     let path = path
         .into_os_string()
         .into_string()
-        .map_err(|_| missing("its path is not UTF-8\nhint: give it a link with a plain name"))?;
+        .map_err(|_| missing("its path is not UTF-8").hint("give it a link with a plain name"))?;
     match which(&path) {
         Some(_) => Ok(path),
-        None => Err(missing(&format!("it may not be run\nhint: give the path of {name}"))),
+        None => Err(missing("it may not be run").hint(format!("give the path of {name}"))),
     }
 }

@@ -7,7 +7,7 @@ use crate::error;
 use crate::pass::Bench;
 use crate::volume::Volume;
 use nodegauge_machine::SysRoot;
-use nodegauge_measure::{Failure, FailureKind};
+use nodegauge_measure::Failure;
 use nodegauge_os::{ForkedChild, receive};
 use std::fs::File;
 use std::io::Write;
@@ -17,9 +17,8 @@ use std::time::Duration;
 /// How often the user is asked.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// What comes back through a worker's pipe: its report, or what failed and whether that speaks against
-/// the device.
-type Message = Result<WorkerReport, (String, bool)>;
+/// Message through a worker's pipe: its report, or its failure.
+type Message = Result<WorkerReport, Failure>;
 
 /// Lets all work; their reports in order, and when they were let go.
 pub(super) fn run(
@@ -50,10 +49,7 @@ pub(super) fn run(
     let report = |(worker, child): (usize, &ForkedChild)| {
         let killed = |_| error::no_result(worker, "it was killed, perhaps for want of memory");
         let message: Message = serde_json::from_slice(child.received()).map_err(killed)?;
-        message.map_err(|(text, unmet)| match unmet {
-            true => Failure::unmet(text),
-            false => Failure::missing(text),
-        })
+        message
     };
     let reports: Result<_, Failure> = children.iter().enumerate().map(report).collect();
     Ok((reports?, released))
@@ -65,9 +61,7 @@ fn speak(work: &WorkerTask<'_>, bench: &mut Bench, shared: &SharedFlags, mut pip
     let before = Counters::now(&root, &nowhere);
     let report = work.carry_out(bench, shared);
     let rise = Counters::now(&root, &nowhere).since(&before);
-    let message: Message = report
-        .map(|report| WorkerReport { rise, ..report })
-        .map_err(|failure| (failure.to_string(), failure.kind == FailureKind::Unmet));
+    let message: Message = report.map(|report| WorkerReport { rise, ..report });
     if let Ok(text) = serde_json::to_vec(&message) {
         // A parent that does not listen any more has no use for it.
         let _ = pipe.write_all(&text);

@@ -52,7 +52,7 @@ fn a_run_that_is_not_there_is_answered_with_what_comes_near() {
         assert!(text(&error, &folder).starts_with(expected), "{selector}: {error}");
         assert!(!is_environment(&error));
     }
-    let hint = |selector| store.find(selector).unwrap_err().to_string();
+    let hint = |selector| Failure::from(store.find(selector).unwrap_err()).to_string();
     assert!(hint("latest~2").ends_with("\nhint: nodegauge history list"));
     assert!(hint("01ABC").ends_with("\nhint: give more of the identifier"));
     assert!(hint("01").ends_with("\nhint: give at least 4 characters of the identifier"));

@@ -1,10 +1,10 @@
 //! The history as its users meet it.
 
 use super::*;
-use nodegauge_measure::Unit;
 use nodegauge_measure::record::{
     Category, Machine, Measurement, Record, SCHEMA, Status, Tool, Validity, new_id, now_rfc3339,
 };
+use nodegauge_measure::{Failure, FailureKind, Unit};
 use rusqlite::Connection;
 use std::fs;
 use std::path::Path;
@@ -75,10 +75,10 @@ fn two_runs() -> (tempfile::TempDir, Store, Record, Record) {
 
 /// Whether what is missing is of the system's: exit code 3.
 fn is_environment(error: &HistoryError) -> bool {
-    matches!(error, HistoryError::Environment(_))
+    Failure::from(error).kind == FailureKind::Missing
 }
 
 /// The full text of an error, with the folder that tests run in left out.
 fn text(error: &HistoryError, folder: &tempfile::TempDir) -> String {
-    error.to_string().replace(folder.path().to_str().unwrap(), "")
+    Failure::from(error).to_string().replace(folder.path().to_str().unwrap(), "")
 }

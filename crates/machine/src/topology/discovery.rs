@@ -53,9 +53,9 @@ pub(super) fn load(source: &TopologySource) -> Result<Topology, Failure> {
                 None => described(source, &text),
             };
             described.map_err(|cause| {
-                Failure::usage(format!(
-                    "{shown} is not an XML topology that hwloc reads: {cause}\nhint: write one with `lstopo FILE.xml`"
-                ))
+                Failure::usage(format!("{shown} is not an XML topology that hwloc reads"))
+                    .cause(cause)
+                    .hint("write one with `lstopo FILE.xml`")
             })
         }
         TopologySource::Synthetic(description) => {

@@ -191,7 +191,7 @@ fn where_the_least_takes_longer_it_is_said_with_what_works() {
     let said = limits.overrun("memory", Duration::from_secs(9)).unwrap();
     assert_eq!(said.id, NoticeId::Budget);
     assert_eq!(
-        said.text,
+        said.message,
         "took 12.3 s instead of 5.0, of which setting up took 9.0: the least that works here is --budget 13"
     );
     assert_eq!(Limits { samples: Some(3), ..limits }.overrun("memory", Duration::ZERO), None);

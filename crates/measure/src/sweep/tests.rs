@@ -63,7 +63,7 @@ fn combinations_come_once_in_the_order_of_the_axes() {
     let (all, notices) = combinations(&[axis("rate=1,2,1"), axis("name=a;b")], "gauge");
     let words: Vec<String> = all.iter().map(in_words).collect();
     assert_eq!(words, ["rate 1, name a", "rate 1, name b", "rate 2, name a", "rate 2, name b"]);
-    assert_eq!(notices[0].text, "rate 1, name a is given twice and measured once");
+    assert_eq!(notices[0].message, "rate 1, name a is given twice and measured once");
     let said = "400 combinations are more than 256\nhint: take fewer values";
     assert_eq!(check_count(400).unwrap_err().to_string(), said);
 }
@@ -71,12 +71,12 @@ fn combinations_come_once_in_the_order_of_the_axes() {
 #[test]
 fn what_cannot_be_had_is_said_once_with_the_reason() {
     let (settings, _) = combinations(&[axis("rate=1,9"), axis("name=a;b;c")], "gauge");
-    let why = |text: &str| Failure::missing(format!("no {text}\nhint: buy some"));
+    let why = |text: &str| Failure::missing(format!("no {text}")).hint("buy some");
     let gone = [(1, "b"), (3, "nine"), (4, "b"), (2, "c")];
     let gone = gone.map(|(i, text)| (settings[i].clone(), why(text)));
     let kept: Vec<&[Typed]> = [0, 5].map(|i| &settings[i][..]).to_vec();
     let said: Vec<String> =
-        left_out(&gone, &kept, "gauge").into_iter().map(|one| one.text).collect();
+        left_out(&gone, &kept, "gauge").into_iter().map(|one| one.message).collect();
     let expected = [
         "name b left out: no b; buy some",
         "rate 9, name a left out: no nine; buy some",

@@ -96,7 +96,7 @@ fn one_cpu_is_too_few_and_an_odd_rank_pauses() {
     let options = MessageOptions { patterns: vec![Pattern::MultiLat], ..MessageOptions::default() };
     let (launches, notices) = launches(&three, &options, &RankPairs::EachDistance, None).unwrap();
     assert_eq!(launches[0].ranks(), 2);
-    assert_eq!(notices[0].text, "2 of 3 ranks take part: pairs need two");
+    assert_eq!(notices[0].message, "2 of 3 ranks take part: pairs need two");
 }
 
 /// A plan for collectives on two sockets of 64 cores.
@@ -134,7 +134,7 @@ fn sizes_beyond_the_memory_limit_are_left_out_and_told() {
     let sizes = |pattern| plan.launches[0].sizes_of(pattern, &plan.options).into_iter().max();
     assert_eq!((sizes(Pattern::Alltoall), sizes(Pattern::Bcast)), (Some(256 << 10), Some(1 << 20)));
     assert_eq!(
-        plan.notices[0].text,
+        plan.notices[0].message,
         "alltoall among 128 ranks goes to 256 KiB only: a buffer of a larger size has more than 32 MiB (--mem-limit)"
     );
     // Beyond what is measured by custom, what was asked for is: to the same limit.
@@ -146,7 +146,7 @@ fn sizes_beyond_the_memory_limit_are_left_out_and_told() {
     };
     let plan = asked(&[8, 4 << 20, 1 << 30]).unwrap();
     assert_eq!(plan.launches[0].sizes_of(Pattern::Alltoall, &plan.options), [8, 4 << 20]);
-    assert!(plan.notices[0].text.starts_with("alltoall among 2 ranks goes to 4 MiB only"));
+    assert!(plan.notices[0].message.starts_with("alltoall among 2 ranks goes to 4 MiB only"));
     assert!(asked(&[1 << 30]).unwrap_err().to_string().contains("larger than 512 MiB for every"));
     let error = collectives(&[Pattern::Alltoall], 100).unwrap_err().to_string();
     assert!(error.contains("is larger than 100 B for every size\nhint: take smaller"), "{error}");

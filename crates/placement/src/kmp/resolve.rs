@@ -121,11 +121,12 @@ impl<'a> Objects<'a> {
         let depth = levels.names.len();
         if numbers.permute as usize >= depth {
             return Err(PlacementError::new(format!(
-                "KMP_AFFINITY: permute {} is out of range: this machine has {depth} levels ({})\nhint: permute is 0 to {}",
+                "KMP_AFFINITY: permute {} is out of range: this machine has {depth} levels \
+                     ({})",
                 numbers.permute,
                 levels.names.join(", "),
-                depth - 1
-            )));
+            ))
+            .hint(format!("permute is 0 to {}", depth - 1)));
         }
         let inner = compact(depth as u32) as usize;
         let mut order = levels.paths;

@@ -34,9 +34,9 @@ impl PlacesSpec {
         count: Option<u32>,
     ) -> Result<Vec<Place>, PlacementError> {
         let missing = |what: &str| {
-            Err(self.refused(format!(
-                "this machine has no {what}\nhint: use cores, threads or sockets"
-            )))
+            Err(self
+                .refused(format!("this machine has no {what}"))
+                .hint("use cores, threads or sockets"))
         };
         let groups = match name {
             PlaceName::Threads => {
@@ -58,9 +58,9 @@ impl PlacesSpec {
         match count {
             Some(asked) if asked as usize > places.len() => {
                 let found = places.len();
-                return Err(self.refused(format!(
-                    "this process may use {found} {name}, not {asked}\nhint: e.g. --places '{name}({found})'"
-                )));
+                return Err(self
+                    .refused(format!("this process may use {found} {name}, not {asked}"))
+                    .hint(format!("e.g. --places '{name}({found})'")));
             }
             Some(asked) => places.truncate(asked as usize),
             None => {}
@@ -158,8 +158,8 @@ impl Resolver<'_> {
     }
 
     fn nothing_excluded(&self, excluded: &dyn std::fmt::Display) -> PlacementError {
-        self.spec.refused(format!(
-            "!{excluded} excludes nothing\nhint: an exclusion takes away a place listed before it, or a CPU of the same braces"
-        ))
+        self.spec
+            .refused(format!("!{excluded} excludes nothing"))
+            .hint("an exclusion takes away a place listed before it, or a CPU of the same braces")
     }
 }

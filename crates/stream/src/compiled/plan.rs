@@ -28,9 +28,10 @@ pub fn installed() -> Result<Vec<Installed>, Failure> {
     if found.is_empty() {
         let known: Vec<&str> = presets::FAMILIES.iter().map(|family| family.name).collect();
         return Err(Failure::missing(format!(
-            "none of the compilers that nodegauge knows is installed: {}\nhint: name one with its flags, e.g. --compiler 'cc -O3'",
-            known.join(", ")
-        )));
+            "none of the compilers that nodegauge knows is installed: {}",
+            known.join(", "),
+        ))
+        .hint("name one with its flags, e.g. --compiler 'cc -O3'"));
     }
     Ok(found)
 }
@@ -56,7 +57,7 @@ pub fn find<'a>(choices: impl IntoIterator<Item = &'a CompilerChoice>) -> Result
         }
         _ => None,
     };
-    choices.into_iter().find_map(missing).map_or(Ok(()), |error| Err(Failure::missing(error)))
+    choices.into_iter().find_map(missing).map_or(Ok(()), |error| Err(error.into()))
 }
 
 /// How long compiling may take.
@@ -69,9 +70,10 @@ pub fn limits() -> Result<CompileLimits, Failure> {
         Ok(seconds) if (0.1..=86_400.0).contains(&seconds) => {
             Ok(CompileLimits::of(Duration::from_secs_f64(seconds)))
         }
-        _ => Err(Failure::usage(format!(
-            "{LIMIT} is {text:?}: expected seconds from 0.1 to 86400\nhint: unset it for the usual 60"
-        ))),
+        _ => {
+            Err(Failure::usage(format!("{LIMIT} is {text:?}: expected seconds from 0.1 to 86400"))
+                .hint("unset it for the usual 60"))
+        }
     }
 }
 

@@ -89,7 +89,10 @@ impl Coordinator {
                 refuse_others(&member.handshake, ranks)?;
                 let rank = member.handshake.rank;
                 if joined.insert(rank, member).is_some() {
-                    return Err(failed(rank, "it joined twice: two jobs meet on this host"));
+                    return Err(failed(
+                        rank,
+                        Failure::missing("it joined twice: two jobs meet on this host"),
+                    ));
                 }
             }
             for (rank, child) in &mut children {
@@ -104,10 +107,11 @@ impl Coordinator {
                 let missing = (0..ranks).filter(|rank| !joined.contains_key(rank));
                 let missing = number_ranges(missing);
                 return Err(Failure::missing(format!(
-                    "only {} of {ranks} ranks joined within {} s; missing: {missing}\nhint: start all ranks with the same command on one host",
+                    "only {} of {ranks} ranks joined within {} s; missing: {missing}",
                     joined.len(),
-                    timeout.as_secs()
-                )));
+                    timeout.as_secs(),
+                ))
+                .hint("start all ranks with the same command on one host"));
             }
         }
         let members: Vec<Member> = joined.into_values().collect();
@@ -166,9 +170,9 @@ impl Coordinator {
         let mut first = None;
         while responses.iter().any(Option::is_none) {
             match self.inbox.recv_timeout(RESPONSE_TIMEOUT) {
-                Ok((index, Some(Response::Failed(message)))) => {
+                Ok((index, Some(Response::Failed(failure)))) => {
                     let rank = self.members[index].handshake.rank;
-                    let error = failed(rank, message);
+                    let error = failed(rank, failure);
                     if together {
                         return Err(self.break_with(error));
                     }
@@ -235,9 +239,8 @@ fn spawn(name: &str, rank: u32, ranks: u32) -> Result<KillOnDrop, Failure> {
 
 fn lost(rank: u32, process: u32, status: Option<ExitStatus>) -> Failure {
     let how = status.map(|status| format!(": {}", describe(status))).unwrap_or_default();
-    Failure::missing(format!(
-        "rank {rank} (process {process}) ended in the middle of the run{how}\nhint: look into the system's log whether memory ran out, and give a smaller --size"
-    ))
+    Failure::missing(format!("rank {rank} (process {process}) ended in the middle of the run{how}"))
+        .hint("look into the system's log whether memory ran out, and give a smaller --size")
 }
 
 /// Reads the first message of a rank.
@@ -259,7 +262,7 @@ fn refuse_others(handshake: &Handshake, ranks: u32) -> Result<(), Failure> {
     } else {
         return Ok(());
     };
-    Err(failed(handshake.rank, message))
+    Err(failed(handshake.rank, Failure::missing(message)))
 }
 
 /// Forwards the responses of a rank, and the end of its connection.

@@ -21,9 +21,10 @@ fn address(name: &str) -> io::Result<SocketAddr> {
 pub(super) fn listen(name: &str) -> Result<UnixListener, Failure> {
     let listener = address(name).and_then(|address| UnixListener::bind_addr(&address));
     let listener = listener.map_err(|cause| match cause.kind() {
-        io::ErrorKind::AddrInUse => Failure::missing(
-            "another nodegauge of this job is measuring on this host\nhint: start one at a time",
-        ),
+        io::ErrorKind::AddrInUse => {
+            Failure::missing("another nodegauge of this job is measuring on this host")
+                .hint("start one at a time")
+        }
         _ => cannot("listen for ranks", cause),
     })?;
     let set = listener.set_nonblocking(true);

@@ -3,6 +3,7 @@
 use crate::kernels::{Kernel, Shape};
 use crate::point::{PointConfig, Spans};
 use crate::target::Seen;
+use nodegauge_measure::Failure;
 use nodegauge_measure::interference::Cause;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -82,7 +83,7 @@ pub(super) enum Response {
     /// What the kernel says.
     Seen(Box<Seen>),
     /// Not done, and why.
-    Failed(String),
+    Failed(Failure),
 }
 
 /// One rank's part of a pass.

@@ -4,7 +4,6 @@ use super::wire::{self, Handshake, Over, Passed, Request, Response};
 use super::{cannot, join_timeout, link};
 use crate::point::Point;
 use crate::target::Target;
-use nodegauge_arena::ArenaError;
 use nodegauge_measure::Failure;
 use nodegauge_os::ProcessBarrier;
 use std::collections::BTreeMap;
@@ -30,9 +29,10 @@ pub fn serve(name: &str, rank: u32, ranks: u32) -> Result<u8, Failure> {
     nodegauge_os::ignore_interrupts();
     let alone = || {
         Failure::missing(format!(
-            "rank {rank} of {ranks}: rank 0 has not joined within {} s\nhint: start all ranks with the same command on one host",
-            timeout.as_secs()
+            "rank {rank} of {ranks}: rank 0 has not joined within {} s",
+            timeout.as_secs(),
         ))
+        .hint("start all ranks with the same command on one host")
     };
     let stream = link::join(name, Instant::now() + timeout).ok_or_else(alone)?;
     let talk = |cause| cannot("talk to rank 0", cause);
@@ -72,6 +72,10 @@ fn listen(stream: UnixStream) -> Receiver<Request> {
     requests
 }
 
+fn no_point(number: u32) -> Failure {
+    Failure::missing(format!("there is no point {number}"))
+}
+
 /// What a rank holds.
 struct Rank {
     number: usize,
@@ -80,28 +84,26 @@ struct Rank {
 }
 
 impl Rank {
-    /// Handles one request; the error is the text of [`Response::Failed`].
-    fn handle(&mut self, request: Request) -> Result<Response, String> {
-        let in_words = |error: ArenaError| error.to_string();
+    /// Handles one request; the error becomes [`Response::Failed`].
+    fn handle(&mut self, request: Request) -> Result<Response, Failure> {
         match request {
             Request::Map { path } => {
-                let barrier = ProcessBarrier::open(&path).map_err(|cause| {
-                    cannot("open the memory that ranks share", cause).to_string()
-                })?;
+                let barrier = ProcessBarrier::open(&path)
+                    .map_err(|cause| cannot("open the memory that ranks share", cause))?;
                 self.barrier = Some(barrier);
             }
             Request::Prepare { point, config } => {
-                self.points.insert(point, Point::prepare(*config).map_err(in_words)?);
+                self.points.insert(point, Point::prepare(*config)?);
             }
             Request::Reshape { point, kernels } => {
-                self.point(point)?.reshape(kernels).map_err(in_words)?;
+                self.point(point)?.reshape(kernels)?;
             }
             Request::Pass { point, ranks, ping_pong, over } => {
                 return self.pass((point, over), ranks, ping_pong);
             }
-            Request::Check { point } => self.point(point)?.check().map_err(in_words)?,
+            Request::Check { point } => self.point(point)?.check()?,
             Request::Inspect { point } => {
-                return Ok(Response::Seen(Box::new(self.point(point)?.seen().map_err(in_words)?)));
+                return Ok(Response::Seen(Box::new(self.point(point)?.seen()?)));
             }
             Request::Release { point } => {
                 self.points.remove(&point);
@@ -111,8 +113,8 @@ impl Rank {
         Ok(Response::Done)
     }
 
-    fn point(&mut self, number: u32) -> Result<&mut Point, String> {
-        self.points.get_mut(&number).ok_or_else(|| format!("there is no point {number}"))
+    fn point(&mut self, number: u32) -> Result<&mut Point, Failure> {
+        self.points.get_mut(&number).ok_or_else(|| no_point(number))
     }
 
     fn pass(
@@ -120,10 +122,10 @@ impl Rank {
         (number, over): (u32, Over),
         ranks: usize,
         ping_pong: bool,
-    ) -> Result<Response, String> {
-        let point = self.points.get_mut(&number);
-        let point = point.ok_or_else(|| format!("there is no point {number}"))?;
-        let barrier = self.barrier.as_ref().ok_or("there is no barrier")?;
+    ) -> Result<Response, Failure> {
+        let point = self.points.get_mut(&number).ok_or_else(|| no_point(number))?;
+        let no_barrier = || Failure::missing("there is no barrier");
+        let barrier = self.barrier.as_ref().ok_or_else(no_barrier)?;
         let gate = || {
             if barrier.wait(ranks).is_err() {
                 // Another rank has gone, so there is nothing left to do.
@@ -134,7 +136,6 @@ impl Rank {
             true => std::process::exit(ABANDONED),
             false => std::thread::yield_now(),
         };
-        let in_words = |error: ArenaError| error.to_string();
         // The last of an odd number has no partner.
         let paired = self.number / 2 * 2 + 1 < ranks;
         let line = barrier.line(self.number / 2).filter(|_| paired);
@@ -143,14 +144,14 @@ impl Rank {
             true => point.ping_pong(line, &gate, &idle),
             false => Ok(None),
         };
-        let before = latency(point).map_err(in_words)?;
+        let before = latency(point)?;
         let passed = match over {
             Over::Whole => point.pass_with(Some(&gate)),
             Over::Trial => point.trial_with(Some(&gate)),
             Over::Part(number, of) => point.over_part(Some(&gate), (number, of)),
         };
-        let (sample, spans) = passed.map_err(in_words)?;
-        let after = latency(point).map_err(in_words)?;
+        let (sample, spans) = passed?;
+        let after = latency(point)?;
         let known = |trip: f64| Some(trip).filter(|trip| trip.is_finite());
         let own = (known(sample.round_trips.0), known(sample.round_trips.1));
         Ok(Response::Passed(Passed {

@@ -3,6 +3,7 @@
 
 use crate::kernels::Element;
 use crate::standard::output::Dialect;
+use nodegauge_measure::Failure;
 use nodegauge_placement::{Bind, Placement, ThreadPlace};
 use nodegauge_toolchain::{CommandLine, CompileLimits, Compiler, Program, Scratch, ToolchainError};
 use std::io;
@@ -33,9 +34,7 @@ pub struct Source {
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
     /// It cannot be read.
-    #[error(
-        "cannot read {path:?}: {cause}\nhint: give your copy of stream.c, e.g. --standard ~/stream.c"
-    )]
+    #[error("cannot read {path:?}: {cause}")]
     Unreadable {
         /// As given.
         path: PathBuf,
@@ -43,11 +42,23 @@ pub enum SourceError {
         cause: io::Error,
     },
     /// Neither C nor Fortran.
-    #[error("{path:?} is neither C nor Fortran\nhint: give a file that ends in .c or .f")]
+    #[error("{path:?} is neither C nor Fortran")]
     UnknownLanguage {
         /// As given.
         path: PathBuf,
     },
+}
+
+impl From<SourceError> for Failure {
+    fn from(error: SourceError) -> Self {
+        let hint = match error {
+            SourceError::Unreadable { .. } => {
+                "give your copy of stream.c, e.g. --standard ~/stream.c"
+            }
+            SourceError::UnknownLanguage { .. } => "give a file that ends in .c or .f",
+        };
+        Self::usage(error).hint(hint)
+    }
 }
 
 impl Source {

@@ -284,7 +284,8 @@ fn run_once(
         ToolchainError::Interrupted => Unusable::Interrupted,
         // The program's private path says nothing to the user; what made it does.
         other => {
-            Unusable::Because(other.to_string().replace(&job.command.to_string(), "the program"))
+            let why = Failure::from(other).problem();
+            Unusable::Because(why.replace(&job.command.to_string(), "the program"))
         }
     };
     let text = nodegauge_toolchain::run(&job, &|| observer.interrupted())

@@ -43,15 +43,14 @@ impl StandardPlan {
         path: &Path,
         choices: &[CompilerChoice],
     ) -> Result<Self, Failure> {
-        let source = Source::open(path).map_err(Failure::usage)?;
+        let source = Source::open(path)?;
         let all = choices.contains(&CompilerChoice::All);
         let presets = if all { presets(&source)? } else { Vec::new() };
         let options = &arrangement.options;
         let policy = &options.policy;
         if *policy != MemoryPolicy::Default && MemoryPolicy::inherited().as_ref() != Some(policy) {
-            return Err(Failure::usage(
-                "--numa cannot be given to stream.c\nhint: leave out --numa, or start nodegauge under numactl",
-            ));
+            return Err(Failure::usage("--numa cannot be given to stream.c")
+                .hint("leave out --numa, or start nodegauge under numactl"));
         }
         let wanted = Wanted {
             elements: arrangement.elements(),
@@ -132,9 +131,8 @@ type Built = (Vec<StandardBuild>, Vec<Notice>);
 /// What `--compiler all` means for a source: every C compiler that is installed, with OpenMP.
 fn presets(source: &Source) -> Result<Vec<CommandLine>, Failure> {
     if source.dialect() == Dialect::Fortran {
-        return Err(Failure::usage(
-            "--compiler all is of C compilers, and the source is Fortran\nhint: name one, e.g. --compiler gfortran",
-        ));
+        return Err(Failure::usage("--compiler all is of C compilers, and the source is Fortran")
+            .hint("name one, e.g. --compiler gfortran"));
     }
     let compilers = compiled::installed()?;
     Ok(compilers.iter().flat_map(|compiler| compiler.variants(true)).collect())

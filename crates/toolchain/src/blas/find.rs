@@ -4,6 +4,7 @@
 use super::info::Vendor;
 use crate::ToolchainError;
 use crate::search::{self, expand};
+use nodegauge_measure::Failure;
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -133,10 +134,12 @@ pub fn resolve(
         } else {
             format!(" (there are: {})", paths.join(", "))
         };
-        ToolchainError::Unusable(format!(
-            "no BLAS library {:?} was found{among}\nhint: give its path with --blas /path/to/lib.so, or install one, e.g. libopenblas0-pthread",
-            request.name
-        ))
+        ToolchainError::Unusable(
+            Failure::missing(format!("no BLAS library {:?} was found{among}", request.name)).hint(
+                "give its path with --blas /path/to/lib.so, or install one, e.g. \
+                 libopenblas0-pthread",
+            ),
+        )
     })
 }
 

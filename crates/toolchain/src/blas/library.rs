@@ -6,6 +6,7 @@
 
 use super::info::{BlasInfo, ProbedBlas, Vendor};
 use crate::ToolchainError;
+use nodegauge_measure::Failure;
 use nodegauge_os::SharedLibrary;
 use std::ffi::{CStr, c_char, c_int};
 use std::fmt;
@@ -103,10 +104,11 @@ impl Symbols {
         // code of others.
         let library = unsafe { SharedLibrary::open(path) };
         let library = library.map_err(|cause| {
-            ToolchainError::Unusable(format!(
-                "cannot load {}: {cause}\nhint: give a shared library of BLAS, e.g. libopenblas.so.0",
-                path.display()
-            ))
+            ToolchainError::Unusable(
+                Failure::missing(format!("cannot load {}", path.display()))
+                    .cause(cause)
+                    .hint("give a shared library of BLAS, e.g. libopenblas.so.0"),
+            )
         })?;
         Ok(Self { library })
     }
@@ -128,10 +130,13 @@ impl Symbols {
         let mut names = ["", "64_", "_64_"].into_iter().map(|suffix| format!("{name}{suffix}"));
         // SAFETY: the caller's promise.
         names.find_map(|name| unsafe { self.function(&name) }).ok_or_else(|| {
-            ToolchainError::Unusable(format!(
-                "{} has no {name}: it is no BLAS library with Fortran names\nhint: give another with --blas",
-                path.display()
-            ))
+            ToolchainError::Unusable(
+                Failure::missing(format!(
+                    "{} has no {name}: it is no BLAS library with Fortran names",
+                    path.display(),
+                ))
+                .hint("give another with --blas"),
+            )
         })
     }
 
@@ -275,10 +280,10 @@ impl BlasLibrary {
 }
 
 fn wrong(path: &Path, routine: &str, what: String) -> ToolchainError {
-    ToolchainError::Unusable(format!(
-        "{} computes {routine} wrongly: {what}\nhint: give another with --blas",
-        path.display()
-    ))
+    ToolchainError::Unusable(
+        Failure::missing(format!("{} computes {routine} wrongly: {what}", path.display()))
+            .hint("give another with --blas"),
+    )
 }
 
 /// The width of a library's integers, by a product of two elements whose number has all bits set in

@@ -8,12 +8,13 @@ use super::find::BlasCandidate;
 use super::info::{BlasInfo, ProbedBlas, Vendor};
 use super::library::{self, BlasLibrary};
 use crate::{ChildEnd, CommandLine, Job, KillReason, ToolchainError, run};
+use nodegauge_measure::Failure;
 use nodegauge_os::describe;
 use std::path::Path;
 use std::time::Duration;
 
 /// The child's answer: the library and its rate, FLOP/s, or why it cannot be used.
-type Answer = Result<(BlasInfo, f64), String>;
+type Answer = Result<(BlasInfo, f64), Failure>;
 
 /// Longest time for one try: loading from a slow file system counts.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -51,11 +52,16 @@ impl BlasProber {
         let (about, rate) = self.ask(&candidate.path, environment.as_ref(), interrupted)?;
         match (kernel, &about.kernel) {
             (Some(wanted), Some(got)) if !wanted.eq_ignore_ascii_case(got) => {
-                Err(ToolchainError::Unusable(format!(
-                    "{} runs its {got} kernels, not {wanted}\nhint: {} has no such kernels here; leave out '@{wanted}'",
-                    candidate.path.display(),
-                    about.vendor
-                )))
+                Err(ToolchainError::Unusable(
+                    Failure::missing(format!(
+                        "{} runs its {got} kernels, not {wanted}",
+                        candidate.path.display(),
+                    ))
+                    .hint(format!(
+                        "{} has no such kernels here; leave out '@{wanted}'",
+                        about.vendor,
+                    )),
+                ))
             }
             _ => Ok(ProbedBlas { about, rate, environment }),
         }
@@ -89,9 +95,12 @@ impl BlasProber {
         let crashed = |how: String| {
             let said = output.stderr.lines().rfind(|line| !line.trim().is_empty());
             let said = said.map(|line| format!(":\n{line}")).unwrap_or_default();
-            ToolchainError::Unusable(format!(
-                "{path} cannot be used: the process that tried it ended with {how}{said}\nhint: give another with --blas"
-            ))
+            ToolchainError::Unusable(
+                Failure::missing(format!(
+                    "{path} cannot be used: the process that tried it ended with {how}{said}"
+                ))
+                .hint("give another with --blas"),
+            )
         };
         let status = match output.end {
             ChildEnd::Exited(status) => status,
@@ -188,14 +197,14 @@ fn usable(tried: Result<ProbedBlas, ToolchainError>) -> Result<Option<ProbedBlas
 pub fn answer(
     path: &Path,
     number_of: Option<&str>,
-    rate: impl FnOnce(BlasLibrary) -> Result<f64, String>,
+    rate: impl FnOnce(BlasLibrary) -> Result<f64, Failure>,
 ) -> String {
     if let Some(kernel) = number_of {
         let number = library::blis_number_of(path, kernel).ok().flatten();
         return number.map(|number| number.to_string()).unwrap_or_default();
     }
     let answer: Answer = BlasLibrary::open(path)
-        .map_err(|error| error.to_string())
+        .map_err(Failure::from)
         .and_then(|library| Ok((library.about().clone(), rate(library)?)));
     serde_json::to_string(&answer).unwrap_or_default()
 }

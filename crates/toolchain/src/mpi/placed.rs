@@ -34,7 +34,7 @@ impl MpiProgram {
     ) -> Result<Self, Failure> {
         let found = program.to_str().and_then(which).and_then(|path| path.canonicalize().ok());
         let path = found.ok_or_else(|| {
-            Failure::missing(format!("there is no program {program:?}\nhint: {hint}"))
+            Failure::missing(format!("there is no program {program:?}")).hint(hint)
         })?;
         let library = library_of_program(&path);
         let launcher = launcher_for(&path, library.as_ref(), launcher, &|| false);

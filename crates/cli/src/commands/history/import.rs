@@ -43,8 +43,9 @@ pub(super) fn execute(
     if let (Some(host), Some((file, _))) = (host, exports.first()) {
         let file = file.display();
         return Err(Failure::usage(format!(
-            "--host {host}: {file} says itself where its runs were measured\nhint: leave out --host"
-        )));
+            "--host {host}: {file} says itself where its runs were measured"
+        ))
+        .hint("leave out --host"));
     }
     let mut store = session::open_store(db)?;
     for (file, text) in &exports {
@@ -82,18 +83,18 @@ fn imported(
     let shown = file.display();
     if let Some(read) = nodegauge_files::reference::read(text) {
         let imported = read.map_err(|error| {
-            Failure::usage(format!(
-                "{shown}: {error}\nhint: give a file with all that one run printed"
-            ))
+            Failure::usage(format!("{shown}"))
+                .cause(error)
+                .hint("give a file with all that one run printed")
         })?;
         let record = imported_record(file, labels, host, imported.measurements, Vec::new());
         return Ok(record);
     }
     if text.lines().any(|line| line.trim().starts_with("# OSU MPI")) {
         let output = osu::OsuOutput::read(text).map_err(|error| {
-            Failure::usage(format!(
-                "{shown} is not the output of an OSU micro-benchmark: {error}\nhint: give a file with all that one run printed"
-            ))
+            Failure::usage(format!("{shown} is not the output of an OSU micro-benchmark"))
+                .cause(error)
+                .hint("give a file with all that one run printed")
         })?;
         let trust = "neither the MPI nor where its ranks were are known".to_owned();
         let figures = osu::output::of_saved(&output);
@@ -104,9 +105,9 @@ fn imported(
         || NvbandwidthOutput::read(text).map(|read| read.map(|of| of.measurements(None, &[])));
     if let Some(read) = streams.or_else(links) {
         let measurements = read.map_err(|error| {
-            Failure::usage(format!(
-                "{shown}: {error}\nhint: give a file with all that one run printed"
-            ))
+            Failure::usage(format!("{shown}"))
+                .cause(error)
+                .hint("give a file with all that one run printed")
         })?;
         return Ok(imported_record(file, labels, host, measurements, Vec::new()));
     }
@@ -124,8 +125,11 @@ fn imported(
     }
     let output = Output::read(text).map_err(|error| {
         Failure::usage(format!(
-            "{shown} is not the output of stream.c, HPL, HPCG, iozone, fio, BabelStream, nvbandwidth or an OSU micro-benchmark: {error}\nhint: give a file with all that one run printed"
+            "{shown} is not the output of stream.c, HPL, HPCG, iozone, fio, BabelStream, \
+                 nvbandwidth or an OSU micro-benchmark"
         ))
+        .cause(error)
+        .hint("give a file with all that one run printed")
     })?;
     let trust = "neither the machine's caches nor the source are known: that the size follows STREAM's \
                  rule and that the program was unmodified is taken on trust";

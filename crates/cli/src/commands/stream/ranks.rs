@@ -39,9 +39,8 @@ pub(super) fn plan(
 ) -> Result<RankPlan, Failure> {
     let Started { ranks: count, launcher, .. } = joined.started;
     if let Some(asked) = args.ranks.ranks.filter(|asked| *asked != count) {
-        return Err(Failure::usage(format!(
-            "--ranks {asked}, but {launcher} has started {count}\nhint: leave out --ranks"
-        )));
+        return Err(Failure::usage(format!("--ranks {asked}, but {launcher} has started {count}"))
+            .hint("leave out --ranks"));
     }
     let mut ranks = args.ranks.clone();
     ranks.ranks = None;
