@@ -60,10 +60,10 @@ pub(crate) fn pass(
             Err(failure) => failed = Err(failure),
         }
     }
-    let at = |number: usize| -> NonNull<u8> {
+    let mut at = |number: usize| -> NonNull<u8> {
         mapped
-            .get(number)
-            .and_then(|array| NonNull::new(array.at(0).cast()))
+            .get_mut(number)
+            .and_then(|array| NonNull::new(array.at_mut(0).cast()))
             .unwrap_or(NonNull::dangling())
     };
     let n = if failed.is_ok() { elements } else { 0 };

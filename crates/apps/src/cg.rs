@@ -4,7 +4,7 @@
 //! Sums are made thread by thread in a fixed order, so that the same threads and the same colours give the
 //! same result bit for bit.
 
-use crate::array::Array;
+use crate::array::SharedArray;
 use crate::code::Code;
 use crate::halo::Halo;
 use crate::precondition::Preconditioner;
@@ -80,12 +80,12 @@ pub(crate) struct Solver<'a> {
     code: Code,
     sums: SharedSums,
     /// The solution.
-    pub x: Array<f64>,
-    r: Array<f64>,
-    z: Array<f64>,
+    x: SharedArray<f64>,
+    r: SharedArray<f64>,
+    z: SharedArray<f64>,
     /// With the components of others' nodes behind.
-    p: Array<f64>,
-    q: Array<f64>,
+    p: SharedArray<f64>,
+    q: SharedArray<f64>,
 }
 
 /// A thread's way through a solution.
@@ -111,18 +111,18 @@ impl<'a> Solver<'a> {
         (halo, code): (&'a dyn Halo, Code),
     ) -> Result<Self, Failure> {
         let owned = 3 * system.rows.owned();
-        let solver = Self {
+        let mut solver = Self {
             system,
             matrix,
             preconditioner,
             halo,
             code,
             sums: SharedSums::map(threads.count())?,
-            x: Array::map(owned)?,
-            r: Array::map(owned)?,
-            z: Array::map(owned)?,
-            p: Array::map(3 * system.rows.nodes.len())?,
-            q: Array::map(owned)?,
+            x: SharedArray::map(owned)?,
+            r: SharedArray::map(owned)?,
+            z: SharedArray::map(owned)?,
+            p: SharedArray::map(3 * system.rows.nodes.len())?,
+            q: SharedArray::map(owned)?,
         };
         solver.clear(threads)?;
         Ok(solver)
@@ -132,15 +132,16 @@ impl<'a> Solver<'a> {
     ///
     /// # Errors
     /// When a thread fails.
-    pub fn clear(&self, threads: &mut impl Threads) -> Result<(), Failure> {
+    pub fn clear(&mut self, threads: &mut impl Threads) -> Result<(), Failure> {
+        let Self { x, r, z, p, q, system, .. } = &*self;
         threads.map(|seat| {
             let own = self.own(seat);
-            for vector in [&self.x, &self.z, &self.p, &self.q, &self.r] {
-                // SAFETY: the rows are this thread's.
-                unsafe { vector.part(own.clone()) }.fill(0.0);
+            for vector in [x, z, p, q] {
+                // SAFETY: `self` is borrowed exclusively, and the rows are this thread's.
+                unsafe { vector.part_mut(own.clone()) }.fill(0.0);
             }
-            // SAFETY: as above; nobody writes the right-hand side.
-            unsafe { self.r.part(own.clone()) }.copy_from_slice(&self.system.rhs[own]);
+            // SAFETY: as above.
+            unsafe { r.part_mut(own.clone()) }.copy_from_slice(&system.rhs[own]);
         })?;
         Ok(())
     }
@@ -160,8 +161,17 @@ impl<'a> Solver<'a> {
         State { iterations: 0, residual: 1.0, end: None, rho: f64::NAN, b_squared: f64::NAN }
     }
 
+    /// The solution, by row.
+    pub fn solution(&mut self) -> &[f64] {
+        self.x.get_mut()
+    }
+
     /// Up to `count` iterations more, a lap each, by all threads; all return the same state.
-    pub fn advance(
+    ///
+    /// # Safety
+    /// The threads that the solver was made for call it together, each with its own seat, and so do those of all
+    /// other ranks; nothing else uses the solver meanwhile.
+    pub unsafe fn advance(
         &self,
         (seat, laps): (&Seat<'_>, &mut Laps<'_>),
         mut state: State,
@@ -181,7 +191,8 @@ impl<'a> Solver<'a> {
             if state.end.is_some() {
                 break;
             }
-            let times = laps.time(|| walk.iterate(&mut state, tolerance));
+            // SAFETY: the caller's promise.
+            let times = laps.time(|| unsafe { walk.iterate(&mut state, tolerance) });
             all.push(times);
         }
         (state, all)
@@ -213,20 +224,22 @@ impl<'a> Solver<'a> {
     ///
     /// # Errors
     /// When a thread fails.
-    pub fn true_residual(&self, threads: &mut impl Threads) -> Result<f64, Failure> {
+    pub fn true_residual(&mut self, threads: &mut impl Threads) -> Result<f64, Failure> {
+        let solver = &*self;
         let made = threads.map(|seat| {
-            let walk = self.walk(seat);
-            let own = self.own(seat);
-            // SAFETY: the rows are this thread's, and x, p and q apart.
-            let (x, p, q) = unsafe {
-                (self.x.part(own.clone()), self.p.part(own.clone()), self.q.part(own.clone()))
-            };
-            p.copy_from_slice(x);
+            let walk = solver.walk(seat);
+            let own = solver.own(seat);
+            // SAFETY: `self` is borrowed exclusively, and the rows are this thread's.
+            unsafe { solver.p.part_mut(own.clone()).copy_from_slice(solver.x.part(own.clone())) };
             seat.barrier_of_all();
-            self.halo.exchange(seat, &self.p);
+            // SAFETY: every thread of every rank does, and between these barriers nothing else.
+            unsafe { solver.halo.exchange(seat, &solver.p) };
             seat.barrier_of_all();
-            walk.multiply();
-            let b = &self.system.rhs[own];
+            // SAFETY: p is complete behind the barrier.
+            unsafe { walk.multiply() };
+            // SAFETY: as above.
+            let q = unsafe { solver.q.part_mut(own.clone()) };
+            let b = &solver.system.rhs[own];
             q.iter_mut().zip(b).for_each(|(q, b)| *q = b - *q);
             let r = walk.sum(walk.dot(q, q));
             (r / walk.sum(walk.dot(b, b))).sqrt()
@@ -237,7 +250,10 @@ impl<'a> Solver<'a> {
 
 impl Walk<'_> {
     /// One iteration.
-    fn iterate(&mut self, state: &mut State, tolerance: Tolerance) -> Times {
+    ///
+    /// # Safety
+    /// As for [`Solver::advance`].
+    unsafe fn iterate(&mut self, state: &mut State, tolerance: Tolerance) -> Times {
         let (solver, seat) = (self.solver, self.seat);
         let Solver { x, r, z, p, q, system, .. } = solver;
         let own = solver.own(seat);
@@ -249,9 +265,13 @@ impl Walk<'_> {
         self.lap(PRECONDITIONER);
         // SAFETY: these rows are this thread's, here and below; the products before and behind read others'
         // between barriers.
-        let (x, r, z, own_p) = unsafe {
-            (x.part(own.clone()), r.part(own.clone()), z.part(own.clone()), p.part(own.clone()))
-        };
+        let x = unsafe { x.part_mut(own.clone()) };
+        // SAFETY: as above.
+        let r = unsafe { r.part_mut(own.clone()) };
+        // SAFETY: as above.
+        let z = unsafe { z.part(own.clone()) };
+        // SAFETY: as above.
+        let own_p = unsafe { p.part_mut(own.clone()) };
         let rho = self.sum(self.dot(r, z));
         self.took(DOTS);
         let beta = if state.iterations == 0 { 0.0 } else { rho / state.rho };
@@ -260,11 +280,13 @@ impl Walk<'_> {
             vectors::direction(solver.code, own_p.len(), beta, z.as_ptr(), own_p.as_mut_ptr())
         };
         self.lap(AXPY);
-        solver.halo.exchange(seat, p);
+        // SAFETY: every thread of every rank does, and between these barriers nothing else.
+        unsafe { solver.halo.exchange(seat, p) };
         self.lap(HALO);
-        self.multiply();
+        // SAFETY: p is complete behind the barrier.
+        unsafe { self.multiply() };
         self.lap(SPMV);
-        // SAFETY: as above.
+        // SAFETY: others read p alone, and q not at all.
         let (p, q) = unsafe { (p.part(own.clone()), q.part(own)) };
         let curvature = self.sum(self.dot(p, q));
         self.took(DOTS);
@@ -288,9 +310,12 @@ impl Walk<'_> {
     }
 
     /// `q = A p` on this thread's rows.
-    fn multiply(&self) {
+    ///
+    /// # Safety
+    /// Nothing writes p, which other ranks' components are part of, and nothing else uses these rows of q.
+    unsafe fn multiply(&self) {
         let Solver { system, matrix, p, q, code, .. } = self.solver;
-        // SAFETY: p has all columns and was written before a barrier; q has the rows.
+        // SAFETY: p has all columns, and q the rows; the rest is the caller's promise.
         unsafe {
             matrix.multiply((&system.rows, self.seat.thread), *code, p.at(0), q.at(0));
         }

@@ -6,15 +6,19 @@ mod shared;
 pub(crate) use mpi::MpiRanks;
 pub(crate) use shared::SharedHalo;
 
-use crate::array::Array;
+use crate::array::SharedArray;
 use crate::elasticity::Subdomain;
 use crate::order::Numbering;
 use crate::seat::Seat;
 
 /// The other ranks, as the threads of one see them.
 pub(crate) trait Halo: Sync {
-    /// Brings the components of nodes that other ranks have to the end of `vector`; every thread calls it.
-    fn exchange(&self, seat: &Seat<'_>, vector: &Array<f64>);
+    /// Brings the components of nodes that other ranks have to the end of `vector`.
+    ///
+    /// # Safety
+    /// Every thread of every rank calls it, and nothing else uses the vector meanwhile; between two calls all of
+    /// them meet.
+    unsafe fn exchange(&self, seat: &Seat<'_>, vector: &SharedArray<f64>);
     /// The sum of `x` over all ranks, in a fixed order; each thread of a rank calls it with the same `x`.
     fn sum(&self, seat: &Seat<'_>, x: f64) -> f64;
     /// Bytes that an exchange moves on this rank.
@@ -38,7 +42,7 @@ pub(crate) trait Ranks {
 pub(crate) struct Alone;
 
 impl Halo for Alone {
-    fn exchange(&self, _: &Seat<'_>, _: &Array<f64>) {}
+    unsafe fn exchange(&self, _: &Seat<'_>, _: &SharedArray<f64>) {}
     fn sum(&self, _: &Seat<'_>, x: f64) -> f64 {
         x
     }

@@ -6,12 +6,12 @@
 //! Rows of one colour on different threads that couple all the same (a single colour: each thread's
 //! domain) leave these couplings out: additive Schwarz without overlap.
 
-use crate::array::Array;
+use crate::array::{Array, SharedArray};
 use crate::code::{Code, compiled};
 use crate::elasticity::element::invert;
 use crate::order::Numbering;
 use crate::seat::{Seat, Threads};
-use crate::sparse::{self, BLOCK, Blocks, add_product, transpose};
+use crate::sparse::{self, BLOCK, Blocks, SharedBlocks, add_product, transpose};
 use nodegauge_measure::Failure;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -65,20 +65,20 @@ impl Preconditioner {
         matrix: &Blocks,
         rows: &Numbering,
     ) -> Result<Self, Failure> {
-        let inverse = Array::map(BLOCK * rows.owned())?;
+        let inverse = SharedArray::map(BLOCK * rows.owned())?;
         let good = AtomicBool::new(true);
         threads.map(|seat| {
             for row in rows.of_thread(seat.thread) {
                 let block = diagonal_of(matrix, row);
                 // SAFETY: the row is this thread's.
-                let own = unsafe { inverse.part(BLOCK * row..BLOCK * (row + 1)) };
+                let own = unsafe { inverse.part_mut(BLOCK * row..BLOCK * (row + 1)) };
                 invert_into(&block, own, &good);
             }
         })?;
         if !good.load(Ordering::Relaxed) {
             return Err(not_definite());
         }
-        Ok(Self { inverse, factor: None, shift: 0.0 })
+        Ok(Self { inverse: inverse.into_array(), factor: None, shift: 0.0 })
     }
 
     /// Block-IC(0) in the order of the colours.
@@ -94,8 +94,8 @@ impl Preconditioner {
             let own = rows.of_thread(seat.thread);
             let both = |row: usize| {
                 let mut counts = [0, 0];
-                for column in matrix.row(row).map(|at| matrix.column(at)) {
-                    match coupling(rows, &own, row, column) {
+                for column in matrix.row(row).0 {
+                    match coupling(rows, &own, row, *column as usize) {
                         Coupling::Lower => counts[0] += 1,
                         Coupling::Upper => counts[1] += 1,
                         Coupling::Diagonal | Coupling::LeftOut => {}
@@ -106,63 +106,23 @@ impl Preconditioner {
             own.clone().map(both).collect::<Vec<[usize; 2]>>()
         })?;
         let lengths = lengths.concat();
-        let factor = [
-            Blocks::map(lengths.iter().map(|both| both[0]))?,
-            Blocks::map(lengths.iter().map(|both| both[1]))?,
-        ];
-        let inverse = Array::map(BLOCK * rows.owned())?;
-        let mut made = Self { inverse, factor: Some(factor), shift: 0.0 };
-        loop {
-            let good = AtomicBool::new(true);
-            threads.map(|seat| made.factorise(seat, (matrix, rows), &good))?;
-            if good.load(Ordering::Relaxed) {
-                return Ok(made);
-            }
-            made.shift = SHIFT.0.max(made.shift * SHIFT.1);
-            if made.shift > MOST_SHIFT {
+        let mut factor = Factorisation {
+            matrix,
+            rows,
+            inverse: SharedArray::map(BLOCK * rows.owned())?,
+            lower: SharedBlocks::map(lengths.iter().map(|both| both[0]))?,
+            upper: SharedBlocks::map(lengths.iter().map(|both| both[1]))?,
+            shift: 0.0,
+        };
+        while !factor.try_shift(threads)? {
+            factor.shift = SHIFT.0.max(factor.shift * SHIFT.1);
+            if factor.shift > MOST_SHIFT {
                 return Err(not_definite());
             }
         }
-    }
-
-    /// A thread's part of the factorisation.
-    fn factorise(&self, seat: &Seat<'_>, (matrix, rows): (&Blocks, &Numbering), good: &AtomicBool) {
-        let Some([lower, upper]) = &self.factor else { return };
-        let own = rows.of_thread(seat.thread);
-        let (mut scratch, code) = (RowScratch::new(rows.owned()), Code::widest(false));
-        for stage in rows.stages(seat.thread) {
-            for row in stage.clone() {
-                let at = Elimination { made: self, lower, matrix, rows, own: &own, row };
-                // SAFETY: the processor has the instruction set; the row is this thread's, and those that it needs
-                // are complete.
-                unsafe { eliminate(code, &at, &mut scratch, good) };
-            }
-            seat.barrier();
-        }
-        for row in own.clone() {
-            // SAFETY: the row is this thread's, and nobody reads upper rows yet.
-            let (columns, values) = unsafe { upper.rows_mut(row..row + 1) };
-            let coupled = matrix.row(row).map(|at| matrix.column(at));
-            let above =
-                coupled.filter(|column| coupling(rows, &own, row, *column) == Coupling::Upper);
-            let places = columns.iter_mut().zip(values.chunks_exact_mut(BLOCK));
-            for (column, (slot, value)) in above.zip(places) {
-                *slot = column as u32;
-                // SAFETY: lower rows are complete.
-                let (others, blocks) = unsafe { lower.row_ref(column) };
-                // Couplings are mutual.
-                if let Some(at) = others.iter().position(|other| *other as usize == row) {
-                    value.copy_from_slice(&transpose(&blocks[at]));
-                }
-            }
-        }
-    }
-
-    /// The inverse of the diagonal block of a row that has been eliminated.
-    fn inverse_of(&self, row: usize) -> [f64; BLOCK] {
-        assert!(BLOCK * (row + 1) <= self.inverse.len());
-        // SAFETY: the block is there, and written by nobody any more.
-        unsafe { self.inverse.at(BLOCK * row).cast::<[f64; BLOCK]>().read() }
+        let Factorisation { inverse, lower, upper, shift, .. } = factor;
+        let factor = Some([lower.into_blocks(), upper.into_blocks()]);
+        Ok(Self { inverse: inverse.into_array(), factor, shift })
     }
 
     /// `z = M^-1 r` on a thread's rows, all threads together; the result is there behind a barrier.
@@ -210,19 +170,88 @@ impl Preconditioner {
 
     /// Operations of one application on a thread's rows.
     pub fn flops(&self, rows: &Range<usize>) -> usize {
-        let of = |part: &Blocks| part.starts[rows.end] - part.starts[rows.start];
-        let blocks: usize = self.factor.iter().flatten().map(of).sum();
+        let blocks: usize = self.factor.iter().flatten().map(|part| part.count_of(rows)).sum();
         blocks * 2 * BLOCK + rows.len() * 15
+    }
+}
+
+/// Block-IC(0) while threads compute it.
+struct Factorisation<'a> {
+    matrix: &'a Blocks,
+    rows: &'a Numbering,
+    /// As in [`Preconditioner`].
+    inverse: SharedArray<f64>,
+    /// Strictly lower rows.
+    lower: SharedBlocks,
+    /// Strictly upper rows.
+    upper: SharedBlocks,
+    /// Share by which diagonals are raised.
+    shift: f64,
+}
+
+impl Factorisation<'_> {
+    /// Factorises with the present shift; returns false if a pivot is not positive.
+    ///
+    /// # Errors
+    /// When a thread fails.
+    fn try_shift(&mut self, threads: &mut impl Threads) -> Result<bool, Failure> {
+        let good = AtomicBool::new(true);
+        // SAFETY: `self` is borrowed exclusively, and all its threads call it, each once.
+        threads.map(|seat| unsafe { self.factorise(seat, &good) })?;
+        Ok(good.load(Ordering::Relaxed))
+    }
+
+    /// A thread's part of the factorisation.
+    ///
+    /// # Safety
+    /// All threads call it, each with its own seat, and nothing else uses `self` meanwhile.
+    unsafe fn factorise(&self, seat: &Seat<'_>, good: &AtomicBool) {
+        let Self { matrix, rows, lower, upper, .. } = self;
+        let own = rows.of_thread(seat.thread);
+        let (mut scratch, code) = (RowScratch::new(rows.owned()), Code::widest(false));
+        for stage in rows.stages(seat.thread) {
+            for row in stage.clone() {
+                let at = Elimination { factor: self, own: &own, row };
+                // SAFETY: the processor has the instruction set; the row is this thread's, and those that it needs
+                // are complete.
+                unsafe { eliminate(code, &at, &mut scratch, good) };
+            }
+            seat.barrier();
+        }
+        for row in own.clone() {
+            // SAFETY: the row is this thread's, and nothing reads upper rows yet.
+            let (columns, values) = unsafe { upper.row_mut(row) };
+            let is_above =
+                |column: &&u32| coupling(rows, &own, row, **column as usize) == Coupling::Upper;
+            let above = matrix.row(row).0.iter().filter(is_above);
+            for (column, (slot, value)) in above.zip(columns.iter_mut().zip(values)) {
+                *slot = *column;
+                // SAFETY: lower rows are complete.
+                let (others, blocks) = unsafe { lower.row(*column as usize) };
+                // Couplings are mutual.
+                if let Some(at) = others.iter().position(|other| *other as usize == row) {
+                    *value = transpose(&blocks[at]);
+                }
+            }
+        }
+    }
+
+    /// Inverse of the diagonal block of a row.
+    ///
+    /// # Safety
+    /// The row has been eliminated.
+    #[inline(always)]
+    unsafe fn inverse_of(&self, row: usize) -> [f64; BLOCK] {
+        // SAFETY: a row that has been eliminated is not written again.
+        let block = unsafe { self.inverse.part(BLOCK * row..BLOCK * (row + 1)) };
+        std::array::from_fn(|at| block[at])
     }
 }
 
 /// A row that is eliminated: `W_ij = A_ij - sum of W_ik L_jk^T`, `L_ij = W_ij D_j^-1`,
 /// `D_i = A_ii - sum of W_ij L_ij^T`.
 pub(crate) struct Elimination<'a> {
-    made: &'a Preconditioner,
-    lower: &'a Blocks,
-    matrix: &'a Blocks,
-    rows: &'a Numbering,
+    factor: &'a Factorisation<'a>,
     /// The rows of the thread.
     own: &'a Range<usize>,
     row: usize,
@@ -243,11 +272,11 @@ unsafe fn eliminate_body<const FMA: bool, const ASK: bool>(
     scratch: &mut RowScratch,
     good: &AtomicBool,
 ) {
-    let Elimination { made, lower, matrix, rows, own, row } = *at;
+    let Elimination { factor, own, row } = *at;
+    let Factorisation { matrix, rows, lower, .. } = factor;
     let RowScratch { place, coupled, unscaled } = scratch;
     coupled.clear();
-    // SAFETY: the matrix is written by nobody any more.
-    let (columns, blocks) = unsafe { matrix.row_ref(row) };
+    let (columns, blocks) = matrix.row(row);
     let mut pivot = [f64::NAN; BLOCK];
     for (at, (column, block)) in columns.iter().zip(blocks).enumerate() {
         let column = *column as usize;
@@ -263,13 +292,15 @@ unsafe fn eliminate_body<const FMA: bool, const ASK: bool>(
         place[*column] = number as u8 + 1;
     }
     // Off the diagonal a shift changes nothing.
-    (0..3).for_each(|at| pivot[4 * at] *= 1.0 + made.shift);
+    (0..3).for_each(|at| pivot[4 * at] *= 1.0 + factor.shift);
     // SAFETY: the caller's promise.
-    let (slots, values) = unsafe { lower.rows_mut(row..row + 1) };
+    let (slots, values) = unsafe { lower.row_mut(row) };
     for (number, (_, column, at)) in coupled.iter().enumerate() {
         let mut w = blocks[*at];
-        // SAFETY: the caller's promise.
-        let (others, theirs) = unsafe { lower.row_ref(*column) };
+        // SAFETY: the caller's promise: the other row is complete.
+        let (others, theirs) = unsafe { lower.row(*column) };
+        // SAFETY: as above.
+        let inverse = unsafe { factor.inverse_of(*column) };
         for (other, block) in others.iter().zip(theirs) {
             let number = place[*other as usize];
             if number > 0 {
@@ -277,15 +308,15 @@ unsafe fn eliminate_body<const FMA: bool, const ASK: bool>(
             }
         }
         let mut scaled = [0.0; BLOCK];
-        add_product::<FMA>(&mut scaled, 1.0, &w, &made.inverse_of(*column));
+        add_product::<FMA>(&mut scaled, 1.0, &w, &inverse);
         add_product::<FMA>(&mut pivot, -1.0, &w, &scaled);
         slots[number] = *column as u32;
-        values[BLOCK * number..BLOCK * (number + 1)].copy_from_slice(&scaled);
+        values[number] = scaled;
         unscaled.push(w);
     }
     coupled.iter().for_each(|(_, column, _)| place[*column] = 0);
     // SAFETY: as above.
-    let inverse = unsafe { made.inverse.part(BLOCK * row..BLOCK * (row + 1)) };
+    let inverse = unsafe { factor.inverse.part_mut(BLOCK * row..BLOCK * (row + 1)) };
     invert_into(&pivot, inverse, good);
 }
 
@@ -307,8 +338,9 @@ impl RowScratch {
 
 /// The diagonal block of a row.
 fn diagonal_of(matrix: &Blocks, row: usize) -> [f64; BLOCK] {
-    let at = matrix.row(row).find(|at| matrix.column(*at) == row);
-    at.map_or([f64::NAN; BLOCK], |at| matrix.value(at))
+    let (columns, blocks) = matrix.row(row);
+    let at = columns.iter().position(|column| *column as usize == row);
+    at.map_or([f64::NAN; BLOCK], |at| blocks[at])
 }
 
 /// The inverse of a symmetric block; clears `good` where it is not positive definite.

@@ -43,7 +43,11 @@ impl<'a> Seat<'a> {
 }
 
 /// The threads of a rank, as whoever leads them has them.
-pub(crate) trait Threads {
+///
+/// # Safety
+/// [`Threads::map`] runs the job once on each thread, with a seat whose number is below [`Threads::count`] and no
+/// other thread's.
+pub(crate) unsafe trait Threads {
     /// How many there are.
     fn count(&self) -> usize;
 
@@ -54,7 +58,8 @@ pub(crate) trait Threads {
     fn map<T: Send>(&mut self, job: impl Fn(&Seat<'_>) -> T + Sync) -> Result<Vec<T>, Failure>;
 }
 
-impl Threads for Team {
+// SAFETY: a member of a team has its own index.
+unsafe impl Threads for Team {
     fn count(&self) -> usize {
         self.len()
     }
@@ -65,7 +70,8 @@ impl Threads for Team {
 }
 
 /// A rank of one thread: the one that leads.
-impl Threads for Seat<'_> {
+// SAFETY: there is one thread.
+unsafe impl Threads for Seat<'_> {
     fn count(&self) -> usize {
         1
     }

@@ -1,12 +1,12 @@
 //! The linear system of a rank: its matrix in either storage, the right-hand side, made by the threads that
 //! will use them.
 
-use crate::array::Array;
+use crate::array::{Array, SharedArray};
 use crate::code::Code;
 use crate::elasticity::{Assembler, Problem, Subdomain};
 use crate::order::Numbering;
 use crate::seat::Threads;
-use crate::sparse::{BLOCK, Blocks, Sliced, Storage};
+use crate::sparse::{Blocks, SharedBlocks, Sliced, Storage};
 use nodegauge_measure::Failure;
 
 /// A matrix in one of its storages.
@@ -97,15 +97,15 @@ impl System {
         let owned = &rows.nodes[..rows.owned()];
         let neighbours =
             |local: &u32| subdomain.neighbours(subdomain.node(*local as usize)).count();
-        let blocks = Blocks::map(owned.iter().map(neighbours))?;
-        let rhs = Array::map(3 * rows.owned())?;
+        let blocks = SharedBlocks::map(owned.iter().map(neighbours))?;
+        let rhs = SharedArray::map(3 * rows.owned())?;
         threads.map(|seat| {
             for row in rows.of_thread(seat.thread) {
                 let node = subdomain.node(rows.nodes[row] as usize);
                 let made = assembler.row(node);
                 // SAFETY: the row is this thread's.
-                let (columns, values) = unsafe { blocks.rows_mut(row..row + 1) };
-                let places = columns.iter_mut().zip(values.chunks_exact_mut(BLOCK));
+                let (columns, values) = unsafe { blocks.row_mut(row) };
+                let places = columns.iter_mut().zip(values);
                 for ((place, other), (column, value)) in subdomain.neighbours(node).zip(places) {
                     *column = rows.rows[subdomain.local(other)];
                     for (at, value) in value.iter_mut().enumerate() {
@@ -113,11 +113,12 @@ impl System {
                     }
                 }
                 // SAFETY: as above.
-                unsafe { rhs.part(3 * row..3 * row + 3) }.copy_from_slice(&made.rhs);
+                unsafe { rhs.part_mut(3 * row..3 * row + 3) }.copy_from_slice(&made.rhs);
             }
         })?;
-        let count = blocks.columns.len();
-        Ok((Self { subdomain, rows, rhs, blocks: count }, blocks))
+        let blocks = blocks.into_blocks();
+        let rhs = rhs.into_array();
+        Ok((Self { subdomain, rows, rhs, blocks: blocks.count() }, blocks))
     }
 
     /// The largest difference of `x` from the exact displacement, over the largest displacement.

@@ -133,15 +133,35 @@ struct Calls {
     _library: SharedLibrary,
 }
 
-/// What one rank sends to another and gets of it.
+/// Numbers that this rank and another send each other.
 #[derive(Debug)]
-pub struct Exchange<'a> {
-    /// The other.
+pub struct Exchange {
+    /// The other rank.
     pub with: usize,
-    /// For it.
-    pub sent: &'a [f64],
-    /// Of it.
-    pub received: &'a mut [f64],
+    /// Numbers for it.
+    pub sent: Vec<f64>,
+    /// Numbers from it.
+    pub received: Vec<f64>,
+}
+
+/// Exchanges with all neighbours. Made once: [`World::exchange`] allocates nothing.
+#[derive(Debug)]
+pub struct Exchanges {
+    all: Vec<Exchange>,
+    /// Room for the requests of all, of the longer kind.
+    requests: Vec<u64>,
+}
+
+impl Exchanges {
+    /// Exchanges with neighbours, all at once.
+    pub fn new(all: Vec<Exchange>) -> Self {
+        Self { requests: vec![0; 2 * all.len()], all }
+    }
+
+    /// The exchange with each neighbour.
+    pub fn all(&mut self) -> &mut [Exchange] {
+        &mut self.all
+    }
 }
 
 /// A process has one.
@@ -263,10 +283,9 @@ impl World {
     }
 
     /// Carries what neighbours have for each other, all at once.
-    pub fn exchange(&self, all: &mut [Exchange<'_>]) {
+    pub fn exchange(&self, exchanges: &mut Exchanges) {
         let calls = self.calls();
-        // Room for the longer kind.
-        let mut requests = vec![0_u64; 2 * all.len()];
+        let Exchanges { all, requests } = exchanges;
         let first: *mut u8 = requests.as_mut_ptr().cast();
         let mut places = 0..requests.len();
         let mut place = || {

@@ -1,13 +1,14 @@
 //! Halos and sums by MPI, between ranks that its launcher has started.
 
 use super::{Halo, Ranks};
-use crate::array::Array;
+use crate::array::SharedArray;
 use crate::elasticity::{Mesh, Subdomain};
 use crate::order::Numbering;
 use crate::seat::Seat;
 use nodegauge_measure::Failure;
-use nodegauge_team::mpi::{Exchange, World};
+use nodegauge_team::mpi::{Exchange, Exchanges, World};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
 
 /// All ranks, and the part of the mesh that each of them has.
 #[derive(Debug)]
@@ -68,7 +69,7 @@ impl Ranks for MpiRanks<'_> {
             // Who sees a node of another is seen by it.
             received: received.remove(&rank).into_iter().flat_map(rows_of).collect(),
         });
-        MpiHalo { world: self.world, neighbours: neighbours.collect() }
+        MpiHalo::new(self.world, neighbours.collect())
     }
 }
 
@@ -77,6 +78,8 @@ impl Ranks for MpiRanks<'_> {
 pub(crate) struct MpiHalo<'a> {
     world: &'a World,
     neighbours: Vec<Neighbour>,
+    /// Components on the way, of each neighbour. The rank has one thread: nothing waits for the lock.
+    exchanges: Mutex<Exchanges>,
 }
 
 /// Rows that a rank and another have for each other.
@@ -87,24 +90,33 @@ struct Neighbour {
     received: Vec<usize>,
 }
 
-impl Halo for MpiHalo<'_> {
-    fn exchange(&self, _: &Seat<'_>, vector: &Array<f64>) {
-        // SAFETY: the vector is this thread's alone.
-        let components = |row: &usize| unsafe { vector.at(3 * row).cast::<[f64; 3]>().read() };
-        let pack = |neighbour: &Neighbour| -> (Vec<f64>, Vec<f64>) {
-            let sent = neighbour.sent.iter().flat_map(components).collect();
-            (sent, vec![0.0; 3 * neighbour.received.len()])
+impl<'a> MpiHalo<'a> {
+    fn new(world: &'a World, neighbours: Vec<Neighbour>) -> Self {
+        let exchange = |neighbour: &Neighbour| Exchange {
+            with: neighbour.rank,
+            sent: vec![0.0; 3 * neighbour.sent.len()],
+            received: vec![0.0; 3 * neighbour.received.len()],
         };
-        let mut packed: Vec<(Vec<f64>, Vec<f64>)> = self.neighbours.iter().map(pack).collect();
-        let pairs = self.neighbours.iter().zip(&mut packed);
-        let mut all: Vec<Exchange<'_>> = pairs
-            .map(|(with, (sent, received))| Exchange { with: with.rank, sent, received })
-            .collect();
-        self.world.exchange(&mut all);
-        for (neighbour, (_, received)) in self.neighbours.iter().zip(&packed) {
-            for (row, components) in neighbour.received.iter().zip(received.chunks_exact(3)) {
+        let exchanges = Exchanges::new(neighbours.iter().map(exchange).collect());
+        Self { world, neighbours, exchanges: Mutex::new(exchanges) }
+    }
+}
+
+impl Halo for MpiHalo<'_> {
+    unsafe fn exchange(&self, _: &Seat<'_>, vector: &SharedArray<f64>) {
+        let mut exchanges = self.exchanges.lock().unwrap_or_else(PoisonError::into_inner);
+        for (neighbour, exchange) in self.neighbours.iter().zip(exchanges.all()) {
+            for (row, components) in neighbour.sent.iter().zip(exchange.sent.chunks_exact_mut(3)) {
+                // SAFETY: the caller's promise: the vector is this thread's alone.
+                components.copy_from_slice(unsafe { vector.part(3 * row..3 * row + 3) });
+            }
+        }
+        self.world.exchange(&mut exchanges);
+        for (neighbour, exchange) in self.neighbours.iter().zip(exchanges.all()) {
+            let received = exchange.received.chunks_exact(3);
+            for (row, components) in neighbour.received.iter().zip(received) {
                 // SAFETY: as above.
-                unsafe { vector.part(3 * row..3 * row + 3) }.copy_from_slice(components);
+                unsafe { vector.part_mut(3 * row..3 * row + 3) }.copy_from_slice(components);
             }
         }
     }

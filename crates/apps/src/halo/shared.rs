@@ -1,7 +1,7 @@
 //! Halos and sums in memory that ranks of one node share.
 
 use super::{Halo, Ranks};
-use crate::array::Array;
+use crate::array::SharedArray;
 use crate::elasticity::{Mesh, Subdomain};
 use crate::order::Numbering;
 use crate::seat::Seat;
@@ -88,7 +88,7 @@ pub(crate) struct RankHalo<'a> {
 }
 
 impl Halo for RankHalo<'_> {
-    fn exchange(&self, seat: &Seat<'_>, vector: &Array<f64>) {
+    unsafe fn exchange(&self, seat: &Seat<'_>, vector: &SharedArray<f64>) {
         for (row, node) in &self.sent {
             // SAFETY: the node is this rank's to write; others read it behind the barrier, and before they
             // meet again in a sum, as between any two exchanges.

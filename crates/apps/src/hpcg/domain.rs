@@ -108,8 +108,8 @@ impl Domain {
                 let begun = monotonic_nanos();
                 // SAFETY: the loops are of this processor; three vectors of this shape, all this thread's alone.
                 unsafe {
-                    (loops.forward_from_zero)(matrix, r.at(0), x.at(0), t.at(0));
-                    (loops.backward)(matrix, r.at(0), x.at(0), t.at(0));
+                    (loops.forward_from_zero)(matrix, r.at(0), x.at_mut(0), t.at_mut(0));
+                    (loops.backward)(matrix, r.at(0), x.at_mut(0), t.at_mut(0));
                 }
                 *best = best.min((monotonic_nanos() - begun) as f64);
             }
@@ -230,11 +230,11 @@ impl Domain {
 
     /// A p, behind an exchange.
     fn product_of_p(&mut self, place: &Place<'_>) {
-        let Level { matrix, t, .. } = &self.levels[0];
+        let Level { matrix, t, .. } = &mut self.levels[0];
         // SAFETY: the loops are of this processor; three vectors of this shape, all this thread's alone.
         unsafe {
-            place.exchange(&matrix.shape, self.p.at(0));
-            (self.loops.product)(matrix, self.p.at(0), self.ap.at(0), t.at(0));
+            place.exchange(&matrix.shape, self.p.at_mut(0));
+            (self.loops.product)(matrix, self.p.at(0), self.ap.at_mut(0), t.at_mut(0));
         }
     }
 
@@ -243,15 +243,17 @@ impl Domain {
         let loops = self.loops;
         let (here, coarser) = self.levels[level..].split_at_mut(1);
         let Level { matrix, r, x, t } = &mut here[0];
-        let (r, t) = (r.at(0), t.at(0));
         x.fill(0.0);
+        let r = r.at(0);
+        let t = t.at_mut(0);
+        let x = x.at_mut(0);
         // SAFETY: as above; the coarser grid's vector is of half this shape.
         unsafe {
-            (loops.forward_from_zero)(matrix, r, x.at(0), t);
-            (loops.backward)(matrix, r, x.at(0), t);
+            (loops.forward_from_zero)(matrix, r, x, t);
+            (loops.backward)(matrix, r, x, t);
             if let [next, ..] = coarser {
-                place.exchange(&matrix.shape, x.at(0));
-                (loops.restrict)(matrix, r, x.at(0), next.r.at(0));
+                place.exchange(&matrix.shape, x);
+                (loops.restrict)(matrix, r, x, next.r.at_mut(0));
             }
         }
         if coarser.is_empty() {
@@ -263,9 +265,9 @@ impl Domain {
         prolong(&matrix.shape, x, &coarser[0]);
         // SAFETY: as above.
         unsafe {
-            place.exchange(&matrix.shape, x.at(0));
-            (loops.forward)(matrix, r.at(0), x.at(0), t.at(0));
-            (loops.backward)(matrix, r.at(0), x.at(0), t.at(0));
+            place.exchange(&matrix.shape, x.at_mut(0));
+            (loops.forward)(matrix, r.at(0), x.at_mut(0), t.at_mut(0));
+            (loops.backward)(matrix, r.at(0), x.at_mut(0), t.at_mut(0));
         }
     }
 

@@ -131,9 +131,9 @@ unsafe fn forward<const FMA: bool, const ASK: bool, const FROM_ZERO: bool>(
     t: *mut f64,
 ) {
     let (points, slices) = (a.shape.grid[0], a.shape.slices());
-    let (mut lower, mut upper) = (a.lower.at(0).cast_const(), a.upper.at(0).cast_const());
-    let (mut below, mut above) = (a.below.at(0).cast_const(), a.above.at(0).cast_const());
-    let mut inverse = a.inverse.at(0).cast_const();
+    let (mut lower, mut upper) = (a.lower.at(0), a.upper.at(0));
+    let (mut below, mut above) = (a.below.at(0), a.above.at(0));
+    let mut inverse = a.inverse.at(0);
     // SAFETY: slices follow each other in the order of lines, and the lines lie within the vectors with room
     // for a slice on both sides; columns are of this shape.
     unsafe {

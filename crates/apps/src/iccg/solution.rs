@@ -2,7 +2,7 @@
 
 use super::options::{IccgOptions, Method};
 use super::size;
-use crate::array::Array;
+use crate::array::SharedArray;
 use crate::cg::{End, PARTS, Solver, State, Times, Tolerance, Work};
 use crate::code::Code;
 use crate::elasticity::{Mesh, Stretch, Subdomain};
@@ -107,13 +107,14 @@ fn by_threads(
     let Some(team) = pool.team(at) else { unreachable!("threads have a team") };
     let (unstored, halo) = Unstored::assemble(team, Subdomain::whole(job.mesh), job, |_, _| Alone)?;
     let prepared = unstored.choose(team, &halo)?;
-    let solver = prepared.solver(team, &halo)?;
+    let mut solver = prepared.solver(team, &halo)?;
     let (mut state, mut samples, mut count) = (solver.start(), Vec::new(), 1);
     while state.end.is_none() {
         if observer.interrupted() {
             return Ok(None);
         }
-        // SAFETY: the job computes, and meets the others at their own barrier.
+        // SAFETY: the job computes, and meets the others at their own barrier; every thread of the team has its own
+        // seat, and nothing else uses the solver.
         let (sample, timed) = unsafe {
             pool.sample(at, &mut || false, |member, laps| {
                 let seat = Seat::of_thread(member);
@@ -130,7 +131,7 @@ fn by_threads(
     }
     let Some(team) = pool.team(at) else { unreachable!("threads have a team") };
     let residual = solver.true_residual(team)?;
-    Ok(Some((prepared.solution(&solver, state, residual), samples)))
+    Ok(Some((prepared.solution(&mut solver, state, residual), samples)))
 }
 
 fn by_ranks(
@@ -228,10 +229,12 @@ fn as_rank(
     }
     // From here on all ranks meet: one that fails is lost to the others.
     let prepared = prepared.choose(seat, &halo).unwrap_or_else(lost);
-    let solver = prepared.solver(seat, &halo).unwrap_or_else(lost);
+    let mut solver = prepared.solver(seat, &halo).unwrap_or_else(lost);
     let (mut state, mut times, mut count) = (solver.start(), Vec::new(), 1);
     while state.end.is_none() {
-        let (reached, more) = solver.advance((seat, laps), state, (count, job.tolerance()));
+        // SAFETY: the rank has one thread, and all ranks do the same.
+        let (reached, more) =
+            unsafe { solver.advance((seat, laps), state, (count, job.tolerance())) };
         state = reached;
         let last = more.last().map_or(1.0, |times| times[0]);
         times.extend(more);
@@ -242,7 +245,7 @@ fn as_rank(
         }
     }
     let residual = solver.true_residual(seat).unwrap_or_else(lost);
-    Ok(Some((prepared.solution(&solver, state, residual), times)))
+    Ok(Some((prepared.solution(&mut solver, state, residual), times)))
 }
 
 /// Iterations until the user is asked again, where one takes so many seconds.
@@ -310,7 +313,7 @@ struct Unstored {
     chosen: Option<Products>,
     setup_s: f64,
     /// For products.
-    vectors: Option<[Array<f64>; 2]>,
+    vectors: Option<[SharedArray<f64>; 2]>,
 }
 
 /// A system that is ready to be solved.
@@ -333,14 +336,14 @@ impl Prepared {
         Solver::new(threads, &self.system, (&self.matrix, &self.preconditioner), (halo, code))
     }
 
-    fn solution(&self, solver: &Solver<'_>, state: State, residual: f64) -> Solution {
+    fn solution(&self, solver: &mut Solver<'_>, state: State, residual: f64) -> Solution {
         let finite = |x: f64| Some(x).filter(|x| x.is_finite());
         Solution {
             iterations: state.iterations,
             // A solution that has not ended is not asked for.
             end: state.end.unwrap_or(End::Limit),
             residual: finite(residual),
-            error: finite(self.system.error(&solver.x, &Stretch)),
+            error: finite(self.system.error(solver.solution(), &Stretch)),
             setup_s: self.setup_s,
             products: self.products,
             product_s: self.product_s,
@@ -382,8 +385,8 @@ impl Unstored {
         let vectors = match job.products {
             Some(_) => None,
             None => Some([
-                Array::map(3 * system.rows.nodes.len())?,
-                Array::map(3 * system.rows.owned())?,
+                SharedArray::map(3 * system.rows.nodes.len())?,
+                SharedArray::map(3 * system.rows.owned())?,
             ]),
         };
         let chosen = job.products;
@@ -400,8 +403,11 @@ impl Unstored {
                 .iter()
                 .flat_map(|(matrix, more_s)| [false, true].map(|ahead| (matrix, ahead, *more_s)))
                 .collect();
-            let all =
-                threads.map(|seat| products(seat, (&self.system.rows, halo), &ways, vectors))?;
+            let turns = |seat: &Seat<'_>| {
+                // SAFETY: each thread has its own seat, and nothing else uses the vectors.
+                unsafe { products(seat, (&self.system.rows, halo), &ways, vectors) }
+            };
+            let all = threads.map(turns)?;
             for ((matrix, ahead, _), [seconds, cost]) in ways.iter().zip(&all[0]) {
                 let products = Products { storage: matrix.storage(), ahead: *ahead };
                 let of_storage = &mut product_s[products.storage as usize];
@@ -422,15 +428,18 @@ impl Unstored {
 }
 
 /// Best times of products by turns, and the same with their part of what their storage took; the means over ranks.
-fn products(
+///
+/// # Safety
+/// Every thread of every rank calls it with its own seat, and nothing else uses the vectors meanwhile.
+unsafe fn products(
     seat: &Seat<'_>,
     (rows, halo): (&Numbering, &dyn Halo),
     ways: &[(&Matrix, bool, f64)],
-    [x, y]: &[Array<f64>; 2],
+    [x, y]: &[SharedArray<f64>; 2],
 ) -> Vec<[f64; 2]> {
     let own = rows.of_thread(seat.thread);
     // SAFETY: the rows are this thread's; x is read behind the first barrier.
-    unsafe { x.part(3 * own.start..3 * own.end) }.fill(1.0);
+    unsafe { x.part_mut(3 * own.start..3 * own.end) }.fill(1.0);
     let mut best = vec![f64::INFINITY; ways.len()];
     for _ in 0..TURNS {
         for ((matrix, ahead, _), best) in ways.iter().zip(&mut best) {

@@ -1,7 +1,7 @@
 //! Block rows one after another, as long as each is.
 
 use super::kernel::{self, Rows};
-use crate::array::Array;
+use crate::array::{Array, SharedArray};
 use crate::code::{Code, multiply_add};
 use nodegauge_measure::Failure;
 use std::ops::Range;
@@ -9,15 +9,23 @@ use std::ops::Range;
 /// Numbers of a block, its columns one after another.
 pub(crate) const BLOCK: usize = 9;
 
-/// Block rows of all threads, each of which writes and reads its own.
+/// Block rows of all threads.
 #[derive(Debug)]
 pub(crate) struct Blocks {
-    pub starts: Array<usize>,
-    pub columns: Array<u32>,
-    pub values: Array<f64>,
+    starts: Array<usize>,
+    columns: Array<u32>,
+    values: Array<f64>,
 }
 
-impl Blocks {
+/// [`Blocks`] while threads write their own rows.
+#[derive(Debug)]
+pub(crate) struct SharedBlocks {
+    starts: Array<usize>,
+    columns: SharedArray<u32>,
+    values: SharedArray<f64>,
+}
+
+impl SharedBlocks {
     /// Memory for rows with so many blocks each, and where each starts; the blocks are not touched.
     ///
     /// # Errors
@@ -29,60 +37,57 @@ impl Blocks {
             end += length;
             starts[row + 1] = end;
         }
-        Ok(Self { starts, columns: Array::map(end)?, values: Array::map(end * BLOCK)? })
+        Ok(Self { starts, columns: SharedArray::map(end)?, values: SharedArray::map(end * BLOCK)? })
     }
 
-    /// Where the blocks of a row are.
-    pub fn row(&self, row: usize) -> Range<usize> {
-        self.starts[row]..self.starts[row + 1]
-    }
-
-    /// Columns and values of rows, to be written by the thread that has them.
+    /// Columns and values of a row, to be written by the thread that has it.
     ///
     /// # Safety
-    /// While the results live nobody else uses these rows.
-    #[allow(clippy::mut_from_ref)]
-    pub unsafe fn rows_mut(&self, rows: Range<usize>) -> (&mut [u32], &mut [f64]) {
-        let blocks = self.starts[rows.start]..self.starts[rows.end];
+    /// While the results live, nothing else reads or writes the row.
+    #[allow(clippy::mut_from_ref, reason = "as of a SharedArray")]
+    pub unsafe fn row_mut(&self, row: usize) -> (&mut [u32], &mut [[f64; BLOCK]]) {
+        let blocks = self.starts[row]..self.starts[row + 1];
+        let numbers = BLOCK * blocks.start..BLOCK * blocks.end;
         // SAFETY: the caller's promise.
-        unsafe {
-            let values = self.values.part(BLOCK * blocks.start..BLOCK * blocks.end);
-            (self.columns.part(blocks), values)
-        }
+        unsafe { (self.columns.part_mut(blocks), self.values.part_mut(numbers).as_chunks_mut().0) }
     }
 
     /// Columns and blocks of a row.
     ///
     /// # Safety
-    /// While the results live nobody writes the row.
+    /// While the results live, nothing writes the row.
     #[inline]
-    pub unsafe fn row_ref(&self, row: usize) -> (&[u32], &[[f64; BLOCK]]) {
-        let blocks = self.row(row);
-        assert!(blocks.end <= self.columns.len());
-        // SAFETY: the row lies within both arrays; the rest is the caller's promise.
-        unsafe {
-            let values = self.values.at(BLOCK * blocks.start).cast::<[f64; BLOCK]>();
-            (
-                std::slice::from_raw_parts(self.columns.at(blocks.start), blocks.len()),
-                std::slice::from_raw_parts(values, blocks.len()),
-            )
-        }
+    pub unsafe fn row(&self, row: usize) -> (&[u32], &[[f64; BLOCK]]) {
+        let blocks = self.starts[row]..self.starts[row + 1];
+        let numbers = BLOCK * blocks.start..BLOCK * blocks.end;
+        // SAFETY: the caller's promise.
+        unsafe { (self.columns.part(blocks), self.values.part(numbers).as_chunks().0) }
     }
 
-    /// Block `at`, a copy.
-    #[inline]
-    pub fn value(&self, at: usize) -> [f64; BLOCK] {
-        assert!(BLOCK * at + BLOCK <= self.values.len());
-        // SAFETY: the block is there; it is written by nobody while it is read, as its threads see to.
-        unsafe { self.values.at(BLOCK * at).cast::<[f64; BLOCK]>().read() }
+    /// The rows after the last thread has written its own.
+    pub fn into_blocks(self) -> Blocks {
+        let Self { starts, columns, values } = self;
+        Blocks { starts, columns: columns.into_array(), values: values.into_array() }
+    }
+}
+
+impl Blocks {
+    /// Number of blocks.
+    pub fn count(&self) -> usize {
+        self.columns.len()
     }
 
-    /// The column of block `at`.
+    /// Number of blocks in some rows.
+    pub fn count_of(&self, rows: &Range<usize>) -> usize {
+        self.starts[rows.end] - self.starts[rows.start]
+    }
+
+    /// Columns and blocks of a row.
     #[inline]
-    pub fn column(&self, at: usize) -> usize {
-        assert!(at < self.columns.len());
-        // SAFETY: as above.
-        unsafe { *self.columns.at(at) as usize }
+    pub fn row(&self, row: usize) -> (&[u32], &[[f64; BLOCK]]) {
+        let blocks = self.starts[row]..self.starts[row + 1];
+        let numbers = BLOCK * blocks.start..BLOCK * blocks.end;
+        (&self.columns[blocks], self.values[numbers].as_chunks().0)
     }
 
     /// Some rows as a loop sees them.
@@ -108,8 +113,7 @@ impl Blocks {
 
     /// Bytes that a product reads of some rows.
     pub fn bytes_of(&self, rows: &Range<usize>) -> usize {
-        let blocks = self.starts[rows.end] - self.starts[rows.start];
-        blocks * (8 * BLOCK + 4) + rows.len() * 8
+        self.count_of(rows) * (8 * BLOCK + 4) + rows.len() * 8
     }
 }
 

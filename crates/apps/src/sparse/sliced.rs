@@ -26,7 +26,7 @@ impl Sliced {
         let mut starts = vec![0];
         for slice in rows.clone().step_by(LANES) {
             let of_slice = slice..(slice + LANES).min(rows.end);
-            let width = of_slice.map(|row| blocks.row(row).len()).max().unwrap_or(0);
+            let width = of_slice.map(|row| blocks.row(row).0.len()).max().unwrap_or(0);
             starts.push(starts[starts.len() - 1] + width);
         }
         let places = starts[starts.len() - 1];
@@ -36,14 +36,14 @@ impl Sliced {
             for place in starts[slice]..starts[slice + 1] {
                 for lane in 0..LANES {
                     // A place that a row does not have is a block of zeros in its first column.
-                    let own = if row + lane < rows.end { blocks.row(row + lane) } else { 0..0 };
-                    let block = own.start + (place - starts[slice]);
-                    let column = if own.is_empty() { 0 } else { blocks.column(own.start) };
-                    let (column, value) = match block < own.end {
-                        true => (blocks.column(block), blocks.value(block)),
-                        false => (column, [0.0; BLOCK]),
-                    };
-                    columns[LANES * place + lane] = 3 * column as u32;
+                    let own = row + lane;
+                    let (own_columns, own_blocks) =
+                        if own < rows.end { blocks.row(own) } else { Default::default() };
+                    let block = place - starts[slice];
+                    let column = own_columns.get(block).or(own_columns.first()).copied();
+                    let column = column.unwrap_or(0);
+                    let value = own_blocks.get(block).copied().unwrap_or([0.0; BLOCK]);
+                    columns[LANES * place + lane] = 3 * column;
                     for (element, value) in value.into_iter().enumerate() {
                         values[LANES * (BLOCK * place + element) + lane] = value;
                     }

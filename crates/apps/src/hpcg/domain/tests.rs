@@ -140,7 +140,9 @@ fn every_set_of_loops_does_what_is_defined_for_any_coefficients() {
                 rows.iter().for_each(|(at, _)| vector[*at] = random(&mut state));
                 vector
             };
-            let (r, x, t) = (vector(3), vector(5), vector(9));
+            let mut r = vector(3);
+            let mut x = vector(5);
+            let mut t = vector(9);
             let close = |got: &[f64], expected: &[f64], what: &str| {
                 for (at, _) in &rows {
                     let difference = (got[*at] - expected[*at]).abs();
@@ -150,26 +152,26 @@ fn every_set_of_loops_does_what_is_defined_for_any_coefficients() {
             // SAFETY: three vectors of this shape; the loops are of this processor.
             unsafe {
                 let mut expected = x.to_vec();
-                (loops.product)(&matrix, x.at(0), t.at(0), r.at(0));
+                (loops.product)(&matrix, x.at(0), t.at_mut(0), r.at_mut(0));
                 for (at, row) in &rows {
                     expected[*at] = row.iter().map(|(column, a)| a * x[*column]).sum();
                 }
                 close(&t, &expected, "product");
                 for from_zero in [false, true] {
-                    let x = if from_zero { Array::map(x.len()).unwrap() } else { vector(5) };
+                    x = if from_zero { Array::map(x.len()).unwrap() } else { vector(5) };
                     let mut expected = x.to_vec();
                     let forward = if from_zero { loops.forward_from_zero } else { loops.forward };
-                    forward(&matrix, r.at(0), x.at(0), t.at(0));
+                    forward(&matrix, r.at(0), x.at_mut(0), t.at_mut(0));
                     plain_sweep(rows.iter(), &r, &mut expected);
                     close(&x, &expected, "forward");
-                    (loops.backward)(&matrix, r.at(0), x.at(0), t.at(0));
+                    (loops.backward)(&matrix, r.at(0), x.at_mut(0), t.at_mut(0));
                     plain_sweep(rows.iter().rev(), &r, &mut expected);
                     close(&x, &expected, "backward");
                 }
                 if grid.iter().all(|points| points % 2 == 0) {
                     let coarse = Shape::new(grid.map(|points| points / 2));
-                    let got = Array::<f64>::map(coarse.length()).unwrap();
-                    (loops.restrict)(&matrix, r.at(0), x.at(0), got.at(0));
+                    let mut got = Array::<f64>::map(coarse.length()).unwrap();
+                    (loops.restrict)(&matrix, r.at(0), x.at_mut(0), got.at_mut(0));
                     let row = |point: [usize; 3]| {
                         let at = matrix.shape.at(point.map(|at| at as isize));
                         rows.iter().find(|(row, _)| *row == at).unwrap()
