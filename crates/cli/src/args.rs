@@ -182,9 +182,9 @@ pub(crate) enum Command {
     TryBlas {
         /// The library
         library: PathBuf,
-        /// Print only BLIS's number of the kernels of this name
+        /// Print only the kernels that BLIS knows, in the order of their numbers
         #[arg(long)]
-        number_of: Option<String>,
+        list_kernels: bool,
         /// CPUs of each thread that multiplies
         #[arg(long, default_value = "")]
         on: nodegauge_compute::choose::TrialPlaces,
