@@ -1,23 +1,17 @@
-//! The gauges, in the order of a page: the one list that runs, shows, compares and describes them.
+//! What the one list of gauges ([`GAUGES`]) gives: the registry, CSV, the parts of `run`, the names of tests.
 
-use crate::args::history::Tests;
-use crate::progress::Progress;
 use nodegauge_gauge::{Gauge, Glance, Planned, Site};
 use nodegauge_measure::keys::{ConfigKind, Registry};
 use nodegauge_measure::record::Record;
-use nodegauge_measure::{Failure, Notice, NoticeId, Outcome, UnknownName};
+use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome, UnknownName};
 use std::collections::BTreeSet;
 
-/// All gauges.
-pub(crate) const GAUGES: [&dyn Gauge; 7] = [
-    &nodegauge_memory::Memory::PLAIN,
-    &nodegauge_compute::ComputeGauge,
-    &nodegauge_messages::Messages,
-    &nodegauge_files::Files,
-    &nodegauge_devices::Devices,
-    &nodegauge_apps::Apps,
-    &nodegauge_gauge::roofline::RooflineGauge,
-];
+mod list;
+pub(crate) use list::GAUGES;
+
+/// Tests that the name of a gauge or of a test stands for.
+#[derive(Debug, Clone)]
+pub(crate) struct Tests(pub(crate) Vec<&'static str>);
 
 /// The kinds of figures of all gauges, with the keys of their configurations.
 pub(crate) fn registry() -> Registry {
@@ -54,9 +48,9 @@ pub(crate) fn glance(
     gauge: &dyn Gauge,
     site: &Site,
     ask: &Glance<'_>,
-    progress: &mut Progress,
+    observer: &mut dyn Observer,
 ) -> Outcome {
-    attempted(gauge, gauge.glance(site, ask), site, progress)
+    attempted(gauge, gauge.glance(site, ask), site, observer)
 }
 
 /// What a gauge's plan finds. What one gauge lacks must not cost the others' figures: why it was not
@@ -65,14 +59,14 @@ pub(crate) fn attempted(
     gauge: &dyn Gauge,
     planned: Result<Option<Box<dyn Planned>>, Failure>,
     site: &Site,
-    progress: &mut Progress,
+    observer: &mut dyn Observer,
 ) -> Outcome {
     let not_measured = |failure: Failure| {
         let text = format!("not measured: {}", failure.in_a_line());
         Notice::new(NoticeId::LeftOut, gauge.name(), text)
     };
     let found =
-        planned.and_then(|planned| planned.map(|planned| planned.run(site, progress)).transpose());
+        planned.and_then(|planned| planned.map(|planned| planned.run(site, observer)).transpose());
     match found {
         Ok(outcome) => {
             let mut outcome = outcome.unwrap_or_default();
