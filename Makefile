@@ -10,7 +10,7 @@ build:
 
 test:
 	@./scripts/setup run test
-	cargo test --workspace --locked
+	cargo test --workspace --locked --no-fail-fast
 
 # What continuous integration asks beyond the tests.
 check:

@@ -94,7 +94,7 @@ fn load(blas: &str) -> BlasLibrary {
     let candidate = blas::find::resolve(&request, &[]).expect("a library");
     let program = std::env::current_exe().expect("this program").display().to_string();
     let prober = BlasProber { command: CommandLine::new(program, ["probe".to_owned()]) };
-    let probed = prober.probe(&candidate, None, &|| false).expect("a library that computes");
+    let probed = prober.probe(&candidate, &|| false).expect("a library that computes");
     BlasLibrary::load(&probed).expect("the library")
 }
 
@@ -108,7 +108,7 @@ fn main() {
     if let Some(at) = args.iter().position(|word| word == "probe") {
         println!(
             "{}",
-            choose::answer(Path::new(&args[at + 1]), None, &choose::TrialPlaces::default())
+            choose::answer(Path::new(&args[at + 1]), false, &choose::TrialPlaces::default())
         );
         return;
     }

@@ -88,7 +88,66 @@ fn kernels_are_taken_as_asked_or_refused() {
     let config = &named(&record, "rating")[0]["config"];
     assert!(config["blas"].as_str().unwrap().ends_with("(generic kernels)"), "{config}");
     assert!(config["blas_setting"].as_str().unwrap().starts_with("BLIS_ARCH_TYPE="));
-    with("blis@nonesuch").exits(3).complains("nonesuch");
+    with("blis@nonesuch").exits(3).complains("unknown kernel 'nonesuch'; known: ");
+    let kernel = cannot_run();
+    let refused = with(&format!("blis@{}", kernel.name)).exits(3);
+    refused.complains(&kernel.message());
+}
+
+/// A kernel of BLIS that this processor cannot run.
+struct CannotRun {
+    name: &'static str,
+    lacks: &'static str,
+}
+
+impl CannotRun {
+    fn message(&self) -> String {
+        let Self { name, lacks } = self;
+        format!("this processor cannot run kernel '{name}' of BLIS: it lacks {lacks}")
+    }
+}
+
+/// The AVX-512 kernels, or of a processor with AVX-512 those of the Xeon Phi or of the Bulldozer: no processor has
+/// the instructions of both.
+fn cannot_run() -> CannotRun {
+    let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap();
+    let has = |isa: &str| cpuinfo.split_whitespace().any(|word| word == isa);
+    let kernels = [("skx", "avx512dq"), ("knl", "avx512pf"), ("bulldozer", "fma4")];
+    let lacking = kernels.into_iter().find(|(_, needs)| !has(needs));
+    lacking.map(|(name, lacks)| CannotRun { name, lacks }).unwrap()
+}
+
+#[test]
+fn kernels_are_refused_before_they_run() {
+    // It takes a word that is no number for number 0, as BLIS does, and dies where those kernels are taken.
+    const BLIS: &str = r#"
+        #include <stdlib.h>
+        static const char *names[] = {"skx", "knl", "bulldozer", "generic"};
+        const char *bli_arch_string(int id) { return names[id]; }
+        int bli_arch_query_id(void) {
+            const char *asked = getenv("BLIS_ARCH_TYPE");
+            int id = asked ? atoi(asked) : 3;
+            if (id != 3) abort();
+            return id;
+        }
+        const char *bli_info_get_version_str(void) { return "0.0-test"; }
+        void bli_thread_set_num_threads(long n) { (void)n; }"#;
+    let harness = Harness::new();
+    let blis = made(&harness, "libblis", &format!("{BLIS}\n{}", plain_blas("int")));
+    let with = |kernel: &str| {
+        let blas = format!("{blis}@{kernel}");
+        let args = ["--order", "200", "--nb", "64", "--budget", "1", "--json", "-"];
+        harness.run(&[&["hpl", "--blas", &blas][..], &args].concat())
+    };
+    let record = with("generic").exits(0).json();
+    let config = &named(&record, "rating")[0]["config"];
+    assert_eq!(config["blas"], "BLIS 0.0-test (generic kernels)");
+    assert_eq!(config["blas_setting"], "BLIS_ARCH_TYPE=3");
+    with("nonesuch")
+        .exits(3)
+        .complains("unknown kernel 'nonesuch'; known: skx, knl, bulldozer, generic");
+    let kernel = cannot_run();
+    with(kernel.name).exits(3).complains(&kernel.message());
 }
 
 #[test]

@@ -4,15 +4,16 @@
 use nodegauge_analysis::compare::{self, Design, Side, Threshold};
 use nodegauge_analysis::csv;
 use nodegauge_analysis::expect::Expectation;
+use nodegauge_apps::hpcg::output::HpcgOutput;
+use nodegauge_apps::iccg::Method;
+use nodegauge_apps::sparse::Storage;
+use nodegauge_apps::sweep::Axis as AppAxis;
 use nodegauge_arena::Pages;
 use nodegauge_compute::output::HplRow;
-use nodegauge_compute::{ComputeGauge, choose::TrialPlaces, matrix_market};
-use nodegauge_curves::Curves;
-use nodegauge_devices::Devices;
+use nodegauge_compute::{choose::TrialPlaces, matrix_market};
 use nodegauge_devices::babelstream::BabelStreamOutput;
 use nodegauge_devices::nvbandwidth::NvbandwidthOutput;
-use nodegauge_files::{CacheMode, Files, IoEngine, Msync, OperationList, SizeList, SyncWrites};
-use nodegauge_gauge::Gauge;
+use nodegauge_files::{CacheMode, IoEngine, Msync, OperationList, SizeList, SyncWrites};
 use nodegauge_history::{RunFilter, Store};
 use nodegauge_kernels::size::SizeSpec;
 use nodegauge_kernels::{Kernel, Prefetch, SideBySide};
@@ -20,15 +21,14 @@ use nodegauge_machine::{DimmSpec, Topology, TopologySource, catalog};
 use nodegauge_measure::keys::Registry;
 use nodegauge_measure::record::Record;
 use nodegauge_measure::{Bytes, legible};
-use nodegauge_messages::{Messages, Pattern, osu};
+use nodegauge_messages::{Pattern, osu};
 use nodegauge_placement::{
-    Bind, CpuList, Distance, Environment, KmpAffinity, NumaSpec, PlacesSpec, Policy, Request,
-    ThreadList, plan,
+    Bind, CpuList, Distance, Environment, KmpAffinity, NumaSpec, PlacesSpec, Policies, Policy,
+    RankMap, Request, ThreadList, plan,
 };
 use nodegauge_published::Against;
 use nodegauge_report::{Style, run, text};
-use nodegauge_roofline::{GivenPoint, RooflineGauge};
-use nodegauge_stream::Stream;
+use nodegauge_roofline::GivenPoint;
 use nodegauge_stream::axis::Axis;
 use nodegauge_stream::compiled::CompilerChoice;
 use nodegauge_stream::standard::{figures, output::Output};
@@ -39,6 +39,10 @@ use std::fmt::{Debug, Display};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::LazyLock;
+
+#[path = "../../crates/cli/src/gauges/list.rs"]
+mod list;
+use list::GAUGES;
 
 /// Something that reads.
 pub struct Parser {
@@ -101,6 +105,10 @@ pub fn all() -> Vec<Parser> {
                 "ranks=1,2,4",
             ],
         ),
+        printed::<AppAxis>(
+            "axis of applications",
+            &["workers=threads,ranks", "threads=1,2-8", "ranks=1,2,4", "policy=0-5", "rank-map"],
+        ),
         printed::<SizeSpec>("array size", &["auto", "4xLLC", "1GiB", "80000000"]),
         printed::<Prefetch>("prefetch", &["off", "256", "256,512"]),
         printed::<SideBySide>("pages side by side", &["1", "4"]),
@@ -114,6 +122,10 @@ pub fn all() -> Vec<Parser> {
         read_only::<Distance>("distance", &["smt", "same cache", "node"]),
         read_only::<Kernel>("kernel", &["triad", "copy"]),
         read_only::<Pattern>("pattern", &["latency", "allreduce"]),
+        read_only::<Method>("preconditioner", &["domain", "cm-rcm"]),
+        read_only::<Storage>("storage", &["bcsr", "sell"]),
+        read_only::<Policies>("policies", &["0,3", "0-5", "1..3,5"]),
+        printed::<RankMap>("map of ranks", &["block", "cyclic", "spread"]),
         read_only::<HostList>(
             "hosts",
             &["node[01-16,20]", "a,b,c", "fe80::1", "slurm", "n[1-2]x[3-4]"],
@@ -178,6 +190,18 @@ pub fn all() -> Vec<Parser> {
             name: "BabelStream, nvbandwidth",
             seeds: files("crates/devices/tests/outputs", "txt"),
             read: of_devices,
+            one_in: 4,
+        },
+        Parser {
+            name: "xhpcg",
+            seeds: [
+                files("crates/apps/tests/outputs", "txt"),
+                texts(&["HPCG-Benchmark version: 3.0\nMachine Summary: \n  Distributed Processes: 4\n  \
+                         Threads per processes: 2\nFinal Summary: \n  HPCG result is VALID with a GFLOP/s \
+                         rating of: 1.5\n"]),
+            ]
+            .concat(),
+            read: of_hpcg,
             one_in: 4,
         },
         Parser {
@@ -329,6 +353,13 @@ fn of_hpl(bytes: &[u8]) -> Result<(), String> {
     shown(nodegauge_compute::reference::measurements(&output.rows, "xhpl", None, None))
 }
 
+fn of_hpcg(bytes: &[u8]) -> Result<(), String> {
+    match HpcgOutput::read(&String::from_utf8_lossy(bytes)) {
+        Some(output) => shown(output.measurements(None)),
+        None => Ok(()),
+    }
+}
+
 fn of_files(bytes: &[u8]) -> Result<(), String> {
     match nodegauge_files::reference::read(&String::from_utf8_lossy(bytes)) {
         Some(Ok(imported)) => shown(imported.measurements),
@@ -368,9 +399,6 @@ fn record(bytes: &[u8]) -> Result<(), String> {
         Err(error) => short(&error),
     }
 }
-
-const GAUGES: [&dyn Gauge; 7] =
-    [&Stream::PLAIN, &Curves, &ComputeGauge, &Messages, &Files, &RooflineGauge, &Devices];
 
 /// All that is made of a record: pages, CSV, comparisons; and it is read again as it was written.
 fn seen(record: &Record) -> Result<(), String> {

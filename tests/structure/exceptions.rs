@@ -3,8 +3,5 @@
 /// Modules that depend on each other, by crate and parent.
 pub const CYCLES: &[(&str, &[&str])] = &[];
 
-/// Files over the limit of lines.
-pub const LONG_FILES: &[&str] = &[];
-
 /// Folders where words of the house are left.
 pub const WORDS_IN: &[&str] = &[];

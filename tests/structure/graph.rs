@@ -1,6 +1,6 @@
-//! Which module of a crate uses which, read off paths: `use` declarations and paths in code, through
-//! `crate::`, `super::`, `self::`, names that were imported, and re-exports (an item that is
-//! re-exported belongs to the module that has it).
+//! Which module of a crate uses which, read off paths: `use` declarations, paths in code, in arguments of macros
+//! and in attributes (`value_parser = crate::a::parse`, `with = "crate::a"`), through `crate::`, `super::`, `self::`,
+//! names that were imported, and re-exports (an item that is re-exported belongs to the module that has it).
 //!
 //! Not seen: methods called on a value, and what a macro of another crate makes. What is under
 //! `#[cfg(test)]` does not count. Modules are their full paths (`lu::panel`; the root is empty).
@@ -68,9 +68,12 @@ impl Graph {
                     let open = if after(1) == "!" { i + 2 } else { i + 1 };
                     let end = closing(words, open);
                     let attribute = &words[open..end];
-                    i = end;
                     if attribute.starts_with(&["[", "cfg", "(", "test"]) {
                         i = end_of_item(words, end);
+                    } else {
+                        // Paths in it are read like those of code.
+                        module.paths.extend(attribute.iter().filter_map(|word| path_in_text(word)));
+                        i = open + 1;
                     }
                 }
                 "use" => {
@@ -287,6 +290,15 @@ fn end_of_item(words: &[&str], start: usize) -> usize {
     i
 }
 
+/// The path that a text is, such as `"crate::a::b"` in attributes of serde.
+fn path_in_text(word: &str) -> Option<Vec<String>> {
+    let names = word.strip_prefix('"')?.strip_suffix('"')?.split("::");
+    let names: Vec<String> = names.map(str::to_owned).collect();
+    let is_path =
+        |name: &String| is_name(name) && name.chars().all(|c| c.is_alphanumeric() || c == '_');
+    (names.len() > 1 && names.iter().all(is_path)).then_some(names)
+}
+
 fn is_name(word: &str) -> bool {
     word.starts_with(|c: char| c.is_alphabetic() || c == '_')
 }
@@ -305,6 +317,28 @@ fn is_within(module: &str, ancestor: &str) -> bool {
         || module
             .strip_prefix(ancestor)
             .is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+}
+
+#[test]
+fn paths_are_found_in_attributes_and_arguments_of_macros() {
+    let mut graph = Graph::default();
+    graph.read("", "mod a; mod b; mod c; mod d; mod e;");
+    graph.read(
+        "a",
+        "#![allow(clippy::x)] #[derive(Debug)] struct S { #[arg(long, value_parser = crate::b::parse)] x: u8 }",
+    );
+    graph.read(
+        "b",
+        "use super::c; #[arg(value_parser = c::read::<u8>, help = \"see crate::a\")] fn parse() {}",
+    );
+    graph.read("c", "#[serde(with = \"crate::d\", rename = \"crate: a\")] pub fn read() {}");
+    graph.read("d", "fn f() { println!(\"crate::a {}\", crate::e::VALUE); } #[cfg(test)] #[x(crate::a::y)] mod tests {}");
+    graph.read(
+        "e",
+        "pub const VALUE: u8 = 1; #[cfg(test)] mod tests { #[arg(x = crate::a::z)] fn g() {} }",
+    );
+    let edges: Vec<String> = graph.edges().iter().map(|(a, b)| format!("{a}->{b}")).collect();
+    assert_eq!(edges, ["a->b", "b->c", "c->d", "d->e"]);
 }
 
 #[test]

@@ -1,10 +1,7 @@
-//! One lint policy, no unsafe code where none is needed, short files, names of the field.
+//! One lint policy, no unsafe code where none is needed, names of the field.
 
-use crate::exceptions::{LONG_FILES, WORDS_IN};
+use crate::exceptions::WORDS_IN;
 use crate::{crates, files, root};
-
-/// Lines that a source file may have.
-const MOST_LINES: usize = 500;
 
 /// Words that a reader of hyperfine, fio or likwid would have to look up, and what is said instead.
 const HOUSE_WORDS: &[(&str, &str)] = &[
@@ -70,13 +67,6 @@ fn crates_without_unsafe_code_forbid_it() {
         let forbids = std::fs::read_to_string(top).unwrap().contains("\n#![forbid(unsafe_code)]\n");
         assert!(has_unsafe || forbids, "{}: add #![forbid(unsafe_code)]", top.display());
     }
-}
-
-#[test]
-fn no_file_is_too_long() {
-    let found = sources().into_iter().filter(|(_, text)| text.lines().count() > MOST_LINES);
-    let found: Vec<String> = found.map(|(name, _)| name).collect();
-    compare(&found, LONG_FILES, &format!("is longer than {MOST_LINES} lines"));
 }
 
 #[test]

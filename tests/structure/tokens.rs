@@ -1,5 +1,5 @@
-//! Rust source as words: identifiers, `::` and single signs. Comments, texts, characters and
-//! lifetimes are left out; nothing is understood.
+//! Rust source as words: identifiers, `::`, single signs, and texts (`"text"`, as written). Comments, raw texts,
+//! characters and lifetimes are left out; nothing is understood.
 
 /// The words of a source file.
 pub fn tokens(source: &str) -> Vec<String> {
@@ -11,7 +11,11 @@ pub fn tokens(source: &str) -> Vec<String> {
         match chars[i] {
             '/' if next == '/' => i = end_of_line(&chars, i),
             '/' if next == '*' => i = end_of_block_comment(&chars, i),
-            '"' => i = end_of_text(&chars, i),
+            '"' => {
+                let end = end_of_text(&chars, i);
+                found.push(chars[i..end.min(chars.len())].iter().collect());
+                i = end;
+            }
             '\'' => i = end_of_character_or_lifetime(&chars, i),
             c if c.is_alphanumeric() || c == '_' => {
                 let end = end_of_word(&chars, i);
@@ -21,7 +25,7 @@ pub fn tokens(source: &str) -> Vec<String> {
                     "r" | "br" | "cr" if raw_text(&chars, end).is_some() => {
                         i = raw_text(&chars, end).unwrap();
                     }
-                    // b"bytes", c"text": the text is left out at the next turn.
+                    // b"bytes", c"text": the text is a word of its own.
                     "b" | "c" if matches!(chars.get(end), Some('"' | '\'')) => {}
                     _ => found.push(word),
                 }
@@ -109,7 +113,7 @@ fn raw_text(chars: &[char], start: usize) -> Option<usize> {
 }
 
 #[test]
-fn only_words_of_the_program_are_left() {
+fn only_words_and_texts_of_the_program_are_left() {
     let source = r###"
         use a::b; // use c::d
         /* x /* y */ z */ let s = "q::r \" s"; let t = r#"u "v" "#; let c = '"'; let d = '\'';
@@ -118,6 +122,7 @@ fn only_words_of_the_program_are_left() {
     let words = tokens(source).join(" ");
     assert_eq!(
         words,
-        "use a :: b ; let s = ; let t = ; let c = ; let d = ; fn f < > ( x : & str ) - > { g }"
+        "use a :: b ; let s = \"q::r \\\" s\" ; let t = ; let c = ; let d = ; \
+         fn f < > ( x : & str ) - > { \"no\" g }"
     );
 }

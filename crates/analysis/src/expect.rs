@@ -8,7 +8,7 @@
 
 use crate::identity;
 use nodegauge_measure::grammar::{Cursor, SyntaxError};
-use nodegauge_measure::keys::Registry;
+use nodegauge_measure::keys::{self, Registry, Role};
 use nodegauge_measure::quantity::{Bytes, read_bytes, significant};
 use nodegauge_measure::record::{Measurement, Status};
 use nodegauge_measure::{Failure, Unit};
@@ -76,8 +76,6 @@ const UNITS: [(&str, &str, f64); 20] = [
 ];
 /// The unit of a share of the limit.
 const PERCENT: &str = "%";
-/// Where a configuration has its size; the first of them that it has is the one `@SIZE` means.
-const SIZES: [&str; 3] = ["message_bytes", "block_bytes", "array_bytes"];
 /// Most names that are shown where one is not found.
 const OFFERED: usize = 8;
 
@@ -347,7 +345,8 @@ impl Expectation {
         accept_suspect: bool,
         registry: &Registry,
     ) -> Judged {
-        let named: Vec<&Measurement> = measurements.iter().filter(|m| self.names(m)).collect();
+        let named: Vec<&Measurement> =
+            measurements.iter().filter(|m| self.names(m, registry)).collect();
         let verdicts: Vec<Verdict> =
             named.iter().map(|m| self.verdict(m, accept_suspect)).collect();
         let misses = verdicts.iter().filter(|v| !matches!(v, Verdict::Met(_))).count();
@@ -359,7 +358,7 @@ impl Expectation {
             a.rank().cmp(&b.rank()).then(by_value)
         };
         let Some((at, _)) = verdicts.iter().enumerate().min_by(furthest) else {
-            let verdict = Verdict::NoSuch(self.near(measurements));
+            let verdict = Verdict::NoSuch(self.near(measurements, registry));
             return Judged { verdict, of: String::new(), misses };
         };
         let of = match named.len() {
@@ -387,7 +386,7 @@ impl Expectation {
     }
 
     /// Whether it is about this measurement.
-    fn names(&self, m: &Measurement) -> bool {
+    fn names(&self, m: &Measurement, registry: &Registry) -> bool {
         m.name == self.name
             && !m.is_published()
             && match &self.scope {
@@ -395,7 +394,7 @@ impl Expectation {
                 Some(scope) => m.gauge == *scope && !m.needs_scope(),
                 None => !m.needs_scope(),
             }
-            && self.size.is_none_or(|size| size_of(m) == Some(size))
+            && self.size.is_none_or(|size| size_of(m, registry) == Some(size))
     }
 
     /// What of a measurement is compared: its value, or the share of its limit in percent.
@@ -412,7 +411,7 @@ impl Expectation {
     }
 
     /// The measurements by as much of their name as was given, those most like it first.
-    fn near(&self, measurements: &[Measurement]) -> Vec<String> {
+    fn near(&self, measurements: &[Measurement], registry: &Registry) -> Vec<String> {
         let spelt = |scope: Option<&str>, name: &str, size: Option<Bytes>| {
             let scope = scope.map(|scope| format!("{scope}.")).unwrap_or_default();
             let size = size.map(|size| format!("@{}", exact(size))).unwrap_or_default();
@@ -421,7 +420,7 @@ impl Expectation {
         let mut known: Vec<String> = Vec::new();
         for m in measurements.iter().filter(|m| !m.is_published()) {
             let scope = (self.scope.is_some() || m.needs_scope()).then_some(m.test.as_str());
-            let name = spelt(scope, &m.name, self.size.and_then(|_| size_of(m)));
+            let name = spelt(scope, &m.name, self.size.and_then(|_| size_of(m, registry)));
             if !known.contains(&name) {
                 known.push(name);
             }
@@ -466,9 +465,24 @@ impl Expectation {
     }
 }
 
-/// Message, block or array size of a measurement.
-pub(crate) fn size_of(m: &Measurement) -> Option<Bytes> {
-    SIZES.iter().find_map(|key| m.config.get(*key)?.as_u64()).map(Bytes)
+/// Returns the size of a measurement that `@SIZE` means: of the sizes that it is quoted at ([`Role::Size`]) the one
+/// that its kind declares last, such as the block of a file; without one, the size of its arrays, which is the first
+/// of its identities in bytes.
+pub(crate) fn size_of(m: &Measurement, registry: &Registry) -> Option<Bytes> {
+    let mut sizes: Vec<(usize, u64)> = Vec::new();
+    let mut identities: Vec<(usize, u64)> = Vec::new();
+    for (name, value) in &m.config {
+        let Some(key) = registry.key(&m.gauge, &m.test, name) else { continue };
+        let Some(bytes) = value.as_u64() else { continue };
+        let place = registry.place(&m.gauge, &m.test, name);
+        match key.role {
+            Role::Size => sizes.push((place, bytes)),
+            Role::Identity if keys::is_size(name) => identities.push((place, bytes)),
+            _ => {}
+        }
+    }
+    let size = sizes.iter().max().or_else(|| identities.iter().min());
+    size.map(|(_, bytes)| Bytes(*bytes))
 }
 
 #[cfg(test)]

@@ -136,7 +136,7 @@ pub(crate) enum Command {
     Io(Box<io::IoArgs>),
     /// Measure GPUs and other accelerators: STREAM, the links to them, their peaks
     Device(Box<device::DeviceArgs>),
-    /// Measure applications: pi by the trapezoid rule, which computes alone
+    /// Measure proxy applications: trapezoid (pi, computes alone), iccg and hpcg (solvers, limited by memory)
     #[command(subcommand)]
     Apps(Box<apps::AppsCommand>),
     /// Take short samples over a day: stream and memory latency, every ten minutes
@@ -182,9 +182,9 @@ pub(crate) enum Command {
     TryBlas {
         /// The library
         library: PathBuf,
-        /// Print only BLIS's number of the kernels of this name
+        /// Print only the kernels that BLIS knows, in the order of their numbers
         #[arg(long)]
-        number_of: Option<String>,
+        list_kernels: bool,
         /// CPUs of each thread that multiplies
         #[arg(long, default_value = "")]
         on: nodegauge_compute::choose::TrialPlaces,

@@ -50,8 +50,8 @@ pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
         Some(Command::Man { output: Some(folder) }) => documents::man_pages(folder),
         Some(Command::Schema) => documents::schema(),
         Some(Command::ListDevices { driver }) => Ok(device::list(driver)),
-        Some(Command::TryBlas { library, number_of, on }) => {
-            Ok(children::try_blas(library, number_of.as_deref(), on))
+        Some(Command::TryBlas { library, list_kernels, on }) => {
+            Ok(children::try_blas(library, *list_kernels, on))
         }
         Some(Command::MeasureAsRank { name, rank, ranks }) => {
             children::measure_as_rank(name, *rank, *ranks)

@@ -1,36 +1,17 @@
-//! The gauges, in the order of a page: the one list that runs, shows, compares and describes them.
+//! What the one list of gauges ([`GAUGES`]) gives: the registry, CSV, the parts of `run`, the names of tests.
 
-use crate::args::history::Tests;
-use crate::progress::Progress;
-use nodegauge_curves::Curves;
 use nodegauge_gauge::{Gauge, Glance, Site};
 use nodegauge_measure::keys::{ConfigKind, Registry};
 use nodegauge_measure::record::Record;
-use nodegauge_measure::{Outcome, UnknownName};
-use nodegauge_stream::Stream;
+use nodegauge_measure::{Observer, Outcome, UnknownName};
 use std::collections::BTreeSet;
 
-/// Number of gauges.
-const COUNT: usize = 8;
+mod list;
+pub(crate) use list::{GAUGES, with_stream};
 
-/// All gauges.
-pub(crate) const GAUGES: [&dyn Gauge; COUNT] = with_stream(&PLAIN_STREAM);
-
-static PLAIN_STREAM: Stream = Stream::PLAIN;
-
-/// All gauges, with STREAM's tables as `stream` shows them.
-pub(crate) const fn with_stream(stream: &Stream) -> [&dyn Gauge; COUNT] {
-    [
-        stream,
-        &Curves,
-        &nodegauge_compute::ComputeGauge,
-        &nodegauge_messages::Messages,
-        &nodegauge_files::Files,
-        &nodegauge_devices::Devices,
-        &nodegauge_apps::Apps,
-        &nodegauge_roofline::RooflineGauge,
-    ]
-}
+/// Tests that the name of a gauge or of a test stands for.
+#[derive(Debug, Clone)]
+pub(crate) struct Tests(pub(crate) Vec<&'static str>);
 
 /// The kinds of figures of all gauges, with the keys of their configurations.
 pub(crate) fn registry() -> Registry {
@@ -67,9 +48,9 @@ pub(crate) fn glance(
     gauge: &dyn Gauge,
     site: &Site,
     ask: &Glance<'_>,
-    progress: &mut Progress,
+    observer: &mut dyn Observer,
 ) -> Outcome {
-    nodegauge_gauge::attempted(gauge, gauge.glance(site, ask), site, progress)
+    nodegauge_gauge::attempted(gauge, gauge.glance(site, ask), site, observer)
 }
 
 #[cfg(test)]

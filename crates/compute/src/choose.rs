@@ -121,9 +121,13 @@ impl DgemmConfig {
     }
 }
 
-/// What the child process of a trial prints; see [`blas::probe::answer`].
-pub fn answer(library: &Path, number_of: Option<&str>, places: &TrialPlaces) -> String {
-    blas::probe::answer(library, number_of, |library| {
+/// Returns what the child process of a trial prints; see [`blas::probe::answer`], and with `list_kernels`
+/// [`blas::probe::kernels_of`].
+pub fn answer(library: &Path, list_kernels: bool, places: &TrialPlaces) -> String {
+    if list_kernels {
+        return blas::probe::kernels_of(library);
+    }
+    blas::probe::answer(library, |library| {
         multiplies(&Multiplier::Library(library), places)
     })
 }
@@ -206,7 +210,9 @@ fn groups(
         }
         let candidate = blas::find::resolve(request, &candidates)?;
         Ok(libraries(match &request.kernel {
-            Some(kernel) => vec![prober.probe(&candidate, Some(kernel), trial.interrupted)?],
+            Some(kernel) => {
+                vec![prober.probe_kernel(&candidate, kernel, &isa, trial.interrupted)?]
+            }
             None => prober.probe_all(&candidate, &isa, trial.interrupted)?,
         }))
     };

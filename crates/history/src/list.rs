@@ -4,6 +4,7 @@ use crate::error::{Access, HistoryError};
 use crate::moment::Moment;
 use crate::store::Store;
 use nodegauge_measure::Unit;
+use nodegauge_measure::record::IMPORTED;
 use nodegauge_measure::stats::Better;
 use rusqlite::types::Value;
 use rusqlite::{OptionalExtension, Row, params_from_iter};
@@ -52,6 +53,9 @@ pub struct RunLine {
     pub labels: BTreeMap<String, String>,
     /// Its figures, none of a program or a publication beside it; those of one name together.
     pub figures: Vec<Figures>,
+    /// The file that it was read from, for the imported output of another program.
+    #[serde(skip)]
+    pub imported_from: Option<String>,
 }
 
 /// Runs that share a label.
@@ -134,8 +138,13 @@ impl Store {
     /// When the database cannot be read.
     pub fn list(&self, filter: &RunFilter) -> Result<Vec<RunLine>, HistoryError> {
         let lines = || -> rusqlite::Result<Vec<RunLine>> {
-            let columns = "id, started, seconds, host, command, complete, own";
-            let mut lines = self.runs(columns, filter, |row| {
+            // Records of this node are not looked into. The command of an import ends with the file.
+            let columns = format!(
+                "id, started, seconds, host, command, complete, own,
+                 CASE WHEN NOT own AND json_extract(record, '$.machine.source') = '{IMPORTED}'
+                      THEN coalesce(json_extract(record, '$.command[#-1]'), '') END"
+            );
+            let mut lines = self.runs(&columns, filter, |row| {
                 Ok(RunLine {
                     id: row.get(0)?,
                     started: row.get(1)?,
@@ -146,13 +155,13 @@ impl Store {
                     own: row.get(6)?,
                     labels: BTreeMap::new(),
                     figures: Vec::new(),
+                    imported_from: row.get(7)?,
                 })
             })?;
             for line in &mut lines {
                 line.labels = self.labels(&line.id)?;
-                // Beside a run's own figures those of others are not its; of an imported output they are.
-                let imported = line.command.starts_with("history import ");
-                line.figures = self.figures(&line.id, imported)?;
+                // Reference figures count only for the imported output of another program.
+                line.figures = self.figures(&line.id, line.imported_from.is_some())?;
             }
             Ok(lines)
         };

@@ -181,6 +181,17 @@ fn the_loops_in_c_are_those_of_the_table() {
     assert_eq!(in_c, expected);
 }
 
+/// Processors without SVE do not compile those loops; their source is read on all.
+#[test]
+fn every_kernel_has_a_line_for_sve() {
+    let (_, lines) = include_str!("sve.rs").split_once("\nscalable! {\n").unwrap();
+    let (lines, _) = lines.split_once("\n}\n").unwrap();
+    let in_assembler: Vec<&str> =
+        lines.lines().map(|line| line.trim().split(':').next().unwrap()).collect();
+    let expected: Vec<String> = KERNELS.iter().map(|spec| format!("{:?}", spec.kernel)).collect();
+    assert_eq!(in_assembler, expected);
+}
+
 #[test]
 fn the_chapter_has_the_table() {
     let chapter = include_str!("../../../docs/kernels.md");

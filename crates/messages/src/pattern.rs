@@ -184,6 +184,11 @@ impl Pattern {
         Self::ALL.iter().copied().filter(|pattern| !pattern.is_collective())
     }
 
+    /// Those of all ranks together.
+    pub fn collectives() -> impl Iterator<Item = Self> {
+        Self::ALL.iter().copied().filter(|pattern| pattern.is_collective())
+    }
+
     /// As options, records and the probe name it.
     pub fn name(self) -> &'static str {
         self.row().name

@@ -55,7 +55,7 @@ impl<'a> Question<'a> {
             unit: first.unit,
             place: point.place.clone(),
             at: point.at.clone(),
-            size: expect::size_of(first),
+            size: expect::size_of(first, registry),
             a: Figure::of(&point.sides[0]),
             b: Figure::of(&point.sides[1]),
             statistic: first.quoted.name(),

@@ -33,14 +33,14 @@ impl<'a> Point<'a> {
         self.sides.iter().flatten().next().expect("a point has a measurement").1
     }
 
-    fn unpaired(&self) -> Unpaired {
+    fn unpaired(&self, registry: &Registry) -> Unpaired {
         let m = self.first();
         Unpaired {
             gauge: m.gauge.clone(),
             test: m.test.clone(),
             name: m.name.clone(),
             without_mpi: m.category == Category::Transport,
-            size: expect::size_of(m),
+            size: expect::size_of(m, registry),
             title: self.title(),
         }
     }
@@ -75,7 +75,7 @@ pub(crate) fn pair<'a>(
     for point in points(&[a, b], registry) {
         match point.sides.iter().position(Vec::is_empty) {
             None => both.push(point),
-            Some(lacking) => only[1 - lacking].push(point.unpaired()),
+            Some(lacking) => only[1 - lacking].push(point.unpaired(registry)),
         }
     }
     (both, only)

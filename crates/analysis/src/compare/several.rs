@@ -51,7 +51,7 @@ impl<'a> Shared<'a> {
         Self {
             title: point.title(),
             curve: format!("{}{rest}", if named { &first.test } else { &name }),
-            size: name_of_size.or_else(|| expect::size_of(first)).filter(|_| sizes == 1),
+            size: name_of_size.or_else(|| expect::size_of(first, registry)).filter(|_| sizes == 1),
             runs: point.sides.iter().map(|side| side.first().map(|(_, m)| *m)).collect(),
             obstacles: judge::obstacles(point, same_question, registry),
         }

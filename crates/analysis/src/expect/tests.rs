@@ -1,8 +1,31 @@
 //! Conditions as scripts give them, and what people are told.
 
 use super::*;
+use nodegauge_measure::keys::ConfigKind;
 use nodegauge_measure::record::Limit;
 use proptest::prelude::*;
+use serde_json::json;
+
+nodegauge_measure::config! {
+    /// The keys that the measurements of these tests have.
+    pub struct Keys {
+        /// Bytes of an array.
+        array_bytes: u64 = Identity "arrays";
+        /// Size of a message.
+        message_bytes: u64 = Size "messages";
+        /// Size of a file.
+        file_bytes: u64 = Size "files";
+        /// Edge of a grid, in points.
+        grid_points: u64 = Size "grid";
+        /// Bytes that were moved.
+        moved_bytes: u64 = Observation "bytes moved";
+    }
+}
+
+fn registry() -> Registry {
+    let kinds = [("memory", &["stream"][..]), ("messages", &["mpi"])];
+    Registry::new(kinds.map(|(gauge, tests)| ConfigKind::of::<Keys>(gauge, tests)))
+}
 
 fn measurement(test: &str, name: &str, unit: &str, value: Option<f64>) -> Measurement {
     let gauge = if test == "stream" { "memory" } else { "messages" };
@@ -24,7 +47,7 @@ fn bw(bytes: u64, value: f64) -> Measurement {
 
 fn judged(text: &str, measurements: &[Measurement], accept_suspect: bool) -> Judged {
     let expectation: Expectation = text.parse().unwrap();
-    expectation.check(measurements, accept_suspect, &Registry::default())
+    expectation.check(measurements, accept_suspect, &registry())
 }
 
 fn check(text: &str, measurements: &[Measurement]) -> Verdict {
@@ -123,6 +146,20 @@ fn a_size_narrows_what_is_meant() {
         "expected bw >= 2 GB/s at 2 MiB, but there is no such measurement; \
          there are bw@1MiB, bw@1KiB"
     );
+}
+
+#[test]
+fn the_size_is_the_last_one_declared_or_that_of_the_arrays() {
+    let size = |config: serde_json::Value| {
+        let config = config.as_object().unwrap().clone();
+        size_of(&Measurement { config, ..triad() }, &registry()).map(|size| size.0)
+    };
+    assert_eq!(size(json!({"message_bytes": 8, "array_bytes": 64})), Some(8));
+    // In whatever order the record has them.
+    assert_eq!(size(json!({"grid_points": 16, "file_bytes": 4096})), Some(16));
+    assert_eq!(size(json!({"array_bytes": 64, "moved_bytes": 192})), Some(64));
+    assert_eq!(size(json!({"moved_bytes": 192, "other_bytes": 1})), None);
+    assert_eq!(size(json!({"message_bytes": "many"})), None);
 }
 
 #[test]

@@ -77,7 +77,7 @@ impl HpcgOutput {
         };
         let config = HpcgConfig {
             on: WorkersConfig {
-                threads: processes.map(|processes| processes * threads),
+                threads: processes.map(|processes| processes.saturating_mul(threads)),
                 processes,
                 ..WorkersConfig::default()
             },

@@ -5,6 +5,7 @@
 
 use super::stream::ShowArgs;
 use super::{Database, Documents, label};
+use crate::gauges;
 use clap::{Args as ClapArgs, Subcommand};
 use nodegauge_history::{Moment, RunFilter};
 use std::path::PathBuf;
@@ -80,8 +81,8 @@ pub(crate) enum HistoryCommand {
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct WhichRuns {
     /// Only runs with figures of this gauge or test, e.g. files, stream, hpl, mpi
-    #[arg(long, value_name = "NAME", value_parser = crate::gauges::tests, help_heading = "What")]
-    pub(crate) gauge: Option<Tests>,
+    #[arg(long, value_name = "NAME", value_parser = gauges::tests, help_heading = "What")]
+    pub(crate) gauge: Option<gauges::Tests>,
     /// Only runs with this label (repeatable: with all of them)
     #[arg(long, value_name = "KEY=VALUE", value_parser = label, help_heading = "What")]
     pub(crate) label: Vec<(String, String)>,
@@ -129,7 +130,3 @@ pub(crate) struct ListArgs {
     #[command(flatten)]
     pub(crate) db: Database,
 }
-
-/// The tests that a name of a gauge or a test stands for.
-#[derive(Debug, Clone)]
-pub(crate) struct Tests(pub(crate) Vec<&'static str>);

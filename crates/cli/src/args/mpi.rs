@@ -33,9 +33,8 @@ pub(crate) struct MpiArgs {
     /// Leave out the floor: latency and bw over nodegauge's own shared memory, by turns with the MPI
     #[arg(long, help_heading = "MPI")]
     pub(crate) no_floor: bool,
-    /// Patterns: latency, bw, bibw, multi_lat, mbw_mr, latency_mt; barrier, bcast, allreduce,
-    /// allgather, alltoall; p2p, collectives, all
-    #[arg(long, value_name = "NAMES", default_value = "p2p", value_parser = patterns, help_heading = "What")]
+    /// Patterns by name.
+    #[arg(long, help = pattern_names(), value_name = "NAMES", default_value = "p2p", value_parser = patterns, help_heading = "What")]
     pub(crate) patterns: Patterns,
     /// Message sizes: FROM:TO in powers of two, or a list, e.g. 8,4KiB,1MiB [default: 0, 1 B to 4 MiB]
     #[arg(long, short = 'm', value_name = "SIZES", value_parser = sizes, help_heading = "What")]
@@ -110,15 +109,23 @@ pub(crate) struct Sizes(pub(crate) Vec<u64>);
 /// The largest message: MPI counts in signed 32-bit numbers.
 const MOST_BYTES: u64 = 1 << 30;
 
+/// The help of `--patterns`.
+fn pattern_names() -> String {
+    let names = |patterns: &mut dyn Iterator<Item = Pattern>| {
+        patterns.map(Pattern::name).collect::<Vec<_>>().join(", ")
+    };
+    let pairs = names(&mut Pattern::point_to_point());
+    let collectives = names(&mut Pattern::collectives());
+    format!("Patterns: {pairs} (p2p); {collectives} (collectives); or p2p, collectives, all")
+}
+
 fn patterns(text: &str) -> Result<Patterns, String> {
     let mut patterns = Patterns { list: Vec::new(), named: false };
     for word in text.split(',').map(str::trim) {
         match word {
             "all" => patterns.list.extend(Pattern::ALL.iter()),
             "p2p" => patterns.list.extend(Pattern::point_to_point()),
-            "collectives" => {
-                patterns.list.extend(Pattern::ALL.iter().filter(|p| p.is_collective()));
-            }
+            "collectives" => patterns.list.extend(Pattern::collectives()),
             name => {
                 patterns.list.push(name.parse().map_err(|error: UnknownName| error.to_string())?);
                 patterns.named = true;

@@ -10,8 +10,8 @@ use nodegauge_stream::ranks;
 use std::path::Path;
 
 /// Tries a BLAS library: see [`choose::answer`].
-pub(crate) fn try_blas(library: &Path, number_of: Option<&str>, on: &TrialPlaces) -> Exit {
-    output::print(&format!("{}\n", choose::answer(library, number_of, on)));
+pub(crate) fn try_blas(library: &Path, list_kernels: bool, on: &TrialPlaces) -> Exit {
+    output::print(&format!("{}\n", choose::answer(library, list_kernels, on)));
     Exit::Success
 }
 

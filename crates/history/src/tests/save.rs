@@ -1,6 +1,7 @@
 //! Saving, listing, labelling and removing runs.
 
 use super::*;
+use nodegauge_measure::record::IMPORTED;
 
 #[test]
 fn a_list_is_newest_first_and_can_be_narrowed() {
@@ -91,11 +92,20 @@ fn a_published_figure_is_no_headline() {
     let figures = &store.list(&RunFilter::default()).unwrap()[0].figures;
     assert_eq!((figures.len(), figures[0].best, figures[0].count), (1, Some(1e9), 1));
     // What another program printed is all that an imported output has.
-    let command = ["history", "import", "osu.log"].map(str::to_owned).to_vec();
+    let command = ["history", "import", "logs/osu.log"].map(str::to_owned).to_vec();
     let started = "2031-01-01T00:00:00Z".to_owned();
     let measurements = record.measurements.split_off(1);
-    store.save(&Record { command, started, measurements, ..self::record(1e9) }).unwrap();
-    assert_eq!(store.list(&RunFilter::default()).unwrap()[0].figures[0].best, Some(9e9));
+    let machine = Machine { source: IMPORTED.to_owned(), ..Machine::default() };
+    let imported = Record { command, started, measurements, ..self::record(1e9) };
+    store.save(&Record { machine, ..imported.clone() }).unwrap();
+    let line = store.list(&RunFilter::default()).unwrap().remove(0);
+    assert_eq!(line.figures[0].best, Some(9e9));
+    assert_eq!(line.imported_from.as_deref(), Some("logs/osu.log"));
+    // What was typed does not decide.
+    let started = "2032-01-01T00:00:00Z".to_owned();
+    store.save(&Record { id: "01ABCE0009".to_owned(), started, ..imported }).unwrap();
+    let line = store.list(&RunFilter::default()).unwrap().remove(0);
+    assert_eq!((line.figures.len(), line.imported_from), (0, None));
 }
 
 #[test]

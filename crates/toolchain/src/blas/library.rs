@@ -332,29 +332,31 @@ fn blis_kernel(symbols: &Symbols) -> Option<String> {
     }
 }
 
-/// The number by which this BLIS knows the sub-configuration `name`; versions number them
-/// differently, and older ones take only numbers in `BLIS_ARCH_TYPE`.
-pub(super) fn blis_number_of(path: &Path, name: &str) -> Result<Option<i32>, ToolchainError> {
+/// Returns the names of the kernels that this BLIS knows, each at its number; empty for a library that does not list
+/// them. Versions number them differently, and most take only numbers in `BLIS_ARCH_TYPE`.
+///
+/// # Errors
+/// When the library cannot be loaded.
+pub(super) fn blis_kernels(path: &Path) -> Result<Vec<String>, ToolchainError> {
+    const LAST: &str = "generic";
+    const MOST: c_int = 64;
     let symbols = Symbols::open(path)?;
+    let mut names = Vec::new();
     // SAFETY: BLIS declares `char* bli_arch_string(arch_t)`; its table ends with "generic", and no
     // number beyond that is asked for.
     unsafe {
         let Some(named) = symbols.function::<ArchString>("bli_arch_string") else {
-            return Ok(None);
+            return Ok(names);
         };
-        for id in 0..64 {
-            let text = named(id);
+        while names.last().is_none_or(|name| name != LAST) && (names.len() as c_int) < MOST {
+            let text = named(names.len() as c_int);
             if text.is_null() {
                 break;
             }
-            match CStr::from_ptr(text).to_bytes() {
-                text if text == name.as_bytes() => return Ok(Some(id)),
-                b"generic" => break,
-                _ => {}
-            }
+            names.push(CStr::from_ptr(text).to_string_lossy().into_owned());
         }
     }
-    Ok(None)
+    Ok(names)
 }
 
 fn mkl_version(symbols: &Symbols) -> Option<String> {

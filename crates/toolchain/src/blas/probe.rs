@@ -6,6 +6,7 @@
 
 use super::find::BlasCandidate;
 use super::info::{BlasInfo, ProbedBlas, Vendor};
+use super::kernels;
 use super::library::{self, BlasLibrary};
 use crate::{ChildEnd, CommandLine, Job, KillReason, ToolchainError, run};
 use nodegauge_measure::Failure;
@@ -18,40 +19,47 @@ type Answer = Result<(BlasInfo, f64), Failure>;
 
 /// Longest time for one try: loading from a slow file system counts.
 const LIMIT: Duration = Duration::from_secs(20);
-
-/// Kernels worth trying by vendor: name, and the instruction set that it needs.
-const KERNELS: [(Vendor, &str, &str); 6] = [
-    (Vendor::OpenBlas, "SkylakeX", "avx512dq"),
-    (Vendor::OpenBlas, "Cooperlake", "avx512_bf16"),
-    (Vendor::OpenBlas, "Haswell", "fma"),
-    (Vendor::Blis, "skx", "avx512dq"),
-    (Vendor::Blis, "zen3", "fma"),
-    (Vendor::Blis, "haswell", "fma"),
-];
+/// The option with which the child process prints [`kernels_of`] instead of [`answer`].
+pub const LIST_KERNELS: &str = "--list-kernels";
 
 /// Starts tries.
 #[derive(Debug, Clone)]
 pub struct BlasProber {
-    /// This program with the words that make it run [`answer`]; the path and the kernel follow.
+    /// This program with the words that make it run [`answer`]; the path follows, and perhaps [`LIST_KERNELS`].
     pub command: CommandLine,
 }
 
 impl BlasProber {
-    /// Tries the library of `candidate` with the kernels that it takes by itself, or with `kernel`.
+    /// Tries the library of `candidate` with the kernels that it takes by itself.
     ///
     /// # Errors
     /// When it cannot be used, with what it said; or when the user ends the run.
     pub fn probe(
         &self,
         candidate: &BlasCandidate,
-        kernel: Option<&str>,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<ProbedBlas, ToolchainError> {
-        let setting = kernel.map(|kernel| self.setting(candidate, kernel, interrupted));
-        let environment = setting.transpose()?.flatten();
+        let (about, rate) = self.ask(&candidate.path, None, interrupted)?;
+        Ok(ProbedBlas { about, rate, environment: None })
+    }
+
+    /// Tries the library of `candidate` with the kernels of the name `wanted`. `isa` returns true for the processor's
+    /// instruction sets, as `/proc/cpuinfo` names them.
+    ///
+    /// # Errors
+    /// When the library does not know these kernels, or the processor lacks what they need, both found before they
+    /// run; and as for [`BlasProber::probe`].
+    pub fn probe_kernel(
+        &self,
+        candidate: &BlasCandidate,
+        wanted: &str,
+        isa: &dyn Fn(&str) -> bool,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<ProbedBlas, ToolchainError> {
+        let environment = self.setting(candidate, wanted, isa, interrupted)?;
         let (about, rate) = self.ask(&candidate.path, environment.as_ref(), interrupted)?;
-        match (kernel, &about.kernel) {
-            (Some(wanted), Some(got)) if !wanted.eq_ignore_ascii_case(got) => {
+        match &about.kernel {
+            Some(got) if !wanted.eq_ignore_ascii_case(got) => {
                 Err(ToolchainError::Unusable(
                     Failure::missing(format!(
                         "{} runs its {got} kernels, not {wanted}",
@@ -116,9 +124,8 @@ impl BlasProber {
         answer.map_err(ToolchainError::Unusable)
     }
 
-    /// Tries `candidate` as it is, and with every other kernel that this processor has the
-    /// instructions for. `isa` holds the processor's instruction sets as
-    /// `/proc/cpuinfo` names them.
+    /// Tries `candidate` as it is, and with every other kernel worth trying that this processor has the
+    /// instructions for, which `isa` returns as for [`BlasProber::probe_kernel`].
     ///
     /// # Errors
     /// As for [`BlasProber::probe`]; a kernel that cannot be had is left out.
@@ -128,45 +135,63 @@ impl BlasProber {
         isa: &dyn Fn(&str) -> bool,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Vec<ProbedBlas>, ToolchainError> {
-        let mut probed = vec![self.probe(candidate, None, interrupted)?];
+        let mut probed = vec![self.probe(candidate, interrupted)?];
         let vendor = probed[0].about.vendor;
         // What the user's environment says already is not overruled.
         let told = vendor.kernel_variable().is_some_and(|name| std::env::var_os(name).is_some());
-        let kernels = KERNELS.iter().filter(|(of, _, needs)| *of == vendor && !told && isa(needs));
-        for (_, kernel, _) in kernels {
+        if told {
+            return Ok(probed);
+        }
+        for kernel in kernels::worth_trying(vendor, isa) {
             let is_this = |known: &String| known.eq_ignore_ascii_case(kernel);
             if !probed.iter().any(|known| known.about.kernel.as_ref().is_some_and(is_this)) {
-                probed.extend(usable(self.probe(candidate, Some(kernel), interrupted))?);
+                probed.extend(usable(self.probe_kernel(candidate, kernel, isa, interrupted))?);
             }
         }
         Ok(probed)
     }
 
-    /// The variable, with its value, that makes the library take `kernel`.
+    /// Returns the variable, with its value, that makes the library take the kernels `wanted`; `None` where there is
+    /// none.
     fn setting(
         &self,
         candidate: &BlasCandidate,
-        kernel: &str,
+        wanted: &str,
+        isa: &dyn Fn(&str) -> bool,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Option<(String, String)>, ToolchainError> {
         let mut vendor = candidate.vendor;
         if vendor == Vendor::Other
-            && let Some(probed) = usable(self.probe(candidate, None, interrupted))?
+            && let Some(probed) = usable(self.probe(candidate, interrupted))?
         {
             vendor = probed.about.vendor;
         }
         let Some(variable) = vendor.kernel_variable() else { return Ok(None) };
-        let mut value = kernel.to_owned();
+        let mut value = wanted.to_owned();
         if vendor == Vendor::Blis {
-            let mut job = self.job(&candidate.path);
-            job.command = job.command.with(["--number-of", kernel]);
-            let output = run(&job, interrupted)?;
-            let failed = matches!(output.end, ChildEnd::Exited(status) if !status.success());
-            if let (false, Ok(number)) = (failed, output.stdout.trim().parse::<i32>()) {
-                value = number.to_string();
+            let names = self.blis_kernels(&candidate.path, interrupted)?;
+            if !names.is_empty() {
+                value = kernels::number_of(wanted, &names)?.to_string();
             }
         }
+        kernels::check_runs_here(vendor, wanted, isa)?;
         Ok(Some((variable.to_owned(), value)))
+    }
+
+    /// Returns the kernels that the BLIS at `path` lists; empty when it lists none or cannot be loaded.
+    fn blis_kernels(
+        &self,
+        path: &Path,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<Vec<String>, ToolchainError> {
+        let mut job = self.job(path);
+        job.command = job.command.with([LIST_KERNELS]);
+        let output = run(&job, interrupted)?;
+        if let ChildEnd::Killed(KillReason::Interrupted) = output.end {
+            return Err(ToolchainError::Interrupted);
+        }
+        let line = output.stdout.lines().next_back().unwrap_or_default();
+        Ok(serde_json::from_str(line).unwrap_or_default())
     }
 
     fn job(&self, path: &Path) -> Job {
@@ -192,19 +217,18 @@ fn usable(tried: Result<ProbedBlas, ToolchainError>) -> Result<Option<ProbedBlas
     }
 }
 
-/// What the child process, which may crash, prints: one line of JSON about the library at `path`. With `number_of`,
-/// the number by which BLIS knows the kernel of that name, or nothing. `rate` measures the library, FLOP/s.
-pub fn answer(
-    path: &Path,
-    number_of: Option<&str>,
-    rate: impl FnOnce(BlasLibrary) -> Result<f64, Failure>,
-) -> String {
-    if let Some(kernel) = number_of {
-        let number = library::blis_number_of(path, kernel).ok().flatten();
-        return number.map(|number| number.to_string()).unwrap_or_default();
-    }
+/// Returns what the child process, which may crash, prints: one line of JSON about the library at `path`. `rate`
+/// measures the library, FLOP/s.
+pub fn answer(path: &Path, rate: impl FnOnce(BlasLibrary) -> Result<f64, Failure>) -> String {
     let answer: Answer = BlasLibrary::open(path)
         .map_err(Failure::from)
         .and_then(|library| Ok((library.about().clone(), rate(library)?)));
     serde_json::to_string(&answer).unwrap_or_default()
+}
+
+/// Returns what the child process prints for [`LIST_KERNELS`]: one line of JSON, the names of the kernels that the
+/// BLIS at `path` knows, each at its number. None of them runs.
+pub fn kernels_of(path: &Path) -> String {
+    let names = library::blis_kernels(path).unwrap_or_default();
+    serde_json::to_string(&names).unwrap_or_default()
 }

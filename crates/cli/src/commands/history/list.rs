@@ -82,7 +82,7 @@ fn line(run: &RunLine, telling: usize, registry: &Registry) -> Line {
 
 /// What was typed; of an imported file its name alone.
 fn command(run: &RunLine) -> String {
-    let typed = match run.command.strip_prefix("history import ") {
+    let typed = match &run.imported_from {
         Some(file) => {
             let name = Path::new(file).file_name().unwrap_or(file.as_ref());
             format!("import {}", name.to_string_lossy())

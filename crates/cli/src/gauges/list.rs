@@ -1,0 +1,27 @@
+//! The gauges, in the order of a page: the one list that runs, shows, compares, describes and fuzzes them.
+
+use nodegauge_curves::Curves;
+use nodegauge_gauge::Gauge;
+use nodegauge_stream::Stream;
+
+/// Number of gauges.
+const COUNT: usize = 8;
+
+/// All gauges.
+pub(crate) const GAUGES: [&dyn Gauge; COUNT] = with_stream(&PLAIN_STREAM);
+
+static PLAIN_STREAM: Stream = Stream::PLAIN;
+
+/// Returns all gauges, with `stream` in the place of STREAM's.
+pub(crate) const fn with_stream(stream: &Stream) -> [&dyn Gauge; COUNT] {
+    [
+        stream,
+        &Curves,
+        &nodegauge_compute::ComputeGauge,
+        &nodegauge_messages::Messages,
+        &nodegauge_files::Files,
+        &nodegauge_devices::Devices,
+        &nodegauge_apps::Apps,
+        &nodegauge_roofline::RooflineGauge,
+    ]
+}
