@@ -40,6 +40,7 @@ mod mpi_hosts;
 mod mpi_means;
 mod osu;
 mod output;
+mod outputs;
 mod places;
 mod ranks;
 mod record;
