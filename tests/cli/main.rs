@@ -11,6 +11,7 @@ mod browser;
 mod compare;
 mod compilers;
 mod contract;
+mod current_folder;
 mod device;
 mod device_drivers;
 mod doctor;

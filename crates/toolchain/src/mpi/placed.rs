@@ -1,7 +1,7 @@
 //! A finished program of an MPI, with its ranks placed on this node as a plan says.
 
 use super::{LauncherKind, MpiLauncher, launcher_for, library_of_program};
-use crate::{CommandLine, which};
+use crate::{CommandLine, find_program, with_path_hint};
 use nodegauge_machine::Topology;
 use nodegauge_measure::Failure;
 use nodegauge_os::is_root;
@@ -32,8 +32,8 @@ impl MpiProgram {
         allow_root: bool,
         hint: &str,
     ) -> Result<Self, Failure> {
-        let found = program.to_str().and_then(which).and_then(|path| path.canonicalize().ok());
-        let path = found.ok_or_else(|| {
+        let path = find_program(program).ok_or_else(|| {
+            let hint = with_path_hint(program, hint);
             Failure::missing(format!("there is no program {program:?}\nhint: {hint}"))
         })?;
         let library = library_of_program(&path);
