@@ -5,7 +5,7 @@ use crate::harness::{
     Harness, Outcome, Part, has_fields, lives, make_program, measurements, names, skip, texts,
     wait_for,
 };
-use nodegauge_memory::kernels::KERNELS;
+use nodegauge_kernels::KERNELS;
 use serde_json::Value;
 use std::path::PathBuf;
 

@@ -279,6 +279,12 @@ fn programs_run_beside_and_their_figures_are_references() {
     run(&harness, &[], &["history", "show", "latest"]).exits(0).says("cuda:0 triad 0.0");
     let args = [&STREAM[..], &["--device", "cuda:0", "--babelstream", "no/such"]].concat();
     run(&harness, &[], &args).exits(3).complains("there is no program no/such");
+    // A name alone is no file of the current folder.
+    std::fs::remove_file(harness.path("stream.args")).unwrap();
+    let args = [&STREAM[..], &["--device", "cuda:0", "--babelstream", "stream"]].concat();
+    let refused = run(&harness, &[], &args).exits(3).complains("there is no program stream");
+    refused.complains("; ./stream is the file in the current folder");
+    assert!(!harness.path("stream.args").exists());
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::harness::{ELEMENTS, FAST, Harness, Part, has_fields, measurements, names, skip, texts};
 use crate::machine::check_machine;
-use nodegauge_memory::kernels::KERNELS;
+use nodegauge_kernels::KERNELS;
 use serde_json::{Value, json};
 
 /// A measurement of STREAM, field by field.

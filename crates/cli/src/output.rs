@@ -13,7 +13,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
 
 mod sink;
-pub(crate) use sink::Sink;
+pub(crate) use sink::{Sink, protect};
 
 /// A document as JSON, with a final line break.
 pub(crate) fn json(document: &impl Serialize) -> Result<String, Failure> {

@@ -19,8 +19,14 @@ use nodegauge_report::{Style, run, text};
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// Where the history is: as given, else where XDG says.
+/// Where the history is: as given, else where XDG says. No output of this command replaces it.
 pub(crate) fn store_path(db: &Database) -> Result<PathBuf, Failure> {
+    let path = location(db)?;
+    output::protect(&path);
+    Ok(path)
+}
+
+fn location(db: &Database) -> Result<PathBuf, Failure> {
     match &db.db {
         Some(path) => match path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             // Its folder is not made: a path with a wrong letter would begin a second history.
@@ -123,6 +129,14 @@ struct Session {
     signals: Signals,
 }
 
+/// Reads a topology; no output of this command replaces its file.
+pub(crate) fn load_topology(source: &TopologySource) -> Result<Topology, Failure> {
+    if let TopologySource::Xml(file) = source {
+        output::protect(file);
+    }
+    Ok(Topology::load(source)?)
+}
+
 /// The live machine, with what the user says of it.
 pub(crate) fn site(common: &Common) -> Result<Site, Failure> {
     let describe = describe_options(common.dimms, common.processor.as_deref())?;
@@ -135,7 +149,7 @@ pub(crate) fn site(common: &Common) -> Result<Site, Failure> {
 /// A machine that is only described, with what the user says of it.
 pub(crate) fn described(common: &Common, source: &TopologySource) -> Result<Site, Failure> {
     let describe = describe_options(common.dimms, common.processor.as_deref())?;
-    let topology = Topology::load(source)?;
+    let topology = load_topology(source)?;
     let machine = nodegauge_machine::describe(&topology, &SysRoot::live(), &describe);
     Ok(Site::new(topology, machine, SysRoot::live()))
 }
@@ -242,10 +256,18 @@ impl Session {
         if json == Some(Sink::Stdout) && csv == Some(Sink::Stdout) {
             return Err(output::both_to_stdout());
         }
-        for sink in [&json, &csv].into_iter().flatten() {
+        let sinks = [&json, &csv];
+        if !common.no_save {
+            store_path(&common.db)?;
+        }
+        for sink in sinks.into_iter().flatten() {
             sink.check()?;
         }
         let store = if common.no_save { None } else { Some(open_store(&common.db)?) };
+        // A history that was made just now may have the name of an output.
+        for sink in sinks.into_iter().flatten() {
+            sink.check()?;
+        }
         let signals = Signals::listen()
             .map_err(|cause| Failure::missing(format!("cannot listen for signals: {cause}")))?;
         Ok(Self {

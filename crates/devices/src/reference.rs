@@ -10,7 +10,7 @@ use nodegauge_kernels::Element;
 use nodegauge_measure::record::{Category, Measurement};
 use nodegauge_measure::{Failure, Notice, NoticeId};
 use nodegauge_os::{describe, last_lines};
-use nodegauge_toolchain::{CommandLine, Job, ToolchainError};
+use nodegauge_toolchain::{CommandLine, Job, ToolchainError, find_program, with_path_hint};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -30,16 +30,15 @@ pub struct UsersProgram {
 }
 
 impl UsersProgram {
-    /// The program at `path`.
+    /// Finds the program at `path`, or in `PATH` if it is a name without `/`.
     ///
     /// # Errors
-    /// When there is no such file.
+    /// When there is no such program.
     pub fn find(path: &Path, what: &str) -> Result<Self, Failure> {
-        let file = path.canonicalize().ok().filter(|path| path.is_file());
-        let path = file.ok_or_else(|| {
-            let path = path.display();
-            Failure::missing(format!("there is no program {path}"))
-                .hint(format!("give the path of {what} that you have built"))
+        let path = find_program(path).ok_or_else(|| {
+            let hint = format!("give the path of {what} that you have built");
+            Failure::missing(format!("there is no program {}", path.display()))
+                .hint(with_path_hint(path, &hint))
         })?;
         Ok(Self { path })
     }

@@ -1,6 +1,6 @@
 //! What nodegauge asks of the operating system, each thing once: memory on chosen pages that are read
 //! back, barriers of threads and of processes, child processes with time limits, affinity and NUMA
-//! policy, a user's files, libraries loaded at run time, signals. Knows no other crate of nodegauge.
+//! policy, files of a user read and written, libraries loaded at run time, signals. Knows no other crate of nodegauge.
 //!
 //! Every resource is owned and released by its type. Every foreign call that fails gives a
 //! [`SysError`] with the call's name and its error number.
@@ -15,6 +15,7 @@ mod input;
 mod library;
 mod mapping;
 mod numa;
+mod output;
 mod process_memory;
 mod ring;
 mod smaps;
@@ -37,6 +38,7 @@ pub use mapping::{Buffer, MapError, Mapping, PageSize, SharedBytes};
 pub use numa::{
     PolicyMode, mbind, nodes_of_pages, policy_at, policy_of_thread, set_policy_of_thread,
 };
+pub use output::{OutputError, OutputFile};
 pub use process_memory::{let_others_read, read_process_memory};
 pub use ring::{Arrival, Ring, RingReader, RingWriter, WrongLength};
 pub use spin::Spin;

@@ -27,4 +27,4 @@ pub use job::{Job, run, run_with_descendants};
 pub use libc::memcpy_streams_from;
 pub use nodegauge_os::{ChildEnd, ChildOutput, KillReason};
 pub use scratch::Scratch;
-pub use search::{links, skipped as skipped_folders, which};
+pub use search::{find_program, is_path, links, skipped as skipped_folders, which, with_path_hint};

@@ -1,20 +1,42 @@
 //! Where programs and folders are: the search path, and patterns of paths.
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Where programs and libraries are looked for.
 pub(crate) const PROGRAMS: &str = "PATH";
 pub(crate) const LIBRARIES: [&str; 2] = ["LD_LIBRARY_PATH", "LIBRARY_PATH"];
 
+/// True if a name of a program or library is a path, i.e. contains `/`. Any other name is looked up where
+/// programs or libraries are, never in the current folder: anybody may have put a file there.
+pub fn is_path(name: impl AsRef<OsStr>) -> bool {
+    name.as_ref().as_bytes().contains(&b'/')
+}
+
 /// Where `PATH` leads for this name; names with a slash are paths.
-pub fn which(name: &str) -> Option<PathBuf> {
-    if name.contains('/') {
+pub fn which(name: impl AsRef<OsStr>) -> Option<PathBuf> {
+    let name = name.as_ref();
+    if is_path(name) {
         let path = PathBuf::from(name);
         return is_program(&path).then_some(path);
     }
     let path = std::env::var_os(PROGRAMS)?;
     folders(&path).map(|folder| folder.join(name)).find(|path| is_program(path))
+}
+
+/// Returns the absolute path, without links, of a program that a user names by a path or by its name in `PATH`.
+pub fn find_program(named: &Path) -> Option<PathBuf> {
+    which(named)?.canonicalize().ok()
+}
+
+/// Returns `hint`; for a name of a file in the current folder also how to name that file.
+pub fn with_path_hint(named: impl AsRef<Path>, hint: &str) -> String {
+    let named = named.as_ref();
+    if is_path(named) || !named.is_file() {
+        return hint.to_owned();
+    }
+    format!("{hint}; ./{} is the file in the current folder", named.display())
 }
 
 /// The folders of a search path. An element that is `.`, empty or relative in another way means another
@@ -119,6 +141,21 @@ mod tests {
         assert_eq!(found, ["cc-2/bin", "cc-1/bin"].map(|name| root.path().join(name)));
         assert_eq!(expand(root.path(), "/none/*"), [] as [PathBuf; 0]);
         assert!(which("sh").is_some_and(|path| is_program(&path)) && which("./none").is_none());
+    }
+
+    #[test]
+    fn a_word_names_no_file_of_the_current_folder() {
+        // Unit tests run in the folder of their crate.
+        assert!(Path::new("Cargo.toml").is_file());
+        assert!(!is_path("Cargo.toml") && is_path("./Cargo.toml"));
+        let hint = "give its path; ./Cargo.toml is the file in the current folder";
+        assert_eq!(with_path_hint("Cargo.toml", "give its path"), hint);
+        for name in ["./Cargo.toml", "no-such-file"] {
+            assert_eq!(with_path_hint(name, "give its path"), "give its path");
+        }
+        assert_eq!(find_program(Path::new("src")), None);
+        let shell = find_program(Path::new("sh")).unwrap();
+        assert!(shell.is_absolute() && !shell.is_symlink());
     }
 
     #[test]

@@ -65,6 +65,7 @@ pub(crate) fn execute(args: &CompareArgs) -> Result<Exit, Failure> {
 
 /// The runs that a selector means; files alone where there is no history yet.
 fn side(selector: &str, store: Option<&Store>) -> Result<Side, Failure> {
+    super::history::protect_record(selector);
     let runs = match store {
         Some(store) => store.find_all(selector)?,
         None if nodegauge_history::means_a_file(selector) => {

@@ -2,7 +2,8 @@
 
 use crate::args::definition;
 use crate::failure::{Exit, Failure};
-use crate::{gauges, output};
+use crate::gauges;
+use crate::output::{self, Sink};
 use std::path::Path;
 
 /// The completion script of a shell.
@@ -28,14 +29,28 @@ pub(crate) fn man() -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// A man page for each command, in a folder that is made if need be.
+/// Writes a man page for each command into a folder, which is created if it does not exist.
 pub(crate) fn man_pages(folder: &Path) -> Result<Exit, Failure> {
-    let pages = std::fs::create_dir_all(folder)
-        .and_then(|()| clap_mangen::generate_to(definition(), folder));
-    pages.map_err(|error| {
+    std::fs::create_dir_all(folder).map_err(|error| {
         Failure::missing(format!("cannot write man pages to {}: {error}", folder.display()))
     })?;
+    let mut definition = definition().disable_help_subcommand(true);
+    definition.build();
+    write_pages(&definition, folder)?;
     Ok(Exit::Success)
+}
+
+/// Writes the man page of a command and those of the commands below it.
+fn write_pages(command: &clap::Command, folder: &Path) -> Result<(), Failure> {
+    for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
+        write_pages(below, folder)?;
+    }
+    let page = clap_mangen::Man::new(command.clone());
+    let mut roff = Vec::new();
+    page.render(&mut roff)
+        .map_err(|error| Failure::missing(format!("cannot make the man page: {error}")))?;
+    let file = folder.join(page.get_filename());
+    Sink::File(file).write(&String::from_utf8_lossy(&roff))
 }
 
 /// The JSON Schema of the record.

@@ -57,6 +57,7 @@ pub(crate) fn open_to_read(db: &Database) -> Result<Option<Store>, Failure> {
 
 /// A saved run, or the record in a file; files alone where there is no history yet.
 pub(crate) fn find(run: &str, db: &Database) -> Result<Record, Failure> {
+    protect_record(run);
     match open_to_read(db)? {
         Some(store) => Ok(store.find(run)?),
         None if nodegauge_history::means_a_file(run) => {
@@ -68,9 +69,17 @@ pub(crate) fn find(run: &str, db: &Database) -> Result<Record, Failure> {
     }
 }
 
+/// Refuses the file of a record as an output of this command.
+pub(crate) fn protect_record(run: &str) {
+    if nodegauge_history::means_a_file(run) {
+        output::protect(Path::new(run));
+    }
+}
+
 /// Writes records one a line: each run once, all of them from the oldest on where none is named.
 fn export(runs: &[String], output: &str, db: &Database) -> Result<(), Failure> {
     let store = open_to_read(db)?;
+    runs.iter().for_each(|run| protect_record(run));
     let named: Vec<Record> = match &store {
         Some(store) => {
             runs.iter().map(|run| store.find_all(run)).collect::<Result<Vec<_>, _>>()?.concat()

@@ -102,6 +102,9 @@ fn options(args: &HplArgs, site: &Site, threads: usize) -> Result<HplOptions, Fa
         launcher: real.launcher.clone(),
         allow_root: real.allow_run_as_root,
     });
+    if let Some(file) = &args.matrix {
+        output::protect(file);
+    }
     // Where the system does not say, a matrix of some thousand rows is fine.
     let available = Bytes(site.machine.memory.available.unwrap_or(1 << 32));
     Ok(HplOptions {

@@ -39,7 +39,8 @@ pub(crate) fn execute(args: &IoArgs) -> Result<Exit, Failure> {
     // Everything that can be refused is refused before the history is touched.
     let plan = Box::new(nodegauge_files::plan(options, programs)?);
     let figures = plan.figures(&node);
-    session::conduct(
+    let mut unwritten = None;
+    let ended = session::conduct(
         &args.common,
         node,
         &figures,
@@ -57,16 +58,22 @@ pub(crate) fn execute(args: &IoArgs) -> Result<Exit, Failure> {
                 if *sink == Sink::Stdout {
                     return Shown::Table(text);
                 }
-                if let Err(failure) = sink.write(&text) {
-                    output::failure(&failure);
-                }
+                unwritten = sink.write(&text).err();
             }
             match args.iozone_text {
                 true => Shown::Table(table(record)),
                 false => Shown::Text(text::page(&run::own(record, &nodegauge_files::Files), style)),
             }
         },
-    )
+    );
+    let Some(failure) = unwritten else { return ended };
+    match ended {
+        Ok(Exit::Success | Exit::Unmet) => Err(failure),
+        ended => {
+            output::error(&failure.to_string());
+            ended
+        }
+    }
 }
 
 /// The original's table; with no figures the reason on standard error.

@@ -4,12 +4,13 @@ use crate::args::MachineArgs;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::session;
-use nodegauge_machine::{SysRoot, Topology};
+use nodegauge_machine::SysRoot;
 use nodegauge_measure::Bytes;
 
 pub(crate) fn execute(args: &MachineArgs) -> Result<Exit, Failure> {
     let options = session::describe_options(args.dimms, args.processor.as_deref())?;
-    let topology = Topology::load(&args.described.topology.clone().unwrap_or_default())?;
+    let source = args.described.topology.clone().unwrap_or_default();
+    let topology = session::load_topology(&source)?;
     let mut machine = nodegauge_machine::describe(&topology, &SysRoot::live(), &options);
     machine.memory.bytes = args.memory.map(|Bytes(given)| given).or(machine.memory.bytes);
     let record = || output::json(&session::description(machine.clone(), Vec::new()));

@@ -5,6 +5,7 @@ use crate::args::{PlacementArgs, PlacesArgs};
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::resolve;
+use crate::session;
 use nodegauge_gauge::view::Page;
 use nodegauge_machine::{SysRoot, Topology, TopologySource, devices};
 use nodegauge_measure::record;
@@ -16,7 +17,7 @@ use nodegauge_team::Team;
 
 pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
     let source = args.described.topology.clone().unwrap_or_default();
-    let topology = Topology::load(&source)?;
+    let topology = session::load_topology(&source)?;
     if args.mpi_pairs {
         return mpi_pairs(args, &topology);
     }

@@ -44,7 +44,10 @@ impl<'a> Mode<'a> {
     fn of(args: &'a StreamArgs) -> Result<Self, Failure> {
         let axes = sweep::axes(args)?;
         Ok(match &args.standard.source {
-            Some(path) => Self::Standard(path),
+            Some(path) => {
+                output::protect(path);
+                Self::Standard(path)
+            }
             None if args.tune.tune => Self::Tune,
             None if !axes.is_empty() => Self::Sweep(axes),
             None if !args.compilers.choices.is_empty() => Self::Compilers,

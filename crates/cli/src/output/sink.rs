@@ -1,13 +1,28 @@
-//! Where a document goes. What is there is replaced by a file that is complete; what is no regular file (a
-//! device, a pipe, the terminal) is written to and never replaced, and links are followed.
+//! Standard output or a file that an option names.
 
 use crate::failure::Failure;
+use nodegauge_os::{OutputError, OutputFile};
 use std::fs::{File, Metadata};
 use std::io::{self, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use tempfile::NamedTempFile;
+use std::sync::{Mutex, PoisonError};
+
+/// Files that this command reads, and its history: no output replaces them.
+static INPUTS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Refuses a file as an output of this command from now on.
+pub(crate) fn protect(input: &Path) {
+    let mut inputs = INPUTS.lock().unwrap_or_else(PoisonError::into_inner);
+    if !inputs.iter().any(|known| known == input) {
+        inputs.push(input.to_owned());
+    }
+}
+
+fn inputs() -> Vec<PathBuf> {
+    INPUTS.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
 
 /// Where `--json` or `--csv` goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,104 +58,22 @@ impl Sink {
                 Ok(())
             });
         };
-        let cannot = |cause| cannot_write(path, &cause);
-        let mut file = Target::of(path).and_then(Target::open).map_err(cannot)?;
+        let mut file = OutputFile::create(path, &inputs()).map_err(|why| refusal(path, &why))?;
         for part in parts {
-            file.write_all(part?.as_ref().as_bytes()).map_err(cannot)?;
+            file.write_all(part?.as_ref().as_bytes()).map_err(|why| refusal(path, &why.into()))?;
         }
-        file.close().map_err(cannot)
+        file.finish().map_err(|why| refusal(path, &why))
     }
 
     /// Fails now, before anything is measured, when the file cannot be written.
     pub(crate) fn check(&self) -> Result<(), Failure> {
-        let Self::File(path) = self else { return Ok(()) };
-        let checked = Target::of(path).and_then(|target| match target {
-            Target::Special(_) => Ok(()),
-            Target::Regular(path, old) => beside(&path, old.as_ref()).map(drop),
-        });
-        checked.map_err(|cause| cannot_write(path, &cause))
-    }
-}
-
-/// What a path leads to.
-enum Target {
-    /// Something that is written in place.
-    Special(PathBuf),
-    /// A regular file, or none yet, behind all links.
-    Regular(PathBuf, Option<Metadata>),
-}
-
-impl Target {
-    fn of(path: &Path) -> io::Result<Self> {
-        /// As many links as the kernel follows.
-        const LINKS: usize = 40;
-        if path.as_os_str().is_empty() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the file has no name"));
-        }
-        let mut path = path.to_owned();
-        for _ in 0..LINKS {
-            match std::fs::metadata(&path) {
-                Ok(found) if found.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
-                // Standard error is written in place wherever it goes, or what stands there is lost.
-                Ok(found) if !found.is_file() || is(&found, io::stderr()) => {
-                    return Ok(Self::Special(path));
-                }
-                Ok(found) => return Ok(Self::Regular(path.canonicalize()?, Some(found))),
-                Err(cause) if cause.kind() != io::ErrorKind::NotFound => return Err(cause),
-                Err(_) => {}
-            }
-            // A link to a file that is not there yet, or no link.
-            let Ok(to) = std::fs::read_link(&path) else { return Ok(Self::Regular(path, None)) };
-            path = path.parent().unwrap_or(Path::new("")).join(to);
-        }
-        Err(io::Error::other("too many links"))
-    }
-
-    fn open(self) -> io::Result<Opened> {
-        Ok(match self {
-            Self::Special(path) => Opened::Special(File::options().append(true).open(path)?),
-            Self::Regular(path, old) => Opened::Regular(beside(&path, old.as_ref())?, path),
-        })
-    }
-}
-
-/// Where a text is written to.
-enum Opened {
-    /// In place.
-    Special(File),
-    /// Beside the file that it becomes when it is closed.
-    Regular(NamedTempFile, PathBuf),
-}
-
-impl Opened {
-    fn write_all(&mut self, text: &[u8]) -> io::Result<()> {
         match self {
-            Self::Special(file) => file.write_all(text),
-            Self::Regular(file, _) => file.write_all(text),
+            Self::Stdout => Ok(()),
+            Self::File(path) => {
+                OutputFile::check(path, &inputs()).map_err(|why| refusal(path, &why))
+            }
         }
     }
-
-    fn close(self) -> io::Result<()> {
-        if let Self::Regular(file, path) = self {
-            file.as_file().sync_all()?;
-            file.persist(path)?;
-        }
-        Ok(())
-    }
-}
-
-/// A new file next to `path`, under a name that nobody can foresee, with the permissions of the `old` one or
-/// those of any new file; removed unless it is made the file.
-fn beside(path: &Path, old: Option<&Metadata>) -> io::Result<NamedTempFile> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let mode = old.map_or(0o666, |old| old.permissions().mode());
-    let create = |path: &Path| File::options().write(true).create_new(true).mode(mode).open(path);
-    let folder = folder.unwrap_or(Path::new("."));
-    let file = tempfile::Builder::new().make_in(folder, create)?;
-    if let Some(old) = old {
-        file.as_file().set_permissions(old.permissions())?;
-    }
-    Ok(file)
 }
 
 /// Whether `found` is what `stream` writes to.
@@ -150,8 +83,6 @@ fn is(found: &Metadata, stream: impl AsFd) -> bool {
     stream.is_ok_and(|stream| (stream.dev(), stream.ino()) == (found.dev(), found.ino()))
 }
 
-fn cannot_write(path: &Path, cause: &io::Error) -> Failure {
-    Failure::missing(format!("cannot write {}", path.display()))
-        .cause(cause.to_string())
-        .hint("give a file in a folder that exists and that you may write")
+fn refusal(path: &Path, why: &OutputError) -> Failure {
+    Failure::missing(format!("cannot write {}: {why}", path.display())).hint(why.hint())
 }

@@ -17,7 +17,9 @@ use crate::scratch::ScratchDirectory;
 use crate::task::Task;
 use crate::workers::Workers;
 use nodegauge_measure::Failure;
-use nodegauge_toolchain::{CommandLine, Job, ToolchainError, which};
+use nodegauge_toolchain::{
+    CommandLine, Job, ToolchainError, find_program, is_path, with_path_hint,
+};
 use std::path::Path;
 use std::time::Duration;
 
@@ -157,22 +159,17 @@ impl ReferenceProgram {
     }
 }
 
-/// The program's absolute path: it runs in another folder.
+/// Returns the program's absolute path, because it runs in another folder.
 fn located(program: &Path, name: &str) -> Result<String, Failure> {
     let missing = |why: &str| Failure::missing(format!("{}: {why}", program.display()));
-    let on_path = || program.to_str().and_then(which);
-    let found = if program.exists() { Some(program.to_owned()) } else { on_path() };
-    let path = found.and_then(|path| path.canonicalize().ok()).filter(|path| path.is_file());
-    let path = path.ok_or_else(|| {
-        missing("there is no such program")
-            .hint(format!("give the path of {name}, e.g. --{name} /usr/bin/{name}"))
-    })?;
-    let path = path
-        .into_os_string()
+    let Some(path) = find_program(program) else {
+        if is_path(program) && program.is_file() {
+            return Err(missing("it may not be run").hint(format!("give the path of {name}")));
+        }
+        let hint = format!("give the path of {name}, e.g. --{name} /usr/bin/{name}");
+        return Err(missing("there is no such program").hint(with_path_hint(program, &hint)));
+    };
+    path.into_os_string()
         .into_string()
-        .map_err(|_| missing("its path is not UTF-8").hint("give it a link with a plain name"))?;
-    match which(&path) {
-        Some(_) => Ok(path),
-        None => Err(missing("it may not be run").hint(format!("give the path of {name}"))),
-    }
+        .map_err(|_| missing("its path is not UTF-8").hint("give it a link with a plain name"))
 }

@@ -116,7 +116,7 @@ pub fn resolve(
     found: &[BlasCandidate],
 ) -> Result<BlasCandidate, ToolchainError> {
     let path = Path::new(&request.name);
-    if path.is_file() {
+    if search::is_path(path) && path.is_file() {
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         return Ok(BlasCandidate { path, vendor: Vendor::Other });
     }
@@ -134,11 +134,11 @@ pub fn resolve(
         } else {
             format!(" (there are: {})", paths.join(", "))
         };
+        let hint =
+            "give its path with --blas /path/to/lib.so, or install one, e.g. libopenblas0-pthread";
         ToolchainError::Unusable(
-            Failure::missing(format!("no BLAS library {:?} was found{among}", request.name)).hint(
-                "give its path with --blas /path/to/lib.so, or install one, e.g. \
-                 libopenblas0-pthread",
-            ),
+            Failure::missing(format!("no BLAS library {:?} was found{among}", request.name))
+                .hint(search::with_path_hint(&request.name, hint)),
         )
     })
 }
@@ -192,5 +192,11 @@ mod tests {
         assert_eq!(by_name.path, path);
         let error = resolve(&"essl".parse().unwrap(), &found[..1]).unwrap_err().to_string();
         assert!(error.starts_with("no BLAS library \"essl\" was found (there are: "), "{error}");
+        // A file in the current folder, which is that of the crate.
+        assert!(Path::new("Cargo.toml").is_file());
+        let error = resolve(&"Cargo.toml".parse().unwrap(), &found).unwrap_err().to_string();
+        assert!(error.ends_with("; ./Cargo.toml is the file in the current folder"), "{error}");
+        let given = resolve(&"./Cargo.toml".parse().unwrap(), &found).unwrap();
+        assert_eq!(given.path, Path::new("Cargo.toml").canonicalize().unwrap());
     }
 }

@@ -1,7 +1,7 @@
 //! A finished program of an MPI, with its ranks placed on this node as a plan says.
 
 use super::{LauncherKind, MpiLauncher, launcher_for, library_of_program};
-use crate::{CommandLine, which};
+use crate::{CommandLine, find_program, with_path_hint};
 use nodegauge_machine::Topology;
 use nodegauge_measure::Failure;
 use nodegauge_os::is_root;
@@ -32,9 +32,9 @@ impl MpiProgram {
         allow_root: bool,
         hint: &str,
     ) -> Result<Self, Failure> {
-        let found = program.to_str().and_then(which).and_then(|path| path.canonicalize().ok());
-        let path = found.ok_or_else(|| {
-            Failure::missing(format!("there is no program {program:?}")).hint(hint)
+        let path = find_program(program).ok_or_else(|| {
+            Failure::missing(format!("there is no program {program:?}"))
+                .hint(with_path_hint(program, hint))
         })?;
         let library = library_of_program(&path);
         let launcher = launcher_for(&path, library.as_ref(), launcher, &|| false);

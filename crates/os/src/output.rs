@@ -1,0 +1,516 @@
+//! Output files that a user names.
+//!
+//! A regular file is written beside its place and then renamed, so that a reader sees the old content or the new
+//! one, and a failed write leaves the old content. Devices, pipes and open descriptors are written in place.
+//!
+//! The writer may be root, and the folder may be one that other users can write, such as `/tmp`. Nothing that
+//! they have put there is used: their links are not followed, their files are refused, and the mode of an old
+//! file counts only if that file belongs to the caller, without setuid, setgid and sticky bits.
+
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat, fchmod, fstat, fstatfs, openat,
+    readlinkat, renameat, statat, unlinkat,
+};
+use rustix::io::{Errno, retry_on_intr};
+use rustix::process::geteuid;
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::hash::{BuildHasher, RandomState};
+use std::io::{self, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Permissions of a new file, before the umask.
+const NEW_FILE: Mode = Mode::from_raw_mode(0o666);
+/// Bits of a mode that are permissions; the others are setuid, setgid and sticky.
+const PERMISSIONS: u32 = 0o777;
+/// Permissions of users other than the owner to change a folder.
+const WRITABLE_BY_OTHERS: u32 = 0o022;
+/// Maximum number of links in a path, as in the kernel.
+const MAX_LINKS: usize = 40;
+/// Attempts to find an unused name for the new file.
+const MAX_ATTEMPTS: usize = 32;
+
+/// Reason why an output cannot be written.
+#[derive(Debug, thiserror::Error)]
+pub enum OutputError {
+    /// A system call failed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The file exists and belongs to another user.
+    #[error("the file belongs to another user (uid {owner})")]
+    OtherOwner {
+        /// User ID of the owner.
+        owner: u32,
+    },
+    /// A link on the path may have been made by another user.
+    #[error("{} is a symbolic link in a folder that other users can write", link.display())]
+    UntrustedLink {
+        /// Path of the link.
+        link: PathBuf,
+    },
+    /// The command reads the file.
+    #[error("this command reads that file")]
+    IsInput,
+}
+
+impl OutputError {
+    /// Returns what the user can do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Io(_) => "give a file in a folder that exists and that you may write",
+            Self::OtherOwner { .. } => "remove it first, or give another file",
+            Self::UntrustedLink { .. } => {
+                "give the path without the link, or a file in a folder that only you can write"
+            }
+            Self::IsInput => "give another file",
+        }
+    }
+}
+
+impl From<Errno> for OutputError {
+    fn from(errno: Errno) -> Self {
+        Self::Io(errno.into())
+    }
+}
+
+/// An output that is being written. A regular file gets its name in [`OutputFile::finish`]; without that
+/// call it is removed and the old file stays.
+#[derive(Debug)]
+pub struct OutputFile(Destination);
+
+#[derive(Debug)]
+enum Destination {
+    /// A device, a pipe or an open descriptor.
+    InPlace(File),
+    /// A new file beside its place.
+    Staged(StagedFile),
+}
+
+impl OutputFile {
+    /// Opens the output at `path`. Files in `inputs` are refused as outputs.
+    ///
+    /// # Errors
+    /// If the file cannot be created, or if another user may have put a file or link there.
+    pub fn create(path: &Path, inputs: &[PathBuf]) -> Result<Self, OutputError> {
+        let location = Location::resolve(path)?;
+        location.refuse_inputs(inputs)?;
+        let destination = match location.kind()? {
+            LocationKind::InPlace => Destination::InPlace(location.open_in_place()?),
+            LocationKind::Regular => Destination::Staged(StagedFile::create(location)?),
+        };
+        Ok(Self(destination))
+    }
+
+    /// Checks that [`OutputFile::create`] would succeed now; leaves no file behind. Devices and pipes are
+    /// not opened.
+    ///
+    /// # Errors
+    /// The same as for [`OutputFile::create`].
+    pub fn check(path: &Path, inputs: &[PathBuf]) -> Result<(), OutputError> {
+        let location = Location::resolve(path)?;
+        location.refuse_inputs(inputs)?;
+        match location.kind()? {
+            LocationKind::InPlace => Ok(()),
+            LocationKind::Regular => StagedFile::create(location).map(drop),
+        }
+    }
+
+    /// Completes the output: a regular file is flushed to disk and replaces the old one.
+    ///
+    /// # Errors
+    /// If the file cannot be flushed or renamed; the old file stays.
+    pub fn finish(self) -> Result<(), OutputError> {
+        match self.0 {
+            Destination::InPlace(_) => Ok(()),
+            Destination::Staged(staged) => staged.rename(),
+        }
+    }
+}
+
+impl Write for OutputFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.0 {
+            Destination::InPlace(file) => file.write(bytes),
+            Destination::Staged(staged) => staged.file.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        // A `File` has no buffer.
+        Ok(())
+    }
+}
+
+/// Place of an output behind all links: an open folder and a name in it.
+#[derive(Debug)]
+struct Location {
+    folder: OwnedFd,
+    name: OsString,
+    /// The file that has the name now.
+    found: Option<Stat>,
+    /// The name is a link of procfs to an open descriptor, such as `/proc/self/fd/2`.
+    is_descriptor: bool,
+}
+
+/// Way in which a location is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LocationKind {
+    InPlace,
+    Regular,
+}
+
+impl Location {
+    /// Follows `path` folder by folder, so that each link is judged by the folder that it lies in.
+    fn resolve(path: &Path) -> Result<Self, OutputError> {
+        if path.as_os_str().is_empty() {
+            let cause = io::Error::new(io::ErrorKind::InvalidInput, "the file has no name");
+            return Err(cause.into());
+        }
+        let mut folder = open_folder(CWD, OsStr::new("."))?;
+        let mut rest = parts(path);
+        let mut walked = PathBuf::new();
+        let mut links = 0;
+        while let Some(part) = rest.pop_front() {
+            let is_last = rest.is_empty();
+            let stat = match statat(&folder, &part, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(stat) => stat,
+                Err(Errno::NOENT) if is_last => {
+                    return Ok(Self { folder, name: part, found: None, is_descriptor: false });
+                }
+                Err(errno) => return Err(errno.into()),
+            };
+            match FileType::from_raw_mode(stat.st_mode) {
+                FileType::Symlink => {
+                    if can_be_changed_by_others(&folder)? {
+                        return Err(OutputError::UntrustedLink { link: walked.join(&part) });
+                    }
+                    links += 1;
+                    if links > MAX_LINKS {
+                        return Err(Errno::LOOP.into());
+                    }
+                    // Text of such a link need not be a path; the kernel alone can follow it.
+                    let is_of_procfs = fstatfs(&folder)?.f_type == PROC_SUPER_MAGIC;
+                    if is_of_procfs && is_last {
+                        return Self::of_descriptor(folder, part);
+                    }
+                    if is_of_procfs {
+                        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+                        folder = openat(&folder, &part, flags, Mode::empty())?;
+                        walked.push(part);
+                        continue;
+                    }
+                    let target = readlinkat(&folder, &part, Vec::new())?.into_bytes();
+                    for part in parts(Path::new(&OsString::from_vec(target))).into_iter().rev() {
+                        rest.push_front(part);
+                    }
+                }
+                FileType::Directory if is_last => return Err(Errno::ISDIR.into()),
+                FileType::Directory => {
+                    folder = open_folder(&folder, &part)?;
+                    walked.push(part);
+                }
+                _ if is_last => {
+                    let found = Some(stat);
+                    return Ok(Self { folder, name: part, found, is_descriptor: false });
+                }
+                _ => return Err(Errno::NOTDIR.into()),
+            }
+        }
+        Err(Errno::ISDIR.into())
+    }
+
+    fn of_descriptor(folder: OwnedFd, name: OsString) -> Result<Self, OutputError> {
+        let stat = statat(&folder, &name, AtFlags::empty())?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => Err(Errno::ISDIR.into()),
+            _ => Ok(Self { folder, name, found: Some(stat), is_descriptor: true }),
+        }
+    }
+
+    /// Decides how the location is written.
+    fn kind(&self) -> Result<LocationKind, OutputError> {
+        let Some(found) = &self.found else { return Ok(LocationKind::Regular) };
+        // What standard error has already written stays in its file.
+        if self.is_descriptor || is_same_file(found, &fstat(io::stderr().as_fd())?) {
+            return Ok(LocationKind::InPlace);
+        }
+        match FileType::from_raw_mode(found.st_mode) {
+            FileType::RegularFile => Ok(LocationKind::Regular),
+            FileType::Fifo | FileType::Socket
+                if !is_trusted(found.st_uid) && can_be_changed_by_others(&self.folder)? =>
+            {
+                Err(OutputError::OtherOwner { owner: found.st_uid })
+            }
+            _ => Ok(LocationKind::InPlace),
+        }
+    }
+
+    fn refuse_inputs(&self, inputs: &[PathBuf]) -> Result<(), OutputError> {
+        let Some(found) = &self.found else { return Ok(()) };
+        if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
+            return Ok(());
+        }
+        for input in inputs {
+            let Ok(input) = std::fs::metadata(input) else { continue };
+            if (input.dev(), input.ino()) == (found.st_dev, found.st_ino) {
+                return Err(OutputError::IsInput);
+            }
+        }
+        Ok(())
+    }
+
+    fn open_in_place(&self) -> Result<File, OutputError> {
+        let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let flags = if self.is_descriptor { flags } else { flags | OFlags::NOFOLLOW };
+        // Opening a pipe waits for its reader.
+        let file = retry_on_intr(|| openat(&self.folder, &self.name, flags, Mode::empty()))?;
+        let opened = fstat(&file)?;
+        let is_expected = self.found.as_ref().is_some_and(|found| is_same_file(found, &opened));
+        if !is_expected {
+            return Err(io::Error::other("it was replaced while it was opened").into());
+        }
+        Ok(file.into())
+    }
+}
+
+/// A new file under a random name in the folder of its place; removed unless it is renamed.
+#[derive(Debug)]
+struct StagedFile {
+    file: File,
+    temporary: Option<String>,
+    location: Location,
+}
+
+impl StagedFile {
+    fn create(location: Location) -> Result<Self, OutputError> {
+        let mode = if location.found.is_some() { Mode::RUSR | Mode::WUSR } else { NEW_FILE };
+        let (file, temporary) = create_new(&location.folder, mode)?;
+        let staged = Self { file, temporary: Some(temporary), location };
+        let Some(found) = &staged.location.found else { return Ok(staged) };
+        // Some file systems give all files one owner; the new file shows which owner is the caller's here.
+        if found.st_uid != fstat(&staged.file)?.st_uid {
+            return Err(OutputError::OtherOwner { owner: found.st_uid });
+        }
+        fchmod(&staged.file, Mode::from_raw_mode(found.st_mode & PERMISSIONS))?;
+        Ok(staged)
+    }
+
+    fn rename(mut self) -> Result<(), OutputError> {
+        self.file.sync_all()?;
+        let Some(temporary) = &self.temporary else { return Ok(()) };
+        let Location { folder, name, .. } = &self.location;
+        renameat(folder, temporary, folder, name)?;
+        self.temporary = None;
+        Ok(())
+    }
+}
+
+impl Drop for StagedFile {
+    fn drop(&mut self) {
+        if let Some(temporary) = &self.temporary {
+            // Nothing can be done about a file that cannot be removed.
+            let _ = unlinkat(&self.location.folder, temporary, AtFlags::empty());
+        }
+    }
+}
+
+/// Creates a file under an unused random name.
+fn create_new(folder: &OwnedFd, mode: Mode) -> Result<(File, String), OutputError> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    for _ in 0..MAX_ATTEMPTS {
+        let random = RandomState::new().hash_one(std::process::id());
+        let name = format!(".nodegauge-{random:016x}");
+        match retry_on_intr(|| openat(folder, &name, flags, mode)) {
+            Ok(file) => return Ok((file.into(), name)),
+            Err(Errno::EXIST) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Err(Errno::EXIST.into())
+}
+
+/// Splits a path. A path that ends with `/` names a folder and gets a last part `.`.
+fn parts(path: &Path) -> VecDeque<OsString> {
+    let parts = path.components().map(|part| part.as_os_str().to_owned());
+    let mut parts: VecDeque<OsString> = parts.collect();
+    if path.as_os_str().as_bytes().ends_with(b"/") {
+        parts.push_back(OsString::from("."));
+    }
+    parts
+}
+
+/// Opens a folder that need not be readable; does not follow a link.
+fn open_folder(parent: impl AsFd, name: &OsStr) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(parent, name, flags, Mode::empty())
+}
+
+/// True if users other than the caller and root can put files into the folder.
+fn can_be_changed_by_others(folder: &OwnedFd) -> Result<bool, Errno> {
+    let stat = fstat(folder)?;
+    Ok(stat.st_mode & WRITABLE_BY_OTHERS != 0 || !is_trusted(stat.st_uid))
+}
+
+/// True if the user is the caller or root.
+fn is_trusted(user: u32) -> bool {
+    user == 0 || user == geteuid().as_raw()
+}
+
+fn is_same_file(a: &Stat, b: &Stat) -> bool {
+    (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
+
+    const NOBODY: u32 = 65_534;
+
+    fn write(path: &Path, text: &str) -> Result<(), OutputError> {
+        let mut output = OutputFile::create(path, &[])?;
+        output.write_all(text.as_bytes())?;
+        output.finish()
+    }
+
+    fn set_mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().mode() & 0o7777
+    }
+
+    fn files(folder: &Path) -> usize {
+        fs::read_dir(folder).unwrap().count()
+    }
+
+    #[test]
+    fn an_old_file_is_replaced_as_a_whole_and_keeps_its_permissions_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        write(&path, "first").unwrap();
+        let usual = folder.path().join("usual");
+        fs::write(&usual, "").unwrap();
+        assert_eq!(mode(&path), mode(&usual), "the umask decides");
+        for (old, kept) in [(0o6777, 0o777), (0o1640, 0o640), (0o444, 0o444)] {
+            set_mode(&path, old);
+            write(&path, "second").unwrap();
+            assert_eq!(mode(&path), kept);
+        }
+        let mut dropped = OutputFile::create(&path, &[]).unwrap();
+        dropped.write_all(b"third").unwrap();
+        drop(dropped);
+        OutputFile::check(&path, &[]).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "second");
+        assert_eq!(files(folder.path()), 2);
+    }
+
+    #[test]
+    fn links_are_followed_where_only_the_caller_can_make_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir(at("below")).unwrap();
+        symlink("below", at("to-folder")).unwrap();
+        symlink("to-folder/../below/new", at("to-new")).unwrap();
+        symlink(at("to-new"), at("below/absolute")).unwrap();
+        write(&at("to-folder/absolute"), "text").unwrap();
+        assert_eq!(fs::read_to_string(at("below/new")).unwrap(), "text");
+        symlink("loop", at("loop")).unwrap();
+        let refused = write(&at("loop"), "").unwrap_err();
+        assert_eq!(refused.to_string(), "Too many levels of symbolic links (os error 40)");
+        for mode in [0o1777, 0o770, 0o702] {
+            set_mode(&at("below"), mode);
+            let refused = write(&at("to-folder/absolute"), "").unwrap_err();
+            let said = refused.to_string();
+            assert!(
+                matches!(refused, OutputError::UntrustedLink { link } if link.ends_with("below/absolute")),
+                "{said}"
+            );
+            write(&at("to-folder/new"), "no link there").unwrap();
+        }
+    }
+
+    #[test]
+    fn files_and_links_of_another_user_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("theirs"), "old").unwrap();
+        fs::create_dir(at("home")).unwrap();
+        symlink("../own", at("home/link")).unwrap();
+        let pipe = at("home/pipe");
+        rustix::fs::mknodat(CWD, &pipe, FileType::Fifo, Mode::RWXU, 0).unwrap();
+        let given = ["theirs", "home", "home/pipe"].map(|name| chown(at(name), Some(NOBODY), None));
+        if given.iter().any(Result::is_err) {
+            // Only root can give files away; the refusal is the same function of the owner.
+            assert!(!is_trusted(NOBODY) || geteuid().as_raw() == NOBODY);
+            return;
+        }
+        for path in ["theirs", "home/pipe"] {
+            let refused = OutputFile::check(&at(path), &[]).unwrap_err();
+            assert!(matches!(refused, OutputError::OtherOwner { owner: NOBODY }), "{refused}");
+        }
+        let refused = write(&at("home/link"), "").unwrap_err();
+        assert!(matches!(refused, OutputError::UntrustedLink { .. }), "{refused}");
+        assert_eq!(fs::read_to_string(at("theirs")).unwrap(), "old");
+        assert_eq!(fs::metadata(at("theirs")).unwrap().uid(), NOBODY);
+        assert_eq!((files(folder.path()), files(&at("home"))), (2, 2));
+    }
+
+    #[test]
+    fn inputs_are_no_outputs() {
+        let folder = tempfile::tempdir().unwrap();
+        let (input, link) = (folder.path().join("input"), folder.path().join("link"));
+        fs::write(&input, "records").unwrap();
+        fs::hard_link(&input, &link).unwrap();
+        let inputs = [folder.path().join("none"), input.clone()];
+        for path in [&input, &link] {
+            let refused = OutputFile::create(path, &inputs).unwrap_err();
+            assert!(matches!(refused, OutputError::IsInput));
+        }
+        OutputFile::check(&folder.path().join("other"), &inputs).unwrap();
+    }
+
+    #[test]
+    fn devices_and_descriptors_are_written_in_place() {
+        let folder = tempfile::tempdir().unwrap();
+        write(Path::new("/dev/null"), "text").unwrap();
+        let full = write(Path::new("/dev/full"), "text").unwrap_err();
+        assert_eq!(full.to_string(), "No space left on device (os error 28)");
+        let path = folder.path().join("open");
+        let mut open = File::create(&path).unwrap();
+        open.write_all(b"before ").unwrap();
+        let descriptor = std::os::fd::AsRawFd::as_raw_fd(&open);
+        write(Path::new(&format!("/dev/fd/{descriptor}")), "behind").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "before behind");
+        let through = format!("/proc/self/cwd/{}", path.display());
+        write(Path::new(&through.replace("cwd", "root")), "new").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+    }
+
+    #[test]
+    fn paths_that_name_no_file_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        fs::write(&file, "").unwrap();
+        let below = |name: &str| format!("{}/{name}", folder.path().display());
+        for (path, expected) in [
+            (String::new(), "the file has no name"),
+            ("/".to_owned(), "Is a directory"),
+            ("..".to_owned(), "Is a directory"),
+            (below(""), "Is a directory"),
+            (below("file/"), "Not a directory"),
+            (below("file/x"), "Not a directory"),
+            (below("none/x"), "No such file or directory"),
+            (below("none/"), "No such file or directory"),
+        ] {
+            let refused = OutputFile::check(Path::new(&path), &[]).unwrap_err().to_string();
+            assert!(refused.starts_with(expected), "{path:?}: {refused}");
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Output files where other users have been before: nothing of theirs is followed, replaced or inherited.
+
+use crate::harness::{Harness, Outcome, Part, skip};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::path::Path;
+
+/// A user that is not the one that runs the tests.
+const NOBODY: u32 = 65_534;
+/// Every option that names an output, with the file that it writes. `saved` is a run of the history.
+const OUTPUTS: [(&[&str], &str); 13] = [
+    (&["machine", "--json"], "out"),
+    (&["places", "--json"], "out"),
+    (&["doctor", "--json"], "out"),
+    (&["hpl", "--order", "1000", "--hpl-dat-only"], "out"),
+    (&["stream", "--size", "1MiB", "--samples", "2", "--no-save", "--json"], "out"),
+    (&["stream", "--size", "1MiB", "--samples", "2", "--no-save", "--csv"], "out"),
+    (&["io", "--file-sizes", "256KiB", "--block-sizes", "16KiB", "--no-save", "--surface"], "out"),
+    (&["history", "export", "--output"], "out"),
+    (&["history", "show", "latest", "--csv"], "out"),
+    (&["history", "list", "--json"], "out"),
+    (&["report", "latest", "--output"], "out"),
+    (&["report", "latest", "--format", "openmetrics", "--output"], "out"),
+    (&["compare", "latest", "latest", "--json"], "out"),
+];
+
+/// A folder with a history of one run.
+fn with_a_run() -> Harness {
+    let harness = Harness::new();
+    harness.stream(&["-q"]).exits(0);
+    fs::create_dir(harness.path("shared")).unwrap();
+    harness
+}
+
+/// Runs a command of [`OUTPUTS`] with its file in the shared folder.
+fn write(harness: &Harness, args: &[&str], file: &str) -> Outcome {
+    let path = harness.arg(&format!("shared/{file}"));
+    harness.run(&[args, &[path.as_str()]].concat())
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+}
+
+/// Makes a file another user's; skips the part where that is not permitted.
+fn give_away(path: &Path) -> bool {
+    let given = std::os::unix::fs::lchown(path, Some(NOBODY), Some(NOBODY));
+    if let Err(cause) = &given {
+        skip(Part::Root, &format!("files cannot be given to another user: {cause}"));
+    }
+    given.is_ok()
+}
+
+/// Names in the shared folder; a file that is only half written would be among them.
+fn names(harness: &Harness) -> Vec<String> {
+    let entries = fs::read_dir(harness.path("shared")).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn an_output_has_no_special_bits_of_the_file_that_it_replaces() {
+    let harness = with_a_run();
+    set_mode(&harness.path("shared"), 0o1777);
+    let path = harness.path("shared/out");
+    for (args, file) in OUTPUTS {
+        harness.write("shared/out", "OLD CONTENT");
+        set_mode(&path, 0o7751);
+        write(&harness, args, file).exits(0);
+        let written = fs::metadata(&path).unwrap();
+        assert_eq!(written.mode() & 0o7777, 0o751, "{args:?}");
+        assert!(!fs::read_to_string(&path).unwrap().contains("OLD CONTENT"), "{args:?}");
+        assert_eq!(names(&harness), ["out"], "{args:?}");
+    }
+}
+
+#[test]
+fn a_file_of_another_user_is_refused_and_stays() {
+    let harness = with_a_run();
+    let path = harness.path("shared/out");
+    harness.write("shared/out", "OLD CONTENT");
+    // In the order of the system: a change of the owner takes the special bits away.
+    if !give_away(&path) {
+        return;
+    }
+    set_mode(&path, 0o6777);
+    for mode in [0o1777, 0o755] {
+        set_mode(&harness.path("shared"), mode);
+        for (args, file) in OUTPUTS {
+            let shown = path.display();
+            write(&harness, args, file).exits(3).complains(&format!(
+                "error: cannot write {shown}: the file belongs to another user (uid {NOBODY})\n\
+                 hint: remove it first, or give another file\n"
+            ));
+            let stays = fs::metadata(&path).unwrap();
+            assert_eq!((stays.uid(), stays.mode() & 0o7777), (NOBODY, 0o6777), "{args:?}");
+            assert_eq!(fs::read_to_string(&path).unwrap(), "OLD CONTENT", "{args:?}");
+            assert_eq!(names(&harness), ["out"], "{args:?}");
+        }
+    }
+}
+
+#[test]
+fn a_link_that_another_user_may_have_made_is_not_followed() {
+    let harness = with_a_run();
+    let victim = harness.write("victim", "OLD CONTENT");
+    fs::create_dir(harness.path("folder")).unwrap();
+    symlink(&victim, harness.path("shared/out")).unwrap();
+    symlink(harness.path("folder"), harness.path("shared/below")).unwrap();
+    let refused = |file: &str, link: &str| {
+        for (args, _) in OUTPUTS {
+            let link = harness.arg(link);
+            write(&harness, args, file).exits(3).complains(&format!(
+                "{link} is a symbolic link in a folder that other users can write\n\
+                 hint: give the path without the link, or a file in a folder that only you can write\n"
+            ));
+        }
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "OLD CONTENT");
+        assert_eq!(fs::read_dir(harness.path("folder")).unwrap().count(), 0);
+        assert_eq!(names(&harness), ["below", "out"]);
+    };
+    set_mode(&harness.path("shared"), 0o1777);
+    refused("out", "shared/out");
+    refused("below/new", "shared/below");
+    set_mode(&harness.path("shared"), 0o775);
+    refused("out", "shared/out");
+    set_mode(&harness.path("shared"), 0o755);
+    if give_away(&harness.path("shared")) {
+        refused("out", "shared/out");
+        chown(harness.path("shared"), Some(0), None).unwrap();
+    }
+    // Where only the caller can make links, they are followed.
+    write(&harness, OUTPUTS[0].0, "out").exits(0);
+    assert!(fs::read_to_string(&victim).unwrap().starts_with('{'));
+}
+
+#[test]
+fn man_pages_are_outputs() {
+    let harness = Harness::new();
+    let page = harness.write("share/nodegauge-stream.1", "OLD CONTENT");
+    set_mode(Path::new(&page), 0o4755);
+    let other = harness.write("share/nodegauge-run.1", "OLD CONTENT");
+    harness.run(&["man", "--output", "share"]).exits(0).quietly();
+    assert_eq!(fs::metadata(&page).unwrap().mode() & 0o7777, 0o755);
+    assert!(fs::read_to_string(&page).unwrap().contains("nodegauge"));
+    if give_away(Path::new(&other)) {
+        harness
+            .run(&["man", "--output", "share"])
+            .exits(3)
+            .complains("share/nodegauge-run.1: the file belongs to another user (uid 65534)");
+    }
+}
+
+#[test]
+fn an_output_is_neither_the_history_nor_an_input() {
+    let harness = Harness::new();
+    harness.stream(&["-q", "--db", "h.db", "--json", "run.json"]).exits(0);
+    fs::hard_link(harness.path("h.db"), harness.path("linked.db")).unwrap();
+    symlink("run.json", harness.path("link.json")).unwrap();
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../machine/tests/topologies");
+    let topology = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+    let topology = topology.filter(|file| file.extension().is_some_and(|end| end == "xml")).min();
+    harness.write("topology.xml", fs::read(topology.unwrap()).unwrap());
+    let kept = ["h.db", "run.json"].map(|name| fs::read(harness.path(name)).unwrap());
+    let fast = ["stream", "-q", "--samples", "1", "--size", "100000", "--db", "h.db"];
+    let commands: [&[&str]; 13] = [
+        &["places", "--topology", "topology.xml", "--json", "topology.xml"],
+        &["machine", "--topology", "topology.xml", "--json", "./topology.xml"],
+        &["history", "export", "--db", "h.db", "-o", "h.db"],
+        &["history", "export", "--db", "h.db", "-o", "linked.db"],
+        &["history", "export", "--db", "linked.db", "-o", "./h.db"],
+        &["history", "export", "--db", "h.db", "run.json", "-o", "link.json"],
+        &["history", "show", "run.json", "--db", "h.db", "--csv", "run.json"],
+        &["history", "list", "--db", "h.db", "--json", "h.db"],
+        &["report", "run.json", "--db", "h.db", "-o", "run.json"],
+        &["compare", "run.json", "run.json", "--db", "h.db", "--csv", "run.json"],
+        &["report", "latest", "--db", "h.db", "--format", "jsonl", "-o", "h.db"],
+        &[&fast[..], &["--json", "h.db"]].concat(),
+        &["stream", "--db", "new.db", "--csv", "new.db"],
+    ];
+    for args in commands {
+        harness
+            .run(args)
+            .exits(3)
+            .complains(": this command reads that file\nhint: give another file\n");
+    }
+    let now = ["h.db", "run.json"].map(|name| fs::read(harness.path(name)).unwrap());
+    assert!(kept == now, "the history and the record stay as they were");
+    harness.run(&["history", "show", "latest", "--db", "h.db", "--json", "other.json"]).exits(0);
+}
+
+#[test]
+fn a_surface_that_cannot_be_written_is_an_error() {
+    let harness = Harness::new();
+    let args = ["io", "--file-sizes", "64KiB", "--block-sizes", "16KiB", "--surface", "/dev/full"];
+    let outcome = harness.run(&args).exits(3);
+    outcome.complains("cannot write /dev/full: No space left on device").says("\nsaved ");
+}
