@@ -30,7 +30,7 @@ pub(crate) fn no_memory(blocks: usize, cause: io::Error) -> Failure {
 /// The kernel refuses io_uring.
 pub(crate) fn no_uring(cause: io::Error) -> Failure {
     Failure::missing(format!(
-        "no io_uring here: {cause}\nhint: it may be switched off (sysctl kernel.io_uring_disabled) or filtered in a container; --engine aio or sync"
+        "no io_uring here: {cause}\nhint: it may be switched off (sysctl kernel.io_uring_disabled) or filtered in a container; --engine sync"
     ))
 }
 

@@ -7,7 +7,7 @@ use crate::operation::{self, Operation};
 use crate::reference::ReferenceProgram;
 use crate::task::{CacheMode, Setup, Task};
 use crate::volume::{self, Volume};
-use crate::workers::{WorkerKind, Workers};
+use crate::workers::Workers;
 use crate::{GAUGE, error, scratch};
 use nodegauge_machine::{SysRoot, cgroup, memory};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, notice};
@@ -143,11 +143,10 @@ pub fn plan(options: FilesOptions, programs: Vec<ReferenceProgram>) -> Result<Fi
 fn check(options: &FilesOptions) -> Result<(), Failure> {
     let Setup { engine, depth, direct, verify, .. } = options.setup;
     let direct = direct || options.caches.contains(&CacheMode::Direct);
-    let processes = options.workers.is_some_and(|w| w.kind == WorkerKind::Processes);
     let refused = [
         (
             depth > 1 && !engine.queues(),
-            "a depth beyond 1 needs an engine that queues\nhint: --engine uring or aio",
+            "a depth beyond 1 needs an engine that queues\nhint: --engine uring",
         ),
         (
             direct && engine == IoEngine::Mmap,
@@ -156,10 +155,6 @@ fn check(options: &FilesOptions) -> Result<(), Failure> {
         (
             options.workers.is_some() && verify,
             "--verify goes with one worker\nhint: leave out --threads or --processes",
-        ),
-        (
-            processes && engine == IoEngine::Aio,
-            "POSIX asynchronous I/O brings threads of its own, which a forked process lacks\nhint: --threads, or --engine uring",
         ),
     ];
     let why = refused.iter().find(|(refuses, _)| *refuses);
