@@ -13,6 +13,7 @@ use nodegauge_gauge::Gauge;
 use nodegauge_history::{HistoryError, RunFilter, Store};
 use nodegauge_measure::record::Record;
 use nodegauge_memory::Memory;
+use nodegauge_report::export::json_line;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -84,5 +85,5 @@ fn export(runs: &[String], output: &str, db: &Database) -> Result<(), Failure> {
     let saved = ids.iter().rev().filter_map(|id| Some(all?.find(id)));
     let mut written = BTreeSet::new();
     let once = named.into_iter().filter(|record| written.insert(record.id.clone())).map(Ok);
-    Sink::from(output).write_parts(once.chain(saved).map(|record| output::json_line(&record?)))
+    Sink::from(output).write_parts(once.chain(saved).map(|record| json_line(&record?)))
 }
