@@ -439,7 +439,7 @@ fn compilers_go_with_another_axis() {
 fn wrong_usage_is_refused() {
     let place = Place::new();
     let cases: [(&[&str], &str); 5] = [
-        (&["--compiler", "gcc 'x"], "the quote is not closed"),
+        (&["--compiler", "gcc 'x"], "expected the end of a quote"),
         (&["--sweep", "compiler=gcc;"], "expected a program and its options"),
         (&["--sweep", "compiler=gcc", "--compiler", "gcc"], "the axis compiler is given twice"),
         (&["--stream-text", "--compiler", "gcc"], "--stream-text is of one configuration"),

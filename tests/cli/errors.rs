@@ -238,7 +238,6 @@ fn what_is_no_file_of_sane_length_is_not_read() {
     ] {
         for option in [
             &["stream", "--standard"][..],
-            &["hpl", "--matrix"],
             &["machine", "--topology"],
             &["places", "--topology"],
             &["history", "import"],

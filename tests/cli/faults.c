@@ -5,7 +5,6 @@
  *   flip=N     byte N of a data file is read with its bits turned over
  *   lost=N     the block with byte N of a data file is not written, although it seems so
  *   uring      the kernel has no io_uring
- *   aio        the C library has no POSIX asynchronous I/O
  *   direct     direct I/O is refused at the first transfer, not when a file is opened
  *   quota=N    the user's quota leaves N KiB
  *   readonly   no folder can be made
@@ -14,7 +13,6 @@
  *   fast=N     time passes N times as fast
  */
 #define _GNU_SOURCE
-#include <aio.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -124,11 +122,6 @@ long syscall(long number, ...) {
     va_end(list);
     if (number == SYS_io_uring_setup && fault("uring", NULL)) return errno = ENOSYS, -1;
     return NEXT(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
-}
-
-int aio_read(struct aiocb *control) {
-    if (fault("aio", NULL)) return errno = ENOSYS, -1;
-    return NEXT(aio_read)(control);
 }
 
 int quotactl(int command, const char *device, int id, caddr_t address) {

@@ -333,6 +333,8 @@ fn hostile_texts_stay_texts() {
         ["label_a_b", "label_a_b_2", "label_nps"].iter().all(|name| labels.contains(name)),
         "{labels:?}"
     );
+    let text = report("text");
+    assert!(!text.contains(['\u{1b}', '\u{0}']), "{text}");
     let text = report("junit");
     assert!(!text.contains("<script") && !text.contains(['\u{1b}', '\u{fffe}']), "{text}");
     let schema = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/junit/junit-10.xsd");
@@ -403,6 +405,23 @@ fn records_a_line_each_are_what_is_imported() {
     harness.run(&["history", "label", lines[0]["id"].as_str().unwrap(), "nps=4"]).exits(0);
     let labelled = harness.run(&["report", "nps=4", "-f", "jsonl"]).exits(0).json();
     assert_eq!((&labelled["id"], &labelled["labels"]["nps"]), (&lines[0]["id"], &json!("4")));
+}
+
+#[test]
+fn csv_and_text_are_what_the_other_commands_print() {
+    let harness = Harness::new();
+    for name in all() {
+        let recorded = std::fs::read_to_string(golden(&name).with_file_name("record.csv"));
+        assert_eq!(made(&harness, &name, "csv"), recorded.unwrap(), "{name}");
+    }
+    for name in ["run", "mpi"] {
+        let shown = harness.run(&["history", "show", golden(name).to_str().unwrap(), "-v"]);
+        assert_eq!(made(&harness, name, "text"), shown.exits(0).stdout, "{name}");
+    }
+    let files = ["stream", "run"].map(|name| golden(name).to_str().unwrap().to_owned());
+    let both = harness.run(&["report", &files[0], &files[1], "-f", "text"]).exits(0);
+    both.says("memory.stream");
+    harness.run(&["report", &files[0], &files[0], "-f", "text"]).exits(2).complains("are one run");
 }
 
 #[test]

@@ -128,38 +128,6 @@ fn a_size_that_does_not_fit_is_refused_with_one_that_does() {
 }
 
 #[test]
-fn a_given_matrix_is_solved_and_a_singular_one_refused() {
-    let harness = Harness::new();
-    let head = "%%MatrixMarket matrix array real general\n";
-    let good = harness.write("good.mtx", format!("{head}3 3\n2 1 0\n1 3 1\n0 1 4\n"));
-    let args = |file: &str| {
-        vec![
-            "hpl".to_owned(),
-            "--matrix".into(),
-            file.into(),
-            "--blas".into(),
-            "builtin".into(),
-            "--budget".into(),
-            "0.5".into(),
-            "--nb".into(),
-            "2".into(),
-        ]
-    };
-    let run = |file: &str, more: &[&str]| {
-        let all = args(file);
-        let all: Vec<&str> = all.iter().map(String::as_str).chain(more.iter().copied()).collect();
-        harness.run(&all)
-    };
-    let record = run(&good, &["--json", "-"]).exits(0).json();
-    // b is the sums of rows, so x is ones.
-    assert_eq!(named(&record, "rating")[0]["config"]["residual"]["norm_x"], 1.0);
-    let singular = harness.write("singular.mtx", format!("{head}2 2\n1 2\n2 4\n"));
-    run(&singular, &[]).exits(2).complains("the matrix is singular: column 1 has no pivot");
-    let ragged = harness.write("ragged.mtx", format!("{head}2 2\n1 2 3\n"));
-    run(&ragged, &[]).exits(2).complains("it has 3 elements, not 2 x 2");
-}
-
-#[test]
 fn other_commands_know_its_figures() {
     let harness = Harness::new();
     harness

@@ -208,11 +208,10 @@ fn engines_carry_out_the_same_operations() {
     let harness = Harness::new();
     let plain =
         ["-o", "write,rewrite,read,random_read,random_write,random_mix,bkwd_read", "--verify"];
-    let cases: [(&str, &[&str]); 5] = [
+    let cases: [(&str, &[&str]); 4] = [
         ("sync", &["--sync-writes", "dsync"]),
         ("mmap", &["--engine", "mmap", "--msync", "async"]),
         ("mmap", &["--engine", "mmap", "--msync", "sync", "--include-fsync"]),
-        ("aio", &["--engine", "aio", "--depth", "4"]),
         ("uring", &["--engine", "uring", "--depth", "8", "--include-close"]),
     ];
     for (engine, options) in cases {

@@ -152,11 +152,8 @@ fn engines_that_are_not_there_are_refused() {
     outcome
         .exits(3)
         .complains("no io_uring here: Function not implemented")
-        .complains("--engine aio or sync")
+        .complains("--engine sync")
         .prints_nothing();
-    let aio = [&["--engine", "aio"], &SMALL[..]].concat();
-    let outcome = with(&harness, "aio", &aio);
-    outcome.exits(3).complains("no POSIX asynchronous I/O here").prints_nothing();
     assert!(!harness.path(".local").exists(), "a refusal touches no history");
 }
 

@@ -244,7 +244,7 @@ fn wrong_usage_is_refused_before_anything_runs() {
     let cases: [(&[&str], &str); 3] = [
         (&["--sweep", "stores"], "cannot be used with"),
         (&["--numa", "interleave"], "--numa cannot be given to stream.c"),
-        (&["--compiler", "gcc 'x"], "the quote is not closed"),
+        (&["--compiler", "gcc 'x"], "expected the end of a quote"),
     ];
     for (more, message) in cases {
         place.stream(more).exits(2).complains(message);

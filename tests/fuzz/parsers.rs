@@ -10,7 +10,7 @@ use nodegauge_apps::sparse::Storage;
 use nodegauge_apps::sweep::Axis as AppAxis;
 use nodegauge_arena::Pages;
 use nodegauge_compute::output::HplRow;
-use nodegauge_compute::{choose::TrialPlaces, matrix_market};
+use nodegauge_compute::choose::TrialPlaces;
 use nodegauge_devices::babelstream::BabelStreamOutput;
 use nodegauge_devices::nvbandwidth::NvbandwidthOutput;
 use nodegauge_files::{CacheMode, IoEngine, Msync, OperationList, SizeList, SyncWrites};
@@ -205,15 +205,6 @@ pub fn all() -> Vec<Parser> {
             one_in: 4,
         },
         Parser {
-            name: "Matrix Market",
-            seeds: texts(&[
-                "%%MatrixMarket matrix array real general\n% x\n2 2\n1\n3\n2\n4\n",
-                "%%MatrixMarket matrix array real general\n1 1\n1e300\n",
-            ]),
-            read: matrix,
-            one_in: 16,
-        },
-        Parser {
             name: "synthetic topology",
             seeds: texts(&[
                 "Package:4 NUMANode:1 Core:4 PU:1",
@@ -373,11 +364,6 @@ fn shown(measurements: Vec<nodegauge_measure::record::Measurement>) -> Result<()
     static KNOWN: LazyLock<Record> =
         LazyLock::new(|| serde_json::from_slice(&records()[0]).unwrap());
     seen(&Record { measurements, ..KNOWN.clone() })
-}
-
-fn matrix(bytes: &[u8]) -> Result<(), String> {
-    let file = kept("matrix.mtx", bytes);
-    matrix_market::read(&file, Bytes(1 << 30)).map(drop).or_else(|error| short(&error.to_string()))
 }
 
 fn synthetic(bytes: &[u8]) -> Result<(), String> {

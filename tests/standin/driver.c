@@ -1,7 +1,7 @@
 /*
  * Stands in for a device's driver in tests: libcuda.so.1, or with -DHIP libamdhip64.so.6. Devices are the
  * processor: memory is the host's, streams do at once what is put in them, events have the clock's time, and
- * kernels are PTX, run instruction by instruction. Variables make it fail as drivers do:
+ * kernels are C (kernels.h). Variables make it fail as drivers do:
  *
  *   STANDIN_INIT     what initialising returns
  *   STANDIN_VERSION  the driver's version (12040)
@@ -16,7 +16,8 @@
  *                    another one has some (`together`)
  *   STANDIN_MIG      the device is a slice
  */
-#include "ptx.h"
+#define _GNU_SOURCE
+#include "kernels.h"
 #include <time.h>
 
 #ifdef HIP
@@ -288,7 +289,7 @@ int NAME(cuModuleLoadDataEx, hipModuleLoadDataEx)(Module **module, const char *i
         snprintf(log, room, "ptxas application ptx input, line 1; fatal: it is told to fail");
         return fails;
     }
-    *module = ptx_read(image, log, room);
+    *module = module_read(image, log, room);
     return *module ? 0 : 218;
 }
 
@@ -296,12 +297,8 @@ int NAME(cuModuleUnload, hipModuleUnload)(Module *module) { return module ? 0 : 
 
 int NAME(cuModuleGetFunction, hipModuleGetFunction)(Function **function, Module *module, const char *name)
 {
-    for (int i = 0; i < module->functions; i++)
-        if (!strcmp(module->function[i].name, name)) {
-            *function = &module->function[i];
-            return 0;
-        }
-    return 500;
+    *function = function_of(module, name);
+    return *function ? 0 : 500;
 }
 
 int NAME(cuLaunchKernel, hipModuleLaunchKernel)(Function *function, unsigned x, unsigned y, unsigned z, unsigned tx,
@@ -317,7 +314,7 @@ int NAME(cuLaunchKernel, hipModuleLaunchKernel)(Function *function, unsigned x, 
         return lost;
     if (x == 0 || y * z * ty * tz != 1 || tx == 0 || tx > 1024)
         return 1;
-    ptx_run(function, x, tx, args);
+    function_run(function, x, tx, args);
     if (launches == number("STANDIN_WRONG", 0))
         (*(char **)args[0])[7] ^= 1;
     return 0;

@@ -22,13 +22,6 @@ pub(crate) fn json(document: &impl Serialize) -> Result<String, Failure> {
         .map_err(|error| Failure::missing(format!("cannot write JSON: {error}")))
 }
 
-/// A document as JSON on one line, with its line break.
-pub(crate) fn json_line(document: &impl Serialize) -> Result<String, Failure> {
-    serde_json::to_string(document)
-        .map(|text| text + "\n")
-        .map_err(|error| Failure::missing(format!("cannot write JSON: {error}")))
-}
-
 /// A document that an option asks for: where it goes, and how it is made.
 pub(crate) type Document<'a> = (Option<&'a str>, &'a dyn Fn() -> Result<String, Failure>);
 

@@ -10,7 +10,7 @@ use crate::matrix::Matrix;
 use crate::observed::{Around, LibraryRuns, Observed, SolvedSystem};
 use crate::options::HplOptions;
 use crate::random::Sequence;
-use crate::residual::{self, MatrixSource};
+use crate::residual;
 use crate::result::Evidence;
 use crate::size::{self, OrderSpec};
 use crate::{GAUGE, dgemm, peak};
@@ -82,7 +82,7 @@ struct Run<'a> {
 /// times `multiple`.
 ///
 /// # Errors
-/// When N does not fit, memory or threads cannot be had, or a given matrix is singular.
+/// When N does not fit, memory or threads cannot be had, or the matrix is singular.
 pub(crate) fn run(
     site: &Site,
     placement: &Placement,
@@ -199,7 +199,7 @@ impl Run<'_> {
         let left = left / (count - at) as f64 / samples as f64 - around;
         let least = LEAST_SOLUTION * constraints.seconds;
         constraints.seconds = constraints.seconds.min(left).max(least);
-        let chosen = size::choose(self.options.order_spec(), &constraints)?;
+        let chosen = size::choose(self.options.order, &constraints)?;
         let order = chosen.order;
         self.seen.libraries[at].order = Some(chosen);
         for _ in 0..samples {
@@ -257,7 +257,7 @@ impl Run<'_> {
             several => several.to_vec(),
         };
         let mut half = self.options.half;
-        if candidates.len() == 1 && self.options.order_spec() != OrderSpec::Quick {
+        if candidates.len() == 1 && self.options.order != OrderSpec::Quick {
             return Ok(Some((candidates[0], half)));
         }
         let (machine, threads) = (&self.site.machine, self.team.len());
@@ -309,11 +309,7 @@ impl Run<'_> {
         multiplier: &Multiplier,
         shown: bool,
     ) -> Result<Option<SolvedSystem>, Failure> {
-        let (options, random) = (self.options, Sequence::new(self.options.seed));
-        let source: &dyn MatrixSource = match &options.given {
-            Some(given) if shown => given,
-            _ => &random,
-        };
+        let source = Sequence::new(self.options.seed);
         let started = Instant::now();
         let homes = Homes::of(&self.nodes, (order, nb), lu::WIDEST);
         let mut matrix = Matrix::map(order)?.at(homes);
@@ -324,7 +320,7 @@ impl Run<'_> {
             self.observer.phase(&format!("solving, N = {order}, NB = {nb}"));
         }
         let observer = &mut *self.observer;
-        if !residual::fill(&mut self.team, &mut matrix, source, || observer.interrupted())? {
+        if !residual::fill(&mut self.team, &mut matrix, &source, || observer.interrupted())? {
             self.interrupted(&format!("while the matrix of N = {order} was made"));
             return Ok(None);
         }
@@ -337,7 +333,7 @@ impl Run<'_> {
         let meter = self.meter.as_ref().ok();
         let joules = meter.and_then(|meter| meter.joules(before.as_ref()?, &meter.read()?));
         let huge_pages = if shown { matrix.on_huge_pages() } else { None };
-        let residual = residual::check(&mut self.team, source, matrix.column(order))?;
+        let residual = residual::check(&mut self.team, &source, matrix.column(order))?;
         let rating = lu::flops(order) / seconds;
         let beside = (started.elapsed().as_secs_f64() - seconds) / (order * order) as f64;
         self.beside = self.beside.max(beside);

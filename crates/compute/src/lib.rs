@@ -15,7 +15,6 @@ mod hpl;
 mod leaf;
 pub mod lu;
 pub mod matrix;
-pub mod matrix_market;
 mod observed;
 pub mod options;
 pub mod output;

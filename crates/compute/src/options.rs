@@ -1,6 +1,5 @@
 //! What can be asked of a run.
 
-use crate::residual::GivenSystem;
 use crate::size::{OrderSpec, SizeConstraints};
 use nodegauge_measure::record::Machine;
 use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec};
@@ -22,8 +21,6 @@ pub struct HplOptions {
     pub grid_multiple: bool,
     /// Of the random matrix.
     pub seed: u64,
-    /// Solve this system instead of a random one.
-    pub given: Option<GivenSystem>,
     /// Time for everything.
     pub budget: Duration,
     /// Solutions.
@@ -81,7 +78,6 @@ impl Default for HplOptions {
             nb: Vec::new(),
             grid_multiple: false,
             seed: 1,
-            given: None,
             budget: BUDGET,
             samples: 1,
             libraries: Vec::new(),
@@ -96,11 +92,6 @@ impl Default for HplOptions {
 }
 
 impl HplOptions {
-    /// How N is chosen: a given system has its own.
-    pub(crate) fn order_spec(&self) -> OrderSpec {
-        self.given.as_ref().map_or(self.order, |given| OrderSpec::Exactly(given.order))
-    }
-
     /// What a choice of N that is a multiple of `multiple` rests on.
     pub(crate) fn constraints(
         &self,

@@ -54,7 +54,7 @@ impl HplPlan {
         let threads = placement.threads.len();
         let machine = &site.machine;
         let (dgemm, rate) = foreseen_rate(machine, &options, threads).unzip();
-        let spec = options.order_spec();
+        let spec = options.order;
         let sized = !matches!(spec, OrderSpec::Exactly(_));
         if machine.is_described() && machine.memory.available.is_none() && sized {
             return Err(Failure::usage("the memory of the described machine is not known")
@@ -134,7 +134,7 @@ impl Planned for HplPlan {
         let mut outcome = hpl::run(site, &self.placement, &libraries, options, observer)?;
         outcome.notices.splice(0..0, notices);
         // An order that is asked for takes what it takes.
-        if self.options.order_spec() == OrderSpec::Quick {
+        if self.options.order == OrderSpec::Quick {
             outcome.notices.extend(limits.overrun(GAUGE, tried));
         }
         if let (Some(reference), false) = (&self.reference, outcome.is_interrupted()) {

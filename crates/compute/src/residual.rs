@@ -40,21 +40,6 @@ impl MatrixSource for Sequence {
     }
 }
 
-/// A matrix that is given, by columns, with its right-hand side behind.
-#[derive(Debug, Clone, PartialEq)]
-pub struct GivenSystem {
-    /// Order.
-    pub order: usize,
-    /// The elements: order + 1 columns.
-    pub elements: Vec<f64>,
-}
-
-impl MatrixSource for GivenSystem {
-    fn column(&self, j: usize, out: &mut [f64]) {
-        out.copy_from_slice(&self.elements[j * self.order..(j + 1) * self.order]);
-    }
-}
-
 /// Columns that a thread makes at once: whole huge pages' worth of neighbouring columns are first
 /// touched by one thread, and spread over all of a node, as the factorisation uses them.
 const COLUMNS: usize = 16;

@@ -35,9 +35,10 @@ pub struct Shape {
 
 /// Shapes that are tried on GPUs, best guess first: what is under way on each compute unit, and how wide its
 /// accesses are.
-const ON_GPU: [(u32, u32, usize, Option<usize>); 12] = [
+const ON_GPU: [(u32, u32, usize, Option<usize>); 13] = [
     (1, 1, 256, None),
     (2, 2, 256, Some(16)),
+    (2, 2, 1024, Some(2)),
     (1, 1, 1024, None),
     (2, 1, 256, None),
     (1, 4, 256, Some(16)),

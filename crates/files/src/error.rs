@@ -33,7 +33,7 @@ pub(crate) fn no_memory(blocks: usize, cause: io::Error) -> Failure {
 pub(crate) fn no_uring(cause: io::Error) -> Failure {
     Failure::missing("no io_uring here").cause(cause).hint(
         "it may be switched off (sysctl kernel.io_uring_disabled) or filtered in a \
-             container; --engine aio or sync",
+             container; --engine sync",
     )
 }
 

@@ -8,8 +8,8 @@
 use crate::clock::Clock;
 use crate::data::Data;
 use crate::engine::{
-    self, Aio, Calls, Engine, IoEngine, Mapped, OneByOne, POSITIONAL, Request, SEQUENTIAL, Stdio,
-    Uring, VECTORED,
+    self, Calls, Engine, IoEngine, Mapped, OneByOne, POSITIONAL, Request, SEQUENTIAL, Stdio, Uring,
+    VECTORED,
 };
 use crate::error;
 use crate::latency::Latency;
@@ -136,7 +136,6 @@ impl Bench {
                 let ring = Uring::new(&file, pass.depth()).map_err(error::no_uring)?;
                 self.transfer(pass, ring)
             }
-            (Way::Plain, IoEngine::Aio) => self.transfer(pass, Aio::new(&file)),
             (Way::Plain, IoEngine::Mmap) => {
                 let bytes = cell.blocks() * cell.block.0;
                 let mapped = Mapped::new(&file, bytes, setup.msync).map_err(fail)?;

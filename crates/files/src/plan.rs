@@ -7,7 +7,7 @@ use crate::operation::{self, Operation};
 use crate::reference::ReferenceProgram;
 use crate::task::{CacheMode, Setup, Task};
 use crate::volume::{self, Volume};
-use crate::workers::{WorkerKind, Workers};
+use crate::workers::Workers;
 use crate::{GAUGE, error, scratch};
 use nodegauge_machine::{SysRoot, cgroup, memory};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, notice};
@@ -143,12 +143,11 @@ pub fn plan(options: FilesOptions, programs: Vec<ReferenceProgram>) -> Result<Fi
 fn check(options: &FilesOptions) -> Result<(), Failure> {
     let Setup { engine, depth, direct, verify, .. } = options.setup;
     let direct = direct || options.caches.contains(&CacheMode::Direct);
-    let processes = options.workers.is_some_and(|w| w.kind == WorkerKind::Processes);
     let refused = [
         (
             depth > 1 && !engine.queues(),
             "a depth beyond 1 needs an engine that queues",
-            "--engine uring or aio",
+            "--engine uring",
         ),
         (
             direct && engine == IoEngine::Mmap,
@@ -159,11 +158,6 @@ fn check(options: &FilesOptions) -> Result<(), Failure> {
             options.workers.is_some() && verify,
             "--verify goes with one worker",
             "leave out --threads or --processes",
-        ),
-        (
-            processes && engine == IoEngine::Aio,
-            "POSIX asynchronous I/O brings threads of its own, which a forked process lacks",
-            "--threads, or --engine uring",
         ),
     ];
     match refused.into_iter().find(|(refuses, ..)| *refuses) {

@@ -1,5 +1,5 @@
-//! A command with its options, as a user types it: words split as a shell splits them, with quotes
-//! and backslashes, but nothing is expanded and no shell ever runs.
+//! A command with its options, as a user types it: words split as a shell splits them, with quotes, backslashes and
+//! comments, but nothing is expanded and no shell ever runs.
 
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
@@ -35,21 +35,17 @@ impl CommandLine {
     /// Reads what a user typed; `what` it is and an `example` are for the message on what is wrong.
     ///
     /// # Errors
-    /// When it is empty, or a quote is not closed.
+    /// When it is empty, or a quote or a backslash is open at its end.
     pub fn read(
         what: &'static str,
         example: &'static str,
         text: &str,
     ) -> Result<Self, SyntaxError> {
-        let mut cursor = Cursor::new(what, example, text);
-        let mut words = Vec::new();
-        loop {
-            cursor.take_while(char::is_whitespace);
-            if cursor.at_end() {
-                break;
-            }
-            words.push(word(&mut cursor)?);
-        }
+        let cursor = Cursor::new(what, example, text);
+        let Some(words) = shlex::split(text) else {
+            let problem = "expected the end of a quote, or a character after \\";
+            return Err(cursor.error_at(text.len(), problem));
+        };
         match words.first() {
             Some(program) if !program.is_empty() => Ok(Self { words }),
             _ => Err(cursor.error_at(0, "expected a program and its options")),
@@ -85,48 +81,6 @@ impl FromStr for CommandLine {
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
         Self::read("compiler", "--compiler 'gcc -O3 -fopenmp'", text)
     }
-}
-
-/// Reads one word; the cursor stands on its first character.
-fn word(cursor: &mut Cursor<'_>) -> Result<String, SyntaxError> {
-    let mut word = String::new();
-    while let Some(c) = cursor.peek().filter(|c| !c.is_whitespace()) {
-        let start = cursor.position();
-        cursor.eat(c);
-        match c {
-            '\'' => {
-                word.push_str(cursor.take_while(|c| c != '\''));
-                if !cursor.eat('\'') {
-                    return Err(cursor.error_at(start, "the quote is not closed"));
-                }
-            }
-            '"' => loop {
-                word.push_str(cursor.take_while(|c| c != '"' && c != '\\'));
-                if cursor.eat('"') {
-                    break;
-                }
-                if !cursor.eat('\\') {
-                    return Err(cursor.error_at(start, "the quote is not closed"));
-                }
-                match cursor.peek() {
-                    Some(c @ ('"' | '\\' | '$' | '`')) => {
-                        cursor.eat(c);
-                        word.push(c);
-                    }
-                    _ => word.push('\\'),
-                }
-            },
-            '\\' => {
-                let escaped = cursor
-                    .peek()
-                    .ok_or_else(|| cursor.error_at(start, "expected a character after \\"))?;
-                cursor.eat(escaped);
-                word.push(escaped);
-            }
-            _ => word.push(c),
-        }
-    }
-    Ok(word)
 }
 
 impl fmt::Display for CommandLine {
@@ -166,12 +120,13 @@ mod tests {
             words(r#"'my cc' "-DX=\"a b\"" a\ b '' $HOME `x`; rm"#),
             ["my cc", "-DX=\"a b\"", "a b", "", "$HOME", "`x`;", "rm"]
         );
+        assert_eq!(words("gcc -DX=a#b # a comment"), ["gcc", "-DX=a#b"]);
     }
 
     #[test]
     fn what_is_not_a_command_is_pointed_at() {
         for (text, at) in
-            [("", 0), ("  ", 0), ("gcc 'x", 4), ("gcc \"x\\\"", 4), ("cc \\", 3), ("''", 0)]
+            [("", 0), ("  ", 0), ("gcc 'x", 6), ("gcc \"x\\\"", 8), ("cc \\", 4), ("''", 0)]
         {
             assert_eq!(text.parse::<CommandLine>().unwrap_err().at, at, "{text:?}");
         }

@@ -25,14 +25,11 @@ pub(crate) struct HplArgs {
     #[arg(long, value_name = "NB", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=4096), help_heading = "What")]
     pub(crate) nb: Vec<u32>,
     /// Round N down to a multiple of NB x LCM(P, Q) instead of NB, P and Q being the real HPL's grid
-    #[arg(long, conflicts_with_all = ["order", "matrix"], help_heading = "Rarely needed")]
+    #[arg(long, conflicts_with = "order", help_heading = "Rarely needed")]
     pub(crate) grid_multiple: bool,
     /// Seed of the random matrix
     #[arg(long, value_name = "SEED", default_value = "1", help_heading = "Rarely needed")]
     pub(crate) seed: u64,
-    /// Solve this system: a Matrix Market file of a dense square matrix; b is its row sums
-    #[arg(long, value_name = "FILE.mtx", conflicts_with_all = ["order", "full", "xhpl", "plan"], help_heading = "What")]
-    pub(crate) matrix: Option<PathBuf>,
     /// Library: a name or path, @kernel for its kernels (repeatable) [default: the fastest found]
     ///
     /// openblas, blis, mkl, aocl, armpl, builtin, or the path of a library of 32- or 64-bit integers, by the

@@ -51,10 +51,10 @@ pub(crate) struct IoArgs {
     /// What the page cache may do: cached, fsync, direct, beyond (a file larger than memory)
     #[arg(long, value_name = "MODES", value_delimiter = ',', help_heading = "How")]
     pub(crate) cache: Vec<CacheMode>,
-    /// Calls of the plain operations: sync, mmap, aio, uring
+    /// Calls of the plain operations: sync, mmap, uring
     #[arg(long, value_name = "ENGINE", default_value = "sync", help_heading = "How")]
     pub(crate) engine: IoEngine,
-    /// Operations under way at once, for aio and uring
+    /// Operations under way at once, for uring
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=4096), help_heading = "How")]
     pub(crate) depth: u32,
     /// When a written mapping is written out: none, async, sync

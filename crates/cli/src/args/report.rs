@@ -2,13 +2,17 @@
 
 use super::history::WhichRuns;
 use super::{Conditions, Database};
+use clap::builder::PossibleValue;
 use clap::{Args as ClapArgs, ValueEnum};
+use nodegauge_report::export::{EXPORTERS, Exporter};
+use std::fmt;
+use std::sync::LazyLock;
 
 /// `report`.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct ReportArgs {
-    /// Identifiers or their beginnings, latest, latest~1, labels (the newest run with it), or files; in html several,
-    /// up to 16, stand side by side
+    /// Identifiers or their beginnings, latest, latest~1, labels (the newest run with it), or files; html and text
+    /// show up to 16 side by side
     #[arg(default_value = "latest")]
     pub(crate) runs: Vec<String>,
     /// Draw the figures that stand for a node from run to run, of the runs with this label: key, value or
@@ -17,7 +21,7 @@ pub(crate) struct ReportArgs {
     pub(crate) trend: Option<String>,
     #[command(flatten)]
     pub(crate) which: WhichRuns,
-    /// What is made of them
+    /// Format of the report
     #[arg(
         long,
         short,
@@ -27,7 +31,7 @@ pub(crate) struct ReportArgs {
         help_heading = "Output"
     )]
     pub(crate) format: Format,
-    /// Where the report goes; '-' is standard output [default: nodegauge-ID.html; of texts -]
+    /// Where the report goes; '-' is standard output [default: html to nodegauge-ID.html, others to -]
     #[arg(long, short, value_name = "FILE", help_heading = "Output")]
     pub(crate) output: Option<String>,
     #[command(flatten)]
@@ -36,20 +40,25 @@ pub(crate) struct ReportArgs {
     pub(crate) db: Database,
 }
 
-/// Kinds of reports.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// One page that needs no network.
-    Html,
-    /// Markdown, for a ticket.
-    Md,
-    /// JUnit's XML: a test case for each figure and each --expect; exit code 1 when one fails.
-    Junit,
-    /// Metrics for Prometheus, as node_exporter's textfile collector reads them.
-    Openmetrics,
-    /// Records, one a line.
-    Jsonl,
-    /// For github-action-benchmark; with --output NAME.json a file for each direction: NAME-bigger.json,
-    /// NAME-smaller.json.
-    GithubActionBenchmark,
+/// A format of [`EXPORTERS`].
+#[derive(Clone, Copy)]
+pub(crate) struct Format(pub(crate) &'static dyn Exporter);
+
+static FORMATS: LazyLock<Vec<Format>> =
+    LazyLock::new(|| EXPORTERS.iter().copied().map(Format).collect());
+
+impl ValueEnum for Format {
+    fn value_variants<'a>() -> &'a [Self] {
+        &FORMATS
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.0.name()).help(self.0.purpose().replace('`', "")))
+    }
+}
+
+impl fmt::Debug for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.name())
+    }
 }

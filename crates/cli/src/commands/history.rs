@@ -11,6 +11,7 @@ use crate::output::{self, Sink};
 use crate::session;
 use nodegauge_history::{HistoryError, RunFilter, Store};
 use nodegauge_measure::record::Record;
+use nodegauge_report::export::json_line;
 use nodegauge_stream::Stream;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -91,5 +92,5 @@ fn export(runs: &[String], output: &str, db: &Database) -> Result<(), Failure> {
     let saved = ids.iter().rev().filter_map(|id| Some(all?.find(id)));
     let mut written = BTreeSet::new();
     let once = named.into_iter().filter(|record| written.insert(record.id.clone())).map(Ok);
-    Sink::from(output).write_parts(once.chain(saved).map(|record| output::json_line(&record?)))
+    Sink::from(output).write_parts(once.chain(saved).map(|record| json_line(&record?)))
 }

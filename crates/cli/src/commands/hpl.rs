@@ -9,7 +9,7 @@ use nodegauge_analysis::compare::machine_changes;
 use nodegauge_compute::config::RatingConfig;
 use nodegauge_compute::options::{BUDGET, HplOptions, RankOptions, ReferenceOptions};
 use nodegauge_compute::size::{self, OrderSpec};
-use nodegauge_compute::{ComputeGauge, HplPlan, matrix_market, view};
+use nodegauge_compute::{ComputeGauge, HplPlan, view};
 use nodegauge_gauge::{Planned, Site};
 use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec, Notice, NoticeId, notice};
@@ -102,22 +102,12 @@ fn options(args: &HplArgs, site: &Site, threads: usize) -> Result<HplOptions, Fa
         launcher: real.launcher.clone(),
         allow_root: real.allow_run_as_root,
     });
-    if let Some(file) = &args.matrix {
-        output::protect(file);
-    }
-    // Where the system does not say, a matrix of some thousand rows is fine.
-    let available = Bytes(site.machine.memory.available.unwrap_or(1 << 32));
     Ok(HplOptions {
         order,
         fraction: args.memory_fraction,
         nb: args.nb.iter().map(|nb| *nb as usize).collect(),
         grid_multiple: args.grid_multiple,
         seed: args.seed,
-        given: args
-            .matrix
-            .as_deref()
-            .map(|file| matrix_market::read(file, available))
-            .transpose()?,
         budget: args.common.budget.unwrap_or(BUDGET),
         samples: args.common.samples.unwrap_or(1) as usize,
         libraries: args.blas.clone(),

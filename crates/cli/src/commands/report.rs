@@ -3,26 +3,20 @@
 use super::compare::others as runs_like;
 use super::history::{find, open_to_read};
 use crate::args::Database;
-use crate::args::report::{Format, ReportArgs};
+use crate::args::report::ReportArgs;
 use crate::failure::{Exit, Failure};
 use crate::gauges::{self, GAUGES};
 use crate::output::{self, Sink};
 use crate::session;
-use nodegauge_gauge::view::Page;
 use nodegauge_history::RunFilter;
 use nodegauge_measure::record::Record;
-use nodegauge_measure::stats::Better;
-use nodegauge_report::{
-    Conditions, github_action_benchmark, html, junit, markdown, openmetrics, run, several, trend,
-};
+use nodegauge_report::export::{Document, Export, Exporter, RelatedRuns, file_stem};
+use nodegauge_report::{Conditions, run, trend};
 use std::path::Path;
 use std::slice::from_ref;
 
 /// Newest saved runs among which other nodes' figures are looked for.
 const OTHERS: usize = 40;
-
-/// Most runs that stand side by side.
-const SIDE_BY_SIDE: usize = 16;
 
 pub(crate) fn execute(args: &ReportArgs) -> Result<Exit, Failure> {
     if let Some(label) = &args.trend {
@@ -36,72 +30,68 @@ pub(crate) fn execute(args: &ReportArgs) -> Result<Exit, Failure> {
         strict: args.conditions.strict,
     };
     let registry = gauges::registry();
-    match args.format {
-        Format::Html => page(&records, args)?,
-        Format::Md => {
-            let ticket = |record: &Record| {
-                let page = run::ticket(record, &GAUGES, conditions, &registry);
-                markdown::ticket(&page, &run::command(record))
-            };
-            let tickets: Vec<String> = records.iter().map(ticket).collect();
-            write(args, &tickets.join("\n"))?;
-        }
-        Format::Junit => write(args, &junit::document(&records, conditions, &registry))?,
-        Format::Openmetrics => write(args, &openmetrics::text(&records, &registry))?,
-        Format::Jsonl => {
-            let lines: Result<String, Failure> = records.iter().map(output::json_line).collect();
-            write(args, &lines?)?;
-        }
-        Format::GithubActionBenchmark => benchmarks(&records, args)?,
-    }
+    let export = Export {
+        records: &records,
+        asked: &args.runs,
+        conditions,
+        gauges: &GAUGES,
+        registry: &registry,
+        related: &args.db,
+    };
+    let format = args.format.0;
+    let documents = format.export(&export)?;
+    let default = format.default_file(&records);
+    let path = args.output.as_deref().or(default.as_deref()).unwrap_or("-");
+    write(format, &documents, path)?;
     Ok(judged(&records, args))
 }
 
-/// Whether the figures are as the conditions ask, said on standard error where they are not. Test cases ask that
-/// figures be results and runs complete.
+/// Returns the exit code by the conditions, and reports on standard error those that are not met. A format that reports
+/// failures requires valid figures and complete runs.
 fn judged(records: &[Record], args: &ReportArgs) -> Exit {
     let conditions = &args.conditions;
-    let tests = args.format == Format::Junit;
-    let asked = tests || conditions.strict || !conditions.expect.is_empty();
+    let reports_failures = args.format.0.reports_failures();
+    let asked = reports_failures || conditions.strict || !conditions.expect.is_empty();
     let unmet = records.iter().zip(run::names(records)).filter(|(record, name)| {
         let run = if records.len() > 1 { format!("{name}: ") } else { String::new() };
         let unmet = session::unmet(conditions, record, &run, false);
-        unmet || session::has_invalid(record) || tests && !record.complete
+        unmet || session::has_invalid(record) || reports_failures && !record.complete
     });
-    match asked && unmet.count() > 0 {
-        true => Exit::Unmet,
-        false => Exit::Success,
-    }
+    if asked && unmet.count() > 0 { Exit::Unmet } else { Exit::Success }
 }
 
-/// A list for each direction that the figures have, to a file of its own; to standard output one alone.
-fn benchmarks(records: &[Record], args: &ReportArgs) -> Result<(), Failure> {
-    let registry = gauges::registry();
-    let lists = [("bigger", Better::Higher), ("smaller", Better::Lower)].map(|(name, better)| {
-        (name, github_action_benchmark::benchmarks(records, better, &registry))
-    });
-    let lists: Vec<_> = lists.into_iter().filter(|(_, list)| !list.is_empty()).collect();
-    let file = args.output.as_deref().filter(|path| Sink::from(*path) != Sink::Stdout);
-    match (file, lists.as_slice()) {
-        (_, []) => Err(Failure::usage("there is no figure of which a direction is better")),
-        (None, [(_, list)]) => write(args, &output::json(list)?),
-        (None, _) => Err(Failure::usage(
-            "figures of which more and figures of which less is better are two lists",
-        )
-        .hint("--output NAME.json writes NAME-bigger.json and NAME-smaller.json")),
-        (Some(file), lists) => lists.iter().try_for_each(|(name, list)| {
-            let file = Path::new(file);
-            let stem = file.file_stem().unwrap_or_default().to_string_lossy();
-            let end = file.extension().map_or(".json".into(), |end| format!(".{}", end.display()));
-            let path = file.with_file_name(format!("{stem}-{name}{end}"));
-            put(&path.to_string_lossy(), &output::json(list)?)
-        }),
+/// Writes documents: a whole one to `path`, parts to files next to each other with the part in the name. Standard output
+/// takes one document.
+fn write(format: &dyn Exporter, documents: &[Document], path: &str) -> Result<(), Failure> {
+    let to_stdout = Sink::from(path) == Sink::Stdout;
+    if to_stdout && documents.len() > 1 {
+        let file = |part: &str| format!("NAME-{part}.{}", format.extension());
+        let files: Vec<String> = documents.iter().filter_map(|one| one.part).map(file).collect();
+        return Err(Failure::usage(format!(
+            "{} makes {} documents of these runs, and standard output takes one",
+            format.name(),
+            documents.len(),
+        ))
+        .hint(format!("--output NAME.{} writes {}", format.extension(), files.join(" and "))));
     }
+    for document in documents {
+        match document.part {
+            Some(part) if !to_stdout => {
+                put(&part_path(path, part, format.extension()), &document.text)?;
+            }
+            _ => put(path, &document.text)?,
+        }
+    }
+    Ok(())
 }
 
-/// Writes a text for other tools, to standard output unless it is to go elsewhere.
-fn write(args: &ReportArgs, text: &str) -> Result<(), Failure> {
-    put(args.output.as_deref().unwrap_or("-"), text)
+/// Returns the path of a part: `DIR/NAME-PART.END` for `DIR/NAME.END`, with the usual ending of the format if the name
+/// has none.
+fn part_path(path: &str, part: &str, extension: &str) -> String {
+    let file = Path::new(path);
+    let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+    let ending = file.extension().unwrap_or(extension.as_ref()).to_string_lossy();
+    file.with_file_name(format!("{stem}-{part}.{ending}")).to_string_lossy().into_owned()
 }
 
 /// Writes a report; says where, unless it is standard output.
@@ -114,53 +104,16 @@ fn put(path: &str, text: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-fn page(records: &[Record], args: &ReportArgs) -> Result<(), Failure> {
-    let (page, name) = match records {
-        [record] => {
-            let others = others(record, &args.db)?;
-            (run::whole(record, &GAUGES, &others), file_name(&record.id))
-        }
-        several => side_by_side(several, args)?,
-    };
-    let default = format!("{name}.html");
-    let path = args.output.as_deref().unwrap_or(&default);
-    put(path, &html::page(&page, &name))
-}
-
-/// The page of several runs, and what its file is called.
-fn side_by_side(runs: &[Record], args: &ReportArgs) -> Result<(Page, String), Failure> {
-    if runs.len() > SIDE_BY_SIDE {
-        return Err(Failure::usage(format!(
-            "{} runs are too many to stand side by side",
-            runs.len(),
-        ))
-        .hint(format!("give at most {SIDE_BY_SIDE}")));
-    }
-    for (i, run) in runs.iter().enumerate() {
-        if let Some(first) = runs[..i].iter().position(|known| known.id == run.id) {
-            let [a, b] = [first, i].map(|at| &args.runs[at]);
-            return Err(Failure::usage(format!("'{a}' and '{b}' are one run, {}", run.id))
-                .hint("name each run once"));
-        }
-    }
-    let store = open_to_read(&args.db)?;
-    // What cannot be read tells nothing of how runs differ.
-    let like = |run: &Record| {
-        let store = store.as_ref().filter(|_| !run.machine.is_imported());
-        store.and_then(|store| runs_like(store, from_ref(run)).ok()).unwrap_or_default()
-    };
-    let page = several::page(runs, &GAUGES, &gauges::registry(), &like);
-    Ok((page, format!("{}-and-{}-more", file_name(&runs[0].id), runs.len() - 1)))
-}
-
-/// The page of the runs with a label in time.
+/// Writes the page of the runs with a label in time.
 fn trend_of(label: &str, args: &ReportArgs) -> Result<Exit, Failure> {
-    if args.format != Format::Html {
+    let filter = RunFilter { labelled: Some(label.to_owned()), ..args.which.filter() };
+    let title = file_stem(&format!("trend-{label}"));
+    let format = args.format.0;
+    let Some(render) = format.renderer() else {
         return Err(
             Failure::usage("--trend is a page, of --format html").hint("history list --csv")
         );
-    }
-    let filter = RunFilter { labelled: Some(label.to_owned()), ..args.which.filter() };
+    };
     let mut runs = trend::Runs::default();
     if let Some(store) = open_to_read(&args.db)? {
         // One after another: there may be thousands, each with all its samples.
@@ -172,25 +125,27 @@ fn trend_of(label: &str, args: &ReportArgs) -> Result<Exit, Failure> {
         return Err(Failure::usage(format!("no saved run with the label '{label}' is meant"))
             .hint("nodegauge history list --all"));
     }
-    let name = file_name(&format!("trend-{label}"));
-    let default = format!("{name}.html");
+    let default = format!("{title}.{}", format.extension());
     let path = args.output.as_deref().unwrap_or(&default);
-    put(path, &html::page(&runs.page(label), &name))?;
+    put(path, &render(&runs.page(label), &title))?;
     Ok(Exit::Success)
 }
 
-/// `nodegauge-ID`; a record from a file may have anything as its identifier.
-fn file_name(id: &str) -> String {
-    let id = id.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-');
-    format!("nodegauge-{}", id.take(40).collect::<String>())
-}
+impl RelatedRuns for Database {
+    fn next_to(&self, record: &Record) -> Result<Vec<Record>, Failure> {
+        let Some(store) = open_to_read(self)? else { return Ok(Vec::new()) };
+        let newest = RunFilter { limit: Some(OTHERS), ..RunFilter::default() };
+        let mut lines = store.list(&newest)?;
+        lines.retain(|line| line.complete && line.id != record.id);
+        lines.sort_by_key(|line| line.host == record.machine.host);
+        Ok(lines.iter().map(|line| store.find(&line.id)).collect::<Result<_, _>>()?)
+    }
 
-/// Saved runs to set beside: those of other nodes first, newest first.
-fn others(record: &Record, db: &Database) -> Result<Vec<Record>, Failure> {
-    let Some(store) = open_to_read(db)? else { return Ok(Vec::new()) };
-    let newest = RunFilter { limit: Some(OTHERS), ..RunFilter::default() };
-    let mut lines = store.list(&newest)?;
-    lines.retain(|line| line.complete && line.id != record.id);
-    lines.sort_by_key(|line| line.host == record.machine.host);
-    Ok(lines.iter().map(|line| store.find(&line.id)).collect::<Result<_, _>>()?)
+    fn repetitions(&self, record: &Record) -> Vec<Record> {
+        if record.machine.is_imported() {
+            return Vec::new();
+        }
+        let Ok(Some(store)) = open_to_read(self) else { return Vec::new() };
+        runs_like(&store, from_ref(record)).unwrap_or_default()
+    }
 }

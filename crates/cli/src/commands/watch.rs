@@ -16,6 +16,7 @@ use nodegauge_gauge::Site;
 use nodegauge_machine::{DescribeOptions, OTHER_LOAD, SysRoot};
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{self, Record, Severity, Status};
+use nodegauge_report::export::json_line;
 use nodegauge_toolchain::{CommandLine, Job};
 use std::time::{Duration, SystemTime};
 
@@ -281,8 +282,7 @@ impl<'a> Watch<'a> {
             && let Err(failure) = self.save_all()
         {
             let file = format!("nodegauge-unsaved-{}.jsonl", self.unsaved[0].id);
-            Sink::File(file.clone().into())
-                .write_parts(self.unsaved.iter().map(output::json_line))?;
+            Sink::File(file.clone().into()).write_parts(self.unsaved.iter().map(json_line))?;
             return Err(Failure::missing(format!(
                 "{}; {} are in {file}",
                 failure.in_a_line(),

@@ -1,7 +1,19 @@
 use super::*;
 use crate::random::Sequence;
-use crate::residual::{self, GivenSystem, MatrixSource};
+use crate::residual::{self, MatrixSource};
 use proptest::prelude::*;
+
+/// A system with given elements: order + 1 columns, the right-hand side last.
+struct GivenSystem {
+    order: usize,
+    elements: Vec<f64>,
+}
+
+impl MatrixSource for GivenSystem {
+    fn column(&self, j: usize, out: &mut [f64]) {
+        out.copy_from_slice(&self.elements[j * self.order..(j + 1) * self.order]);
+    }
+}
 
 fn team(threads: usize) -> Team {
     Team::start(&vec![Vec::new(); threads]).unwrap()

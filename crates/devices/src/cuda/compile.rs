@@ -1,9 +1,9 @@
 //! Loops as what a device runs: compiled at run time from the source (NVRTC, hipRTC), or, where CUDA's compiler is
 //! not installed, PTX that is carried along, which the driver itself translates.
 //!
-//! `probes/ptx` holds the builds of [`CARRIED`], made by clang, which needs no toolkit for that; a test makes them
-//! again. They are for the oldest device that computes in double precision at some rate (`sm_60`), and run on all
-//! later ones.
+//! `probes/ptx` holds a build per element ([`CARRIED`]), made by clang, which needs no toolkit for that; a test makes
+//! them again. They are for the oldest device that computes in double precision at some rate (`sm_60`); the driver
+//! translates them for all later ones.
 
 use super::api::{Dialect, text_of};
 use crate::driver::{DeviceError, Kind};
@@ -30,33 +30,24 @@ impl Image {
     }
 }
 
-macro_rules! carried {
-    ($($element:ident $width:literal $items:literal $strided:literal $file:literal;)*) => {
-        /// The builds that are carried as PTX, and their texts.
-        pub(super) const CARRIED: &[(KernelSource, &str)] = &[$((
-            KernelSource { element: Element::$element, width: $width, items: $items, strided: $strided },
-            include_str!(concat!("../../../../probes/ptx/", $file)),
-        )),*];
-    };
+/// The build that is carried for an element: vectors of two, two per work-item, in the grid-stride form, which serves
+/// every kernel and number of groups.
+const fn carried(element: Element) -> KernelSource {
+    KernelSource { element, width: 2, items: 2, strided: true }
 }
 
-carried! {
-    F64 1 1 false "f64-1-1.ptx";
-    F64 2 1 false "f64-2-1.ptx";
-    F64 4 1 false "f64-4-1.ptx";
-    F64 1 4 false "f64-1-4.ptx";
-    F64 2 2 true "f64-2-2-strided.ptx";
-    F32 1 1 false "f32-1-1.ptx";
-    F32 2 1 false "f32-2-1.ptx";
-    F32 4 1 false "f32-4-1.ptx";
-    F32 1 4 false "f32-1-4.ptx";
-    F32 2 2 true "f32-2-2-strided.ptx";
-}
+/// The builds that are carried as PTX, and their texts.
+pub(super) const CARRIED: [(KernelSource, &str); 2] = [
+    (carried(Element::F64), include_str!("../../../../probes/ptx/f64.ptx")),
+    (carried(Element::F32), include_str!("../../../../probes/ptx/f32.ptx")),
+];
 
-/// A build as carried PTX.
+/// Returns a build as carried PTX, if it is one of those.
 pub fn assembly(dialect: Dialect, source: &KernelSource) -> Option<Image> {
-    let carried = if dialect == Dialect::Cuda { CARRIED } else { &[] };
-    let (_, text) = carried.iter().find(|(of, _)| of == source)?;
+    if dialect != Dialect::Cuda {
+        return None;
+    }
+    let (_, text) = CARRIED.iter().find(|(of, _)| of == source)?;
     Some(Image([text.as_bytes(), &[0]].concat()))
 }
 

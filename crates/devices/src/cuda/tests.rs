@@ -1,4 +1,4 @@
-//! The back end over the stand-in driver of `tests/standin`, which runs the carried loops instruction by instruction.
+//! The back end over the stand-in driver of `tests/standin`, which runs the kernels of a build in C.
 
 use super::api::{Api, Dialect};
 use super::compile::CARRIED;
@@ -116,14 +116,13 @@ fn entries(n: usize, from: usize) -> Vec<f64> {
 }
 
 #[test]
-fn every_carried_loop_computes_its_formula_in_every_element() {
+fn kernels_get_their_arrays_scalar_and_length() {
     for (source, _) in CARRIED {
         let mut bench = bench(source.element);
         let width = source.width as usize;
-        // Two tiles a group of the strided build, one of the others.
+        // Two tiles a group.
         let (groups, items) = (3, 64);
-        let tiles = groups * if source.strided { 2 } else { 1 };
-        let n = tiles * items * source.items as usize * width;
+        let n = 2 * groups * items * source.items as usize * width;
         let bytes = n * source.element.bytes() as usize;
         let arrays: Vec<Memory> = (0..3).map(|_| bench.device.allocate(bytes).unwrap()).collect();
         let before = [entries(n, 1), entries(n, 2), entries(n, 3)];
@@ -134,7 +133,7 @@ fn every_carried_loop_computes_its_formula_in_every_element() {
             let [a, b, c] = [&arrays[0], &arrays[1], &arrays[2]].map(Arg::Memory);
             let args = [a, b, c, bench.scalar(SCALAR), Arg::U64((n / width) as u64)];
             let name = format!("nodegauge_{}", kernel.name);
-            bench.launch(source, &name, &args, Grid { groups, items });
+            bench.launch(&source, &name, &args, Grid { groups, items });
             let expected = |i: usize| {
                 let elements = [before[0][i], before[1][i], before[2][i], 0.0];
                 kernel.kernel.reference(source.element, elements, SCALAR)
@@ -160,7 +159,7 @@ fn every_carried_loop_computes_its_formula_in_every_element() {
 }
 
 #[test]
-fn the_carried_check_counts_wrong_elements_and_finds_the_worst() {
+fn the_check_counts_wrong_elements_and_finds_the_worst() {
     for (source, _) in CARRIED {
         let mut bench = bench(source.element);
         let (n, groups) = (4096 * source.width as usize, 2);
@@ -173,7 +172,7 @@ fn the_carried_check_counts_wrong_elements_and_finds_the_worst() {
         let vectors = Arg::U64((n / source.width as usize) as u64);
         let fill = [Arg::Memory(&array), bench.scalar(5.0), vectors];
         let tiles = n / (source.width * source.items) as usize / 128;
-        bench.launch(source, kernels::FILL, &fill, Grid { groups: tiles, items: 128 });
+        bench.launch(&source, kernels::FILL, &fill, Grid { groups: tiles, items: 128 });
         let mut filled = bench.take(&array);
         assert!(filled.iter().all(|x| *x == 5.0), "{source:?}");
         (filled[0], filled[17], filled[n - 1]) = (5.5, f64::NAN, 1.0);
@@ -187,7 +186,7 @@ fn the_carried_check_counts_wrong_elements_and_finds_the_worst() {
                 Arg::Memory(&worst),
                 Arg::U64(n as u64),
             ];
-            bench.launch(source, kernels::CHECK, &args, grid());
+            bench.launch(&source, kernels::CHECK, &args, grid());
             let element = std::mem::replace(&mut bench.element, Element::F64);
             let counted: u64 = bench.take(&counts).iter().map(|x| x.to_bits()).sum();
             bench.element = element;
@@ -204,7 +203,7 @@ fn failures_of_calls_have_their_kind_and_name() {
     let error = device.allocate(2 << 30).unwrap_err();
     assert_eq!(error.kind, Kind::OutOfMemory);
     assert_eq!((error.call.as_str(), error.code), ("cuMemAlloc_v2", 2));
-    let source = KernelSource { element: Element::F64, width: 1, items: 1, strided: false };
+    let (source, _) = CARRIED[0];
     let program = device.build(&source).unwrap();
     let error = device.kernel(&program, "no_such_loop").unwrap_err();
     assert_eq!((error.kind, error.detail.as_str()), (Kind::Build, "no_such_loop"));

@@ -30,8 +30,9 @@ impl Loop {
     /// Those that are tried, best guess first: chains and groups enough to hide the latency of GPUs; of processors
     /// a vector of the widest that there are for each chain.
     pub(super) fn all(device: &DeviceInfo) -> impl Iterator<Item = Self> {
-        const ON_GPU: [(u32, u32, usize, usize); 6] = [
+        const ON_GPU: [(u32, u32, usize, usize); 7] = [
             (1, 8, 256, 8),
+            (2, 2, 256, 8),
             (1, 4, 256, 8),
             (2, 8, 256, 8),
             (1, 16, 256, 4),
@@ -69,7 +70,8 @@ impl Chains {
         shape: Loop,
     ) -> Result<Self, DeviceError> {
         let Loop { width, chains, group, groups_a_unit } = shape;
-        let source = KernelSource { element, width, items: chains, strided: false };
+        // The chains are the same in both forms of the loops; the strided one is carried as PTX.
+        let source = KernelSource { element, width, items: chains, strided: true };
         let program = device.build(&source)?;
         let groups = groups_a_unit * device.info().units.max(1) as usize;
         let bytes = groups * group * width as usize * element.bytes() as usize;

@@ -4,13 +4,11 @@
 //! engine as [`OneByOne`]. Both are told where and how much, and know nothing of patterns, clocks or
 //! contents.
 
-mod aio;
 mod mapped;
 mod stdio;
 mod sync;
 mod uring;
 
-pub(crate) use aio::Aio;
 pub(crate) use mapped::Mapped;
 pub(crate) use stdio::Stdio;
 pub(crate) use sync::{Calls, POSITIONAL, SEQUENTIAL, VECTORED};
@@ -37,9 +35,6 @@ pub enum IoEngine {
     Sync,
     /// Copies from and to a shared mapping of the file.
     Mmap,
-    /// POSIX asynchronous I/O, as the C library carries it out.
-    #[serde(alias = "posixaio")]
-    Aio,
     /// The kernel's submission and completion rings.
     #[serde(alias = "io_uring")]
     Uring,
@@ -51,25 +46,19 @@ impl IoEngine {
         match self {
             Self::Sync => "sync",
             Self::Mmap => "mmap",
-            Self::Aio => "aio",
             Self::Uring => "uring",
         }
     }
 
-    /// Whether it can have several operations under way.
+    /// True if the engine can have several operations under way.
     pub(crate) fn queues(self) -> bool {
-        matches!(self, Self::Aio | Self::Uring)
+        self == Self::Uring
     }
 
     /// Refuses an engine that the system lacks before anything is made with it.
     pub(crate) fn probe(self) -> Result<(), Failure> {
         match self {
             Self::Uring => uring::probe().map_err(error::no_uring),
-            Self::Aio => aio::probe().map_err(|cause| {
-                Failure::missing("no POSIX asynchronous I/O here")
-                    .cause(cause)
-                    .hint("--engine uring or sync")
-            }),
             Self::Sync | Self::Mmap => Ok(()),
         }
     }
@@ -106,7 +95,7 @@ pub(crate) fn choice<T: DeserializeOwned>(text: &str, expected: &str) -> Result<
 impl FromStr for IoEngine {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        choice(text, "sync, mmap, aio or uring")
+        choice(text, "sync, mmap or uring")
     }
 }
 

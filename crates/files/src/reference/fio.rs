@@ -159,7 +159,6 @@ fn arguments(
         // The plain engine seeks before each call only where the file's position is elsewhere.
         (Way::Plain, IoEngine::Sync) => engine,
         (Way::Plain, IoEngine::Mmap) => "mmap",
-        (Way::Plain, IoEngine::Aio) => "posixaio",
         (Way::Plain, IoEngine::Uring) => "io_uring",
     };
     let mut words = vec![

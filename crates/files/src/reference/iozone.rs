@@ -25,8 +25,7 @@ pub(super) const KIND: Kind = Kind {
 /// The arguments for a cell; `None` when IOzone cannot measure it this way.
 fn arguments(task: &Task, workers: Option<Workers>) -> Option<Vec<String>> {
     let setup = &task.setup;
-    let queues = matches!(setup.engine, IoEngine::Aio | IoEngine::Uring);
-    if queues || task.drop_before_reads {
+    if setup.engine.queues() || task.drop_before_reads {
         return None;
     }
     let kib = |size: Bytes| size.0.is_multiple_of(1024).then(|| format!("{}k", size.0 / 1024));

@@ -1,11 +1,39 @@
 //! Records as JUnit's XML, as Jenkins (`junit-10.xsd` of its xUnit plugin) and GitLab read it: a suite a run, and a
 //! test case for whether it is complete, for each figure and for each condition.
 
+use super::{Document, Export, Exporter};
 use crate::figures::{self, Conditions, Figure};
 use crate::markup::{Markup, element, text};
 use crate::run;
+use nodegauge_measure::Failure;
 use nodegauge_measure::keys::Registry;
 use nodegauge_measure::record::{Record, Status};
+
+/// `junit`.
+pub(super) struct Junit;
+
+impl Exporter for Junit {
+    fn name(&self) -> &'static str {
+        "junit"
+    }
+
+    fn purpose(&self) -> &'static str {
+        "JUnit XML for Jenkins and GitLab: a test case per figure and `--expect`; exit code 1 when one fails"
+    }
+
+    fn extension(&self) -> &'static str {
+        "xml"
+    }
+
+    fn export(&self, export: &Export<'_>) -> Result<Vec<Document>, Failure> {
+        let text = document(export.records, export.conditions, export.registry);
+        Ok(Document::whole(text))
+    }
+
+    fn reports_failures(&self) -> bool {
+        true
+    }
+}
 
 /// A test case, with why it failed.
 struct Case {
@@ -17,7 +45,7 @@ struct Case {
 }
 
 /// The runs as suites.
-pub fn document(records: &[Record], conditions: Conditions<'_>, registry: &Registry) -> String {
+fn document(records: &[Record], conditions: Conditions<'_>, registry: &Registry) -> String {
     let several = records.len() > 1;
     // Those who keep the cases of all builds know a suite by its name.
     let alone =

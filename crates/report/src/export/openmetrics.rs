@@ -2,11 +2,34 @@
 //! node_exporter's textfile collector reads (`# UNIT` and `# EOF` are comments to it, and samples have no
 //! times, which it refuses), and OpenMetrics 1.0.
 
+use super::{Document, Export, Exporter};
 use crate::figures::{self, Figure};
+use nodegauge_measure::Failure;
 use nodegauge_measure::keys::Registry;
 use nodegauge_measure::record::{Record, Status};
 use nodegauge_measure::{Unit, legible};
 use std::collections::BTreeSet;
+
+/// `openmetrics`.
+pub(super) struct OpenMetrics;
+
+impl Exporter for OpenMetrics {
+    fn name(&self) -> &'static str {
+        "openmetrics"
+    }
+
+    fn purpose(&self) -> &'static str {
+        "Metrics for Prometheus, as node_exporter's textfile collector reads them"
+    }
+
+    fn extension(&self) -> &'static str {
+        "prom"
+    }
+
+    fn export(&self, export: &Export<'_>) -> Result<Vec<Document>, Failure> {
+        Ok(Document::whole(text(export.records, export.registry)))
+    }
+}
 
 /// Labels of a series: names and values.
 type Labels = Vec<(String, String)>;
@@ -50,7 +73,7 @@ const INFO: (&str, &str, &str) = ("nodegauge_run_info", "", "Which run has a tes
 
 /// The figures of these runs. Of several runs of one host and of the same labels, a test is of the newest that has
 /// it: metrics say what is so now.
-pub fn text(records: &[Record], registry: &Registry) -> String {
+fn text(records: &[Record], registry: &Registry) -> String {
     let mut metrics = Metrics::default();
     let mut newest: Vec<&Record> = records.iter().collect();
     let age = |record: &Record| (record.started_s().unwrap_or(0.0), record.id.clone());

@@ -1,17 +1,52 @@
 //! Figures as github-action-benchmark reads them for its tools `customBiggerIsBetter` and `customSmallerIsBetter`:
 //! a list for each direction, for the action compares all of a file in one.
 
+use super::{Document, Export, Exporter};
 use crate::figures;
 use crate::run;
-use nodegauge_measure::Unit;
 use nodegauge_measure::keys::Registry;
 use nodegauge_measure::record::Record;
 use nodegauge_measure::stats::Better;
+use nodegauge_measure::{Failure, Unit};
 use serde::Serialize;
+
+/// `github-action-benchmark`.
+pub(super) struct GithubActionBenchmark;
+
+impl Exporter for GithubActionBenchmark {
+    fn name(&self) -> &'static str {
+        "github-action-benchmark"
+    }
+
+    fn purpose(&self) -> &'static str {
+        "The action of this name; `--output NAME.json` writes NAME-bigger.json and NAME-smaller.json, one per direction"
+    }
+
+    fn extension(&self) -> &'static str {
+        "json"
+    }
+
+    fn export(&self, export: &Export<'_>) -> Result<Vec<Document>, Failure> {
+        let mut documents = Vec::new();
+        for (part, direction) in [("bigger", Better::Higher), ("smaller", Better::Lower)] {
+            let list = benchmarks(export.records, direction, export.registry);
+            if list.is_empty() {
+                continue;
+            }
+            let text = serde_json::to_string_pretty(&list)
+                .map_err(|error| Failure::missing(format!("cannot write JSON: {error}")))?;
+            documents.push(Document { part: Some(part), text: text + "\n" });
+        }
+        if documents.is_empty() {
+            return Err(Failure::usage("there is no figure of which a direction is better"));
+        }
+        Ok(documents)
+    }
+}
 
 /// A figure. The action compares those of one name, whose unit must stay the same.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Benchmark {
+struct Benchmark {
     name: String,
     unit: &'static str,
     value: f64,
@@ -32,7 +67,7 @@ fn unit(unit: Unit) -> (&'static str, f64) {
 }
 
 /// The figures of this direction that have a value, by the run where there are several.
-pub fn benchmarks(records: &[Record], direction: Better, registry: &Registry) -> Vec<Benchmark> {
+fn benchmarks(records: &[Record], direction: Better, registry: &Registry) -> Vec<Benchmark> {
     let names = run::names(records);
     let of_run = |(record, run): (&Record, &String)| -> Vec<Benchmark> {
         let prefix = if records.len() > 1 { format!("{run}: ") } else { String::new() };

@@ -1,0 +1,25 @@
+//! Figures as CSV, one per line.
+
+use super::{Document, Export, Exporter};
+use nodegauge_measure::{Failure, csv};
+
+/// `csv`.
+pub(super) struct Csv;
+
+impl Exporter for Csv {
+    fn name(&self) -> &'static str {
+        "csv"
+    }
+
+    fn purpose(&self) -> &'static str {
+        "Figures for spreadsheets and data frames, one per line, with the columns of `--csv`"
+    }
+
+    fn extension(&self) -> &'static str {
+        "csv"
+    }
+
+    fn export(&self, export: &Export<'_>) -> Result<Vec<Document>, Failure> {
+        Ok(Document::whole(csv::render(export.records, export.registry)))
+    }
+}

@@ -1,0 +1,40 @@
+//! The page of runs as one HTML file: everything about a run, or several side by side.
+
+use super::{Document, Export, Exporter, title};
+use crate::{html, run};
+use nodegauge_gauge::view::Page;
+use nodegauge_measure::Failure;
+use nodegauge_measure::record::Record;
+
+/// `html`.
+pub(super) struct Html;
+
+impl Exporter for Html {
+    fn name(&self) -> &'static str {
+        "html"
+    }
+
+    fn purpose(&self) -> &'static str {
+        "One page that needs no network; several runs stand side by side"
+    }
+
+    fn extension(&self) -> &'static str {
+        "html"
+    }
+
+    fn export(&self, export: &Export<'_>) -> Result<Vec<Document>, Failure> {
+        let page = match export.records {
+            [record] => run::whole(record, export.gauges, &export.related.next_to(record)?),
+            _ => export.side_by_side()?,
+        };
+        Ok(Document::whole(html::page(&page, &title(export.records))))
+    }
+
+    fn default_file(&self, records: &[Record]) -> Option<String> {
+        Some(format!("{}.{}", title(records), self.extension()))
+    }
+
+    fn renderer(&self) -> Option<fn(&Page, &str) -> String> {
+        Some(html::page)
+    }
+}

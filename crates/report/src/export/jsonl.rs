@@ -1,0 +1,37 @@
+//! Records as JSON, one per line.
+
+use super::{Document, Export, Exporter};
+use nodegauge_measure::Failure;
+use nodegauge_measure::record::Record;
+
+/// `jsonl`.
+pub(super) struct JsonLines;
+
+impl Exporter for JsonLines {
+    fn name(&self) -> &'static str {
+        "jsonl"
+    }
+
+    fn purpose(&self) -> &'static str {
+        "Records as `--json` writes them, one per line, as `history import` reads them"
+    }
+
+    fn extension(&self) -> &'static str {
+        "jsonl"
+    }
+
+    fn export(&self, export: &Export<'_>) -> Result<Vec<Document>, Failure> {
+        let lines: Result<String, Failure> = export.records.iter().map(line).collect();
+        Ok(Document::whole(lines?))
+    }
+}
+
+/// Returns a record as JSON on one line, with its line break.
+///
+/// # Errors
+/// When the record cannot be written as JSON.
+pub fn line(record: &Record) -> Result<String, Failure> {
+    serde_json::to_string(record)
+        .map(|text| text + "\n")
+        .map_err(|error| Failure::missing(format!("cannot write JSON: {error}")))
+}

@@ -1,0 +1,32 @@
+//! Tickets in Markdown, one per run.
+
+use super::{Document, Export, Exporter};
+use crate::{markdown, run};
+use nodegauge_measure::Failure;
+use nodegauge_measure::record::Record;
+
+/// `md`.
+pub(super) struct Markdown;
+
+impl Exporter for Markdown {
+    fn name(&self) -> &'static str {
+        "md"
+    }
+
+    fn purpose(&self) -> &'static str {
+        "Markdown for a ticket: figures with limit and validity, findings, environment, the command to repeat it"
+    }
+
+    fn extension(&self) -> &'static str {
+        "md"
+    }
+
+    fn export(&self, export: &Export<'_>) -> Result<Vec<Document>, Failure> {
+        let ticket = |record: &Record| {
+            let page = run::ticket(record, export.gauges, export.conditions, export.registry);
+            markdown::ticket(&page, &run::command(record))
+        };
+        let tickets: Vec<String> = export.records.iter().map(ticket).collect();
+        Ok(Document::whole(tickets.join("\n")))
+    }
+}

@@ -1,0 +1,31 @@
+//! The page of runs as plain text of 80 columns: a run with all its evidence, or several side by side.
+
+use super::{Document, Export, Exporter};
+use crate::{Style, run, text};
+use nodegauge_measure::{Failure, legible};
+
+/// `text`.
+pub(super) struct Text;
+
+impl Exporter for Text {
+    fn name(&self) -> &'static str {
+        "text"
+    }
+
+    fn purpose(&self) -> &'static str {
+        "The page that `history show -v` prints; several runs stand side by side"
+    }
+
+    fn extension(&self) -> &'static str {
+        "txt"
+    }
+
+    fn export(&self, export: &Export<'_>) -> Result<Vec<Document>, Failure> {
+        let page = match export.records {
+            [record] => run::page(record, export.gauges, true),
+            _ => export.side_by_side()?,
+        };
+        let text = text::page(&page, Style::default());
+        Ok(Document::whole(legible::page(&text).into()))
+    }
+}

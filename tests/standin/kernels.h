@@ -1,0 +1,151 @@
+/*
+ * The kernels of probes/device.c on the processor, for the stand-in drivers: the loops of probes/kernels.c, and plain
+ * C for the rest. A module is a build: its element, the elements of a vector, and the vectors per work-item. PTX is not
+ * executed: carried PTX has the fixed build that crates/devices/src/cuda/compile.rs names.
+ */
+#include <dlfcn.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#define ELEMENT double
+#include "../../probes/kernels.c"
+
+typedef struct { int is_float, width, items; } Module;
+typedef double (*Loop)(double *, double *, double *, ptrdiff_t, double);
+typedef struct { const Module *module; char name[64]; Loop loop; int adds_up; } Function;
+
+static double get(const Module *m, const void *array, size_t at)
+{
+    return m->is_float ? ((const float *)array)[at] : ((const double *)array)[at];
+}
+
+static void put(const Module *m, void *array, size_t at, double value)
+{
+    if (m->is_float)
+        ((float *)array)[at] = (float)value;
+    else
+        ((double *)array)[at] = value;
+}
+
+/* The build of an image: `build ELEMENT WIDTH ITEMS`, as compiler.c writes it, or carried PTX. */
+static Module *module_read(const char *image, char *log, size_t room)
+{
+    Module m = {0, 2, 2};
+    char element[8] = "";
+    if (strncmp(image, ".version", 8) == 0)
+        m.is_float = strstr(image, "nodegauge_fill_param_1") && strstr(image, ".param .f32");
+    else if (sscanf(image, "build %7s %d %d", element, &m.width, &m.items) == 3)
+        m.is_float = !strcmp(element, "float");
+    else {
+        snprintf(log, room, "ptxas error: not an image");
+        return NULL;
+    }
+    Module *module = malloc(sizeof m);
+    *module = m;
+    return module;
+}
+
+/* A kernel by its name; loops are functions of this library. */
+static Function *function_of(const Module *module, const char *name)
+{
+    static const char *others[] = {"nodegauge_fill", "nodegauge_check", "nodegauge_chains"};
+    Dl_info self;
+    dladdr((void *)function_of, &self);
+    void *library = dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD);
+    Function f = {module, "", NULL, 0};
+    snprintf(f.name, sizeof f.name, "%s", name);
+    *(void **)&f.loop = library ? dlsym(library, name) : NULL;
+    for (int i = 0; !f.loop; i++)
+        if (i == 3)
+            return NULL;
+        else if (!strcmp(name, others[i]))
+            break;
+    /* Maps return 0. */
+    double ones[3] = {1, 1, 1};
+    f.adds_up = f.loop && f.loop(ones, ones + 1, ones + 2, 1, 1) != 0;
+    Function *function = malloc(sizeof f);
+    *function = f;
+    return function;
+}
+
+/* Runs a loop on doubles. A sum is left by the first of the groups, in place of array c. */
+static void loop_run(const Function *f, size_t groups, void **args)
+{
+    const Module *m = f->module;
+    size_t n = *(size_t *)args[4] * (size_t)m->width;
+    double *numbers[3], scalar = get(m, args[3], 0);
+    void *arrays[3];
+    for (int k = 0; k < 3; k++) {
+        arrays[k] = *(void **)args[k];
+        numbers[k] = malloc(n * sizeof(double));
+    }
+    for (int k = 0; k < 3; k++)
+        for (size_t i = 0; i < n && (k < 2 || !f->adds_up); i++)
+            numbers[k][i] = get(m, arrays[k], i);
+    double total = f->loop(numbers[0], numbers[1], numbers[2], (ptrdiff_t)n, scalar);
+    for (int k = 0; k < 3 && !f->adds_up; k++)
+        for (size_t i = 0; i < n; i++)
+            put(m, arrays[k], i, numbers[k][i]);
+    for (size_t i = 0; f->adds_up && i < groups * (size_t)m->width; i++)
+        put(m, arrays[2], i, i == 0 ? total : 0);
+    for (int k = 0; k < 3; k++)
+        free(numbers[k]);
+}
+
+static void fill_run(const Module *m, void **args)
+{
+    size_t n = *(size_t *)args[2] * (size_t)m->width;
+    for (size_t i = 0; i < n; i++)
+        put(m, *(void **)args[0], i, get(m, args[1], 0));
+}
+
+/* The first group counts and has the worst; the others have found nothing. */
+static void check_run(const Module *m, size_t groups, void **args)
+{
+    const void *array = *(void **)args[0];
+    double expected = get(m, args[1], 0), allowed = get(m, args[2], 0), worst = 0;
+    uint64_t *wrong = *(uint64_t **)args[3], count = 0;
+    size_t n = *(size_t *)args[5];
+    for (size_t i = 0; i < n; i++) {
+        double off = fabs(get(m, array, i) - expected);
+        count += !(off <= allowed);
+        if (!(off <= worst))
+            worst = off == off ? off : INFINITY;
+    }
+    for (size_t group = 0; group < groups; group++) {
+        wrong[group] = group == 0 ? count : 0;
+        put(m, *(void **)args[4], group, group == 0 ? worst : 0);
+    }
+}
+
+/* Chains end as they began: the numbers of an item's chains, added up. The time of a round is spent. */
+static void chains_run(const Module *m, size_t groups, size_t threads, void **args)
+{
+    double factor = get(m, args[1], 0), term = get(m, args[2], 0);
+    uint64_t rounds = *(uint64_t *)args[3];
+    volatile double spent = 1;
+    for (size_t i = 0; i < groups * threads; i++) {
+        for (uint64_t round = 0; round < rounds; round++)
+            spent = fma(spent, factor, term);
+        for (int v = 0; v < m->width; v++) {
+            double item = (double)(i % threads % 64), chains = m->items;
+            put(m, *(void **)args[0], i * (size_t)m->width + (size_t)v,
+                chains * item + chains * (chains - 1) / 2);
+        }
+    }
+}
+
+/* Runs a kernel to its end. */
+static void function_run(const Function *f, size_t groups, size_t threads, void **args)
+{
+    if (f->loop)
+        loop_run(f, groups, args);
+    else if (!strcmp(f->name, "nodegauge_fill"))
+        fill_run(f->module, args);
+    else if (!strcmp(f->name, "nodegauge_check"))
+        check_run(f->module, groups, args);
+    else
+        chains_run(f->module, groups, threads, args);
+}
