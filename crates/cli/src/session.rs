@@ -9,9 +9,10 @@ use crate::progress::Progress;
 use crate::signals::Signals;
 use nodegauge_gauge::{Gauge, Planned, Site};
 use nodegauge_history::{RunFilter, Store};
-use nodegauge_machine::published::{self, Against, DEVICE_STREAM, PublishedNode};
+use nodegauge_machine::published::{self, Against, PublishedNode};
 use nodegauge_machine::{DescribeOptions, SysRoot, Topology, TopologySource};
 use nodegauge_measure::expect::Figures;
+use nodegauge_measure::keys::shared;
 use nodegauge_measure::record::SavedTrips;
 use nodegauge_measure::record::{self, Category, Machine, Measurement, Record, Status, Tool};
 use nodegauge_measure::{Notice, NoticeId, Outcome};
@@ -243,25 +244,15 @@ pub(crate) fn conduct(
 /// else of STREAM those of the nearest node with this processor, or of this device. They are shown by the gauge
 /// that measured the same test.
 fn published(common: &Common, machine: &Machine, found: &mut Outcome) {
-    let threads = found
-        .measurements
-        .iter()
-        .find_map(|m| m.config.get("threads")?.as_u64())
-        .and_then(|threads| u32::try_from(threads).ok());
+    let threads = found.measurements.iter().find_map(|m| m.read_key::<shared::threads>());
+    let threads = threads.and_then(|threads| u32::try_from(threads).ok());
     let own = |node: &PublishedNode| found.measurements.iter().find(|m| node.is_of(&m.test));
-    let nearest = || {
-        let stream = found
-            .measurements
-            .iter()
-            .find(|m| ["stream", DEVICE_STREAM].contains(&m.test.as_str()))?;
-        match stream.config.get("device_name").and_then(|name| name.as_str()) {
-            Some(name) => published::nearest_device(name),
-            None => published::nearest(machine, threads.unwrap_or(0)),
-        }
-    };
     let (nodes, why) = match &common.against {
         Some(Against::Nodes { nodes, .. }) => (nodes.clone(), "asked"),
-        _ => (nearest().into_iter().collect(), "nearest"),
+        _ => {
+            let nearest = published::nearest_to(machine, &found.measurements, threads);
+            (nearest.into_iter().collect(), "nearest")
+        }
     };
     let shown_by = |(node, own): (&PublishedNode, &Measurement)| -> Vec<Measurement> {
         let of = |m: Measurement| Measurement { gauge: own.gauge.clone(), ..m };

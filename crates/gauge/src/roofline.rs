@@ -15,7 +15,7 @@ pub use view::{Dot, chart};
 use crate::view::Section;
 use crate::{Detail, Gauge, Glance, Headline, Planned, Site};
 use nodegauge_measure::expect::Figures;
-use nodegauge_measure::keys::ConfigKind;
+use nodegauge_measure::keys::{ConfigKind, shared};
 use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::{Bytes, Failure, Unit};
 use nodegauge_placement::{MemoryPolicy, Placement};
@@ -46,18 +46,16 @@ const ABOVE: f64 = 0.03;
 nodegauge_measure::config! {
     /// Configuration of a point under a roofline: what was computed and moved in which time.
     pub struct PointConfig {
-        /// Operations for each byte of the level.
-        flops_per_byte: f64 = Observation "FLOP/B" @ 70;
+        flops_per_byte: shared::flops_per_byte;
         /// The level whose bytes were counted: `memory`, `L1`, ...
-        level: String = Observation "level";
+        level: shared::level;
         /// Floating-point operations.
-        flops: f64 = Observation "operations";
+        flops: shared::flops as Observation of f64 = "a program's counters may be scaled";
         /// Bytes that moved to and from the level.
         bytes: f64 = Observation "bytes";
-        /// Time, seconds.
-        seconds: f64 = Observation "seconds";
+        seconds: shared::seconds;
         /// Where the counts come from.
-        basis: String = Observation "basis";
+        basis: shared::basis;
     }
 }
 

@@ -10,6 +10,7 @@ pub mod compare;
 pub mod csv;
 pub mod expect;
 mod failure;
+pub mod figure_names;
 pub mod grammar;
 pub mod interference;
 pub mod keys;

@@ -376,7 +376,10 @@ pub(crate) fn describe(chosen: &[(Kernel, Shape)]) -> String {
 pub(crate) fn stream_figures(kernels: &[Kernel], site: &Site) -> Vec<Figures> {
     let limited = nodegauge_machine::bandwidth_of(&site.machine, &[]).is_some();
     let names = kernels.iter().map(|kernel| kernel.name());
-    vec![Figures::new((GAUGE, "stream"), names, &[Unit::BytesPerSecond]).limited(limited)]
+    vec![
+        Figures::new((GAUGE, crate::names::STREAM), names, &[Unit::BytesPerSecond])
+            .limited(limited),
+    ]
 }
 
 #[cfg(test)]

@@ -11,8 +11,10 @@ pub mod compiled;
 pub mod config;
 pub mod curves;
 pub mod kernels;
+pub mod keys;
 mod mapping;
 pub mod mixes;
+pub mod names;
 pub mod pages;
 pub mod point;
 pub mod ranks;
@@ -33,6 +35,7 @@ pub mod view;
 pub use nodegauge_team as team;
 
 use curves::{Curve, CurveOptions, CurvePlan};
+use names::{CURVES, LATENCY, STREAM, TRIAD, TUNE};
 use nodegauge_gauge::roofline::{self, CeilingsAsk, CeilingsPart, Point};
 use nodegauge_gauge::view::Section;
 use nodegauge_gauge::{Depth, Detail, Gauge, Glance, Headline, InTurn, Planned, Site};
@@ -45,8 +48,7 @@ use std::time::Duration;
 use stream::{Arrangement, StreamOptions, StreamPlan};
 use view::Statistic;
 
-/// The gauge's name, as records have it.
-pub const GAUGE: &str = "memory";
+pub use names::GAUGE;
 
 /// Time in a full run: long enough to meet regimes that last for tens of seconds.
 const FULL: Duration = Duration::from_secs(60);
@@ -70,15 +72,12 @@ impl Gauge for Memory {
 
     fn kinds(&self) -> Vec<ConfigKind> {
         vec![
-            ConfigKind::of::<config::StreamConfig>(GAUGE, &["stream"]).headed(&["triad"]),
-            ConfigKind::of::<config::TuneConfig>(GAUGE, &["tune"]),
-            ConfigKind::of::<config::CurveConfig>(
-                GAUGE,
-                &["ladder", "latency", "matrix", "loaded", "mix"],
-            ),
+            ConfigKind::of::<config::StreamConfig>(GAUGE, &[STREAM]).headed(&[TRIAD]),
+            ConfigKind::of::<config::TuneConfig>(GAUGE, &[TUNE]),
+            ConfigKind::of::<config::CurveConfig>(GAUGE, &CURVES),
             ConfigKind::of::<config::ExplainConfig>(GAUGE, &[ablation::TEST])
                 .headed(&[ablation::WHOLE]),
-            ConfigKind::of::<PublishedConfig>(GAUGE, &["stream"]),
+            ConfigKind::of::<PublishedConfig>(GAUGE, &[STREAM]),
             ConfigKind::of::<config::CurveConfig>(
                 roofline::GAUGE,
                 &[roofline::BANDWIDTH, roofline::KERNEL],
@@ -137,16 +136,16 @@ impl Gauge for Memory {
 
     /// The kernels of the newest STREAM that compute, with the bytes that moved.
     fn points(&self, newest: &dyn Fn(&str, &str) -> Option<Record>) -> Vec<Point> {
-        newest("stream", "triad").map(|record| view::points(&record)).unwrap_or_default()
+        newest(STREAM, TRIAD).map(|record| view::points(&record)).unwrap_or_default()
     }
 
     fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>> {
         let of = |what, rank: &dyn Fn(&Measurement) -> Option<f64>| {
             Headline::of(what, (record, GAUGE), rank)
         };
-        let triad = |m: &Measurement| (m.test == "stream" && m.name == "triad").then_some(m.value?);
+        let triad = |m: &Measurement| (m.test == STREAM && m.name == TRIAD).then_some(m.value?);
         let set = |m: &Measurement| {
-            let idle = m.test == "latency" && m.unit == Unit::Seconds;
+            let idle = m.test == LATENCY && m.unit == Unit::Seconds;
             idle.then(|| m.read_config::<config::CurveConfig>().set_bytes.unwrap_or(0) as f64)
         };
         vec![

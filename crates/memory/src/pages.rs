@@ -3,7 +3,7 @@
 //! is pure.
 
 use crate::arrays::Arrays;
-use crate::config::NumaConfig;
+use crate::keys::NumaConfig;
 use nodegauge_machine::NodeId;
 use nodegauge_placement::{MemoryPolicy, numa};
 use serde::{Deserialize, Serialize};

@@ -6,10 +6,10 @@ mod ranks;
 use crate::GAUGE;
 use crate::arrangement::Arrangement;
 use crate::arrays::Pages;
-use crate::config::{
-    CodeConfig, CompilerConfig, CountersConfig, LeadConfig, NumaConfig, PagesConfig, StreamConfig,
-};
+use crate::config::{CodeConfig, CountersConfig, LeadConfig, StreamConfig};
 use crate::kernels::{Element, Kernel, Loop, Shape, Stores};
+use crate::keys::{NumaConfig, PagesConfig};
+use crate::names::STREAM;
 use crate::pages;
 use crate::size::RULE_FACTOR;
 use crate::size::check::SizeCheck;
@@ -19,6 +19,7 @@ use crate::tuner::ChosenLoops;
 use nodegauge_gauge::Site;
 use nodegauge_machine::NodeId;
 use nodegauge_measure::clock::{self, ClockQuality, MIN_TICKS};
+use nodegauge_measure::keys::shared::CompilerConfig;
 use nodegauge_measure::record::{
     Finding, Limit, Machine, Measurement, Quoted, Severity, Traffic, Validity,
 };
@@ -99,7 +100,7 @@ pub(crate) fn counted(target: &dyn Target, i: usize) -> f64 {
 
 /// A figure of a kernel, of which nothing is known yet.
 pub(crate) fn figure(kernel: Kernel) -> Measurement {
-    Measurement::new(GAUGE, "stream", kernel.name(), Unit::BytesPerSecond)
+    Measurement::new(GAUGE, STREAM, kernel.name(), Unit::BytesPerSecond)
 }
 
 /// Less than this share of the memory on a NUMA node is a trifle that gives no bandwidth.

@@ -22,8 +22,10 @@ pub use space::{Setup, Space};
 
 use crate::GAUGE;
 use crate::arrangement::{self, Arrangement, StreamOptions};
-use crate::config::{PagesConfig, TuneConfig};
+use crate::config::TuneConfig;
 use crate::kernels::{Kernel, Shape, Stores};
+use crate::keys::PagesConfig;
+use crate::names::{CHOICE, TUNE};
 use crate::point::{Point, PointConfig};
 use crate::result;
 use crate::stream;
@@ -220,7 +222,7 @@ impl Planned for TunePlan {
 
     fn figures(&self, site: &Site) -> Vec<Figures> {
         let mut figures = arrangement::stream_figures(&self.options.kernels, site);
-        figures.push(Figures::new((GAUGE, "tune"), ["choice"], &[Unit::Factor]));
+        figures.push(Figures::new((GAUGE, TUNE), [CHOICE], &[Unit::Factor]));
         figures
     }
 
@@ -424,7 +426,7 @@ fn measurement(entry: &Entry, setup: &Setup, options: &StreamOptions) -> Option<
         ..TuneConfig::default()
     };
     let name = format!("{}, {} pages", team_in_words(setup), setup.pages);
-    let m = Measurement::new(GAUGE, "tune", name, Unit::BytesPerSecond);
+    let m = Measurement::new(GAUGE, TUNE, name, Unit::BytesPerSecond);
     (!samples.is_empty()).then(|| m.sampled(Quoted::Median, samples).config(&config))
 }
 
@@ -438,7 +440,7 @@ fn worth(winner: &Entry, plain: &Entry, choice: &Choice, passes: usize) -> Measu
         passes: Some(passes as u64),
         ..TuneConfig::default()
     };
-    let m = Measurement::new(GAUGE, "tune", "choice", Unit::Factor).config(&config);
+    let m = Measurement::new(GAUGE, TUNE, CHOICE, Unit::Factor).config(&config);
     let factor = Some(to / from).filter(|factor| factor.is_finite());
     factor.map_or(m.clone(), |factor| m.value(Quoted::Single, factor))
 }

@@ -15,6 +15,7 @@ pub(crate) mod words;
 pub use statistics::Statistic;
 
 use crate::GAUGE;
+use crate::names::{LADDER, LATENCY, LOADED, MATRIX, MIX, STREAM, TUNE};
 pub(crate) use figures::points;
 use figures::{Figure, comparable};
 use nodegauge_gauge::view::{Section, plain_table, summary};
@@ -27,7 +28,7 @@ const OWN_FINDINGS: [&str; 1] = ["topology-untrue"];
 
 /// Tests that a family shows.
 const KNOWN: [&str; 8] =
-    ["stream", "tune", "explain", "ladder", "latency", "matrix", "loaded", "mix"];
+    [STREAM, TUNE, crate::ablation::TEST, LADDER, LATENCY, MATRIX, LOADED, MIX];
 
 /// The sections of all families, in the order of a page; a sweep with these columns of STREAM's table.
 pub(crate) fn sections(record: &Record, detail: Detail, show: &[Statistic]) -> Vec<Section> {

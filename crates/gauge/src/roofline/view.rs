@@ -5,6 +5,7 @@ use super::{number, place_of, text};
 use crate::view::{
     Block, Cell, Chart, Joined, Scale, Section, Series, Table, plain_table, summary,
 };
+use nodegauge_measure::keys::shared;
 use nodegauge_measure::quantity::{counted, significant};
 use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::{Bytes, Hertz, Unit};
@@ -267,9 +268,7 @@ fn evidence(own: &[&Measurement], section: &mut Section) {
     let ceilings = || own.iter().filter(|m| [BANDWIDTH, PEAK].contains(&m.test.as_str()));
     if let Some(m) = ceilings().find(|m| !m.name.ends_with(ONE_THREAD)) {
         let threads = counted(number(m, "threads").unwrap_or(0.0) as usize, "thread");
-        let lists = m.config.get("places").or(m.config.get("cpus"));
-        let cpus =
-            lists.and_then(|places| serde_json::from_value::<Vec<Vec<u32>>>(places.clone()).ok());
+        let cpus = m.read_key::<shared::places>().or_else(|| m.read_key::<shared::cpus>());
         let cpus = cpus.map(|places| number_ranges(places.concat()));
         let bound = match (text(m, "bind").as_deref(), cpus) {
             (Some("none"), _) | (_, None) => format!("{threads}, not bound"),

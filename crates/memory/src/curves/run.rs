@@ -2,14 +2,16 @@
 //! doubt.
 
 use crate::GAUGE;
-use crate::config::{CurveConfig, NumaConfig, PagesConfig};
+use crate::config::CurveConfig;
 use crate::curves::levels::{self, Dot, Named, Reported};
 use crate::curves::pool::WorkerPool;
 use crate::curves::region::{MemoryRegion, Pieces};
 use crate::curves::traffic::{self, Traffic};
 use crate::curves::{Curve, Setup, notice};
 use crate::kernels::{self, Kernel, Resident, Stores};
+use crate::keys::{NumaConfig, PagesConfig};
 use crate::mapping::PagedMapping;
+use crate::names;
 use crate::pages;
 use crate::point::PointError;
 use crate::result::{self, small_pages};
@@ -34,11 +36,11 @@ impl Curve {
     pub(crate) fn test(self) -> &'static str {
         match self {
             Self::Ceilings => roofline::BANDWIDTH,
-            Self::Ladder => "ladder",
-            Self::Latency => "latency",
-            Self::Matrix => "matrix",
-            Self::Loaded => "loaded",
-            Self::Mix => "mix",
+            Self::Ladder => names::LADDER,
+            Self::Latency => names::LATENCY,
+            Self::Matrix => names::MATRIX,
+            Self::Loaded => names::LOADED,
+            Self::Mix => names::MIX,
         }
     }
 

@@ -6,6 +6,7 @@ use crate::arrangement::StreamOptions;
 use crate::arrays::Pages;
 use crate::config::{ChoiceConfig, LoopConfig, TuneConfig};
 use crate::kernels::{Element, Kernel, Shape, SideBySide};
+use crate::names::{CHOICE, TUNE};
 use nodegauge_gauge::Site;
 use nodegauge_measure::compare::machine_changes;
 use nodegauge_measure::record::Record;
@@ -124,8 +125,8 @@ pub fn remembered(
     site: &Site,
     newest: &dyn Fn(&str, &str) -> Option<Record>,
 ) -> Option<Remembered> {
-    let record = newest("tune", "choice")?;
-    let chosen = record.measurements.iter().find(|m| m.test == "tune" && m.name == "choice")?;
+    let record = newest(TUNE, CHOICE)?;
+    let chosen = record.measurements.iter().find(|m| m.test == TUNE && m.name == CHOICE)?;
     let choice = Choice::of_config(&chosen.read_config::<TuneConfig>().choice?)?;
     let (day, _) = record.started.split_once('T').unwrap_or((&record.started, ""));
     let id = &record.id;

@@ -1,6 +1,7 @@
 //! Figures and configurations in words, the same in all views of memory.
 
-use crate::config::{CountersConfig, NumaConfig, PagesConfig, SizeCheckConfig, StreamConfig};
+use crate::config::{CountersConfig, SizeCheckConfig, StreamConfig};
+use crate::keys::{NumaConfig, PagesConfig};
 use crate::size::check::ALIKE;
 use nodegauge_gauge::view::{Cell, Note};
 use nodegauge_measure::record::{Limit, Measurement};

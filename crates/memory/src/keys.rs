@@ -1,0 +1,60 @@
+//! Keys that figures of STREAM, of its tuner, of `explain` and of curves share.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+nodegauge_measure::keys! {
+    /// Pages of the memory, as asked and as got.
+    pages: PagesConfig = Setting "pages";
+    /// NUMA nodes that the memory is on.
+    numa: NumaConfig = Setting "numa";
+    /// Policy of the memory, as in numactl.
+    memory_policy: String = Setting "memory policy";
+    /// Name of the kernel.
+    kernel: String = Identity "kernel", speaks;
+    /// Width of the loop's vectors.
+    vector_bits: u64 = Choice "vector bits";
+    /// Repetitions of the loop's body.
+    unroll: u64 = Choice "unroll";
+    /// Pages of 4 KiB that the loop walks side by side; absent where it is one after another.
+    side_by_side: u64 = Choice "pages side by side";
+    /// Passes that were measured.
+    passes: u64 = Observation "passes";
+    /// Description of the figure.
+    what: String = Observation "what";
+    /// Rate before, B/s.
+    from: f64 = Observation "from";
+    /// Rate after, B/s.
+    to: f64 = Observation "to";
+}
+
+/// Pages as asked and as got.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PagesConfig {
+    /// `4k`, `thp`, `2m`, `1g`.
+    pub asked: String,
+    /// Share of the memory on pages of each size in bytes, 0 to 1; `null` where it is not known.
+    pub got: Option<BTreeMap<u64, f64>>,
+}
+
+/// Where memory was asked to be, and where it is.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NumaConfig {
+    /// The policy, e.g. `bind:1`.
+    pub asked: String,
+    /// Share of the memory on each node, 0 to 1; `null` where it is not known.
+    pub got: Option<BTreeMap<u32, f64>>,
+    /// The same of each array, where they differ.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arrays: Option<BTreeMap<String, BTreeMap<u32, f64>>>,
+    /// Share of the pages that are where the policy wants them; absent where it wants nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<f64>,
+    /// Threads most of whose pages are elsewhere.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub threads_astray: Vec<usize>,
+    /// NUMA nodes of the machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<usize>,
+}
