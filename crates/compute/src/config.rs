@@ -17,8 +17,7 @@ nodegauge_measure::config! {
 nodegauge_measure::config! {
     /// Configuration of the rate of DGEMM.
     pub struct DgemmConfig including on: ThreadsConfig {
-        /// The library that multiplies, in words.
-        blas: String = Setting "BLAS";
+        blas: shared::blas;
         /// Its file.
         blas_path: String = Setting "BLAS path";
         /// Bits of its integers.
@@ -84,8 +83,7 @@ nodegauge_measure::config! {
         isa: shared::isa;
         /// The clock during the best burst, Hz.
         clock_hz: shared::clock_hz;
-        /// Operations a cycle and core.
-        flops_per_cycle: f64 = Observation "FLOP/cycle";
+        flops_per_cycle: shared::flops_per_cycle;
         /// Every loop of this element.
         loops: shared::loops as Observation of Vec<LoopRate> = "all loops are measured, none is chosen";
         /// Cores x clock x operations a cycle.

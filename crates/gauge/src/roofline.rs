@@ -19,7 +19,6 @@ use nodegauge_measure::keys::{ConfigKind, shared};
 use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::{Bytes, Failure, Unit};
 use nodegauge_placement::{MemoryPolicy, Placement};
-use serde_json::Value;
 use std::time::Duration;
 
 /// The gauge's name, as records have it.
@@ -130,7 +129,7 @@ impl Roofline {
             let name = m.name.strip_suffix(ONE_THREAD);
             let name = if one_thread { name } else { name.xor(Some(m.name.as_str())) };
             let rate = m.value.filter(|rate| is && *rate > 0.0)?;
-            Some(Ceiling { name: name?.to_owned(), rate, level: text(m, "level") })
+            Some(Ceiling { name: name?.to_owned(), rate, level: m.read_key::<shared::level>() })
         };
         Self { ceilings: measurements.iter().filter_map(ceiling).collect() }
     }
@@ -184,19 +183,10 @@ fn highest<'a>(ceilings: impl Iterator<Item = &'a Ceiling>) -> Option<&'a Ceilin
     ceilings.max_by(|a, b| a.rate.total_cmp(&b.rate))
 }
 
-/// A key of a configuration that several kinds of figures have.
-fn text(m: &Measurement, key: &str) -> Option<String> {
-    m.config.get(key).and_then(Value::as_str).map(str::to_owned)
-}
-
-fn number(m: &Measurement, key: &str) -> Option<f64> {
-    m.config.get(key).and_then(Value::as_f64)
-}
-
 /// Where a figure lies under a roof: its level and its operations for each byte.
 fn place_of(m: &Measurement) -> Option<(String, f64)> {
     [KERNEL, POINT].contains(&m.test.as_str()).then_some(())?;
-    Some((text(m, "level")?, number(m, "flops_per_byte")?))
+    Some((m.read_key::<shared::level>()?, m.read_key::<shared::flops_per_byte>()?))
 }
 
 /// Puts points behind what was measured, and holds every point and kernel against its roof.

@@ -52,7 +52,7 @@ config! {
         round_trip_s: shared::round_trip_s;
         isa: shared::isa;
         vector_bits: keys::vector_bits;
-        unroll: keys::unroll;
+        unroll: shared::unroll;
         side_by_side: keys::side_by_side;
         compiler: shared::compiler;
         /// What the compiled code says; `null` where it could not be read.
@@ -122,8 +122,7 @@ config! {
         array_bytes: shared::array_bytes;
         /// Bytes of the working set, of all threads together.
         set_bytes: u64 = Setting "set size";
-        /// Bytes of the working set of one thread.
-        thread_bytes: u64 = Setting "set of a thread";
+        thread_bytes: shared::thread_bytes;
         /// NUMA node whose cores read.
         from_node: u64 = Setting "from node";
         /// NUMA node whose memory is read.
@@ -153,7 +152,7 @@ config! {
         formula: shared::formula;
         isa: shared::isa;
         vector_bits: keys::vector_bits;
-        unroll: keys::unroll;
+        unroll: shared::unroll;
         side_by_side: keys::side_by_side;
         /// How often a timed call goes over its set.
         repeats: u64 = Observation "repeats";

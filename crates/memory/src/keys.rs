@@ -15,8 +15,6 @@ nodegauge_measure::keys! {
     kernel: String = Identity "kernel", speaks;
     /// Width of the loop's vectors.
     vector_bits: u64 = Choice "vector bits";
-    /// Repetitions of the loop's body.
-    unroll: u64 = Choice "unroll";
     /// Pages of 4 KiB that the loop walks side by side; absent where it is one after another.
     side_by_side: u64 = Choice "pages side by side";
     /// Passes that were measured.

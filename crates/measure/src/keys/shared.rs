@@ -30,6 +30,8 @@ crate::keys! {
     engine: String = Setting "engine", speaks;
     /// Version of the program.
     engine_version: String = Setting "engine version";
+    /// Library that multiplies, in words.
+    blas: String = Setting "BLAS";
     /// Version of the reference program.
     version: String = Setting "version";
     /// Whole command of the reference program.
@@ -48,6 +50,8 @@ crate::keys! {
     element: String = Identity "elements";
     /// Bytes of one array.
     array_bytes: u64 = Identity "array size", speaks;
+    /// Bytes of the working set of one thread.
+    thread_bytes: u64 = Setting "set of a thread";
     /// Elements of one array.
     array_elements: u64 = Observation "array elements";
     /// Size of an array over the last-level caches in use.
@@ -72,6 +76,10 @@ crate::keys! {
     isa: String = Choice "instruction set";
     /// Kind of store: `regular` or `nontemporal`; absent for kernels that only read, and where it is unknown.
     stores: String = Choice "stores";
+    /// Repetitions of the loop's body.
+    unroll: u64 = Choice "unroll";
+    /// Operations per cycle and core.
+    flops_per_cycle: f64 = Observation "FLOP/cycle";
     /// Software prefetch: `off`, or distances in bytes.
     prefetch: String = Choice "prefetch";
     /// Loops of all kernels in words.
