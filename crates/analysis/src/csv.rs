@@ -46,7 +46,7 @@ pub fn render(records: &[Record], registry: &Registry) -> String {
     for record in records {
         for measurement in &record.measurements {
             let common = COLUMNS.iter().map(|(_, cell)| cell(record, measurement));
-            let keys = keys.iter().map(|key| config(measurement, key, registry));
+            let keys = keys.iter().map(|key| config(measurement, key));
             rows.push(common.chain(keys).collect());
         }
     }
@@ -90,12 +90,10 @@ pub fn joined(texts: impl Iterator<Item = String>) -> String {
     texts.collect::<Vec<_>>().join("; ")
 }
 
-/// An entry of the configuration in a word, of which its kind of figure has a column: lists as JSON, of
-/// objects without a word of their own what they hold.
-fn config(measurement: &Measurement, name: &str, registry: &Registry) -> String {
-    let key = registry.key(&measurement.gauge, &measurement.test, name);
-    let value =
-        measurement.config.get(name).filter(|_| key.is_some_and(|key| key.column.is_some()));
+/// An entry of the configuration in a word: lists as JSON, of objects without a word of their own what they
+/// hold.
+fn config(measurement: &Measurement, name: &str) -> String {
+    let value = measurement.config.get(name);
     let whole = |value: &Value| match value {
         Value::Array(_) => Some(value.to_string()),
         Value::Object(map) => {
@@ -110,17 +108,16 @@ fn config(measurement: &Measurement, name: &str, registry: &Registry) -> String 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodegauge_measure::keys::shared;
     use serde_json::json;
 
     nodegauge_measure::config! {
         /// Some keys.
         pub struct Keys {
-            /// Size of a message.
-            message_bytes: u64 = Identity "messages" @ 2, speaks;
-            /// Threads.
-            threads: u64 = Setting "threads" @ 1;
+            message_bytes: shared::message_bytes;
+            threads: shared::threads;
             /// Pages.
-            pages: Value = Setting "pages" @ 3;
+            pages: Value = Setting "pages";
             /// Passes.
             passes: u64 = Observation "passes";
         }
@@ -183,10 +180,10 @@ mod tests {
     #[test]
     fn a_record_is_a_line_a_measurement() {
         insta::assert_snapshot!(render(&[record()], &registry()), @r#"
-        id,started,host,gauge,test,name,unit,value,n,best,median,p05,p95,ci95_low,ci95_high,status,category,limit,limit_fraction,traffic,complete,labels,reasons,threads,message_bytes,pages
-        01KA0000000000000000000001,2026-11-21T05:00:00Z,n01,memory,stream,triad,B/s,78400000000,6,78400000000,78100000000,77000000000,78300000000,77500000000,78200000000,valid,variant,100000000000,0.784,78400000000,true,"bios=NPS4, ""tuned""; ecc=on",,2,,thp
+        id,started,host,gauge,test,name,unit,value,n,best,median,p05,p95,ci95_low,ci95_high,status,category,limit,limit_fraction,traffic,complete,labels,reasons,threads,pages,message_bytes
+        01KA0000000000000000000001,2026-11-21T05:00:00Z,n01,memory,stream,triad,B/s,78400000000,6,78400000000,78100000000,77000000000,78300000000,77500000000,78200000000,valid,variant,100000000000,0.784,78400000000,true,"bios=NPS4, ""tuned""; ecc=on",,2,thp,
         01KA0000000000000000000001,2026-11-21T05:00:00Z,n01,memory,stream,copy,B/s,,,,,,,,,invalid,variant,,,,true,"bios=NPS4, ""tuned""; ecc=on","a[0] is 1, not 2; stopped",,,
-        01KA0000000000000000000001,2026-11-21T05:00:00Z,n01,messages,mpi,latency,s,0.00000025,,,,,,,,valid,variant,,,,true,"bios=NPS4, ""tuned""; ecc=on",,,8,
+        01KA0000000000000000000001,2026-11-21T05:00:00Z,n01,messages,mpi,latency,s,0.00000025,,,,,,,,valid,variant,,,,true,"bios=NPS4, ""tuned""; ecc=on",,,,8
         "#);
     }
 

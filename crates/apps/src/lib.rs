@@ -16,6 +16,7 @@ mod gauge;
 mod halo;
 pub mod hpcg;
 pub mod iccg;
+pub mod keys;
 pub mod order;
 mod paired;
 mod points;
@@ -33,7 +34,7 @@ pub use gauge::Apps;
 pub use workers::{WorkerPool, Workers};
 
 /// The gauge, as records have it.
-const GAUGE: &str = "apps";
+pub const GAUGE: &str = "apps";
 /// A matrix against the last-level caches below which these help, as STREAM's rule has it for an array.
 const TIMES_LLC: f64 = 4.0;
 

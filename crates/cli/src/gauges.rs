@@ -57,7 +57,7 @@ pub(crate) fn glance(
 mod tests {
     use super::*;
     use nodegauge_analysis::compare::{Comparison, Design, Side, Verdict, compare};
-    use nodegauge_measure::keys::Role;
+    use nodegauge_measure::keys::{COLUMNS, Key, Role};
     use nodegauge_measure::record::{Measurement, Status};
     use serde_json::{Value, json};
 
@@ -199,11 +199,76 @@ mod tests {
                 let what = described["properties"][key.name]["description"].as_str().unwrap();
                 let what = what.replace('\n', " ").replace('|', "\\|");
                 let role = format!("{:?}", key.role).to_lowercase();
-                let column = key.column.map(|at| at.to_string()).unwrap_or_default();
+                let column = key.column().map(|at| (at + 1).to_string()).unwrap_or_default();
                 text.push_str(&format!("| `{}` | {what} | {role} | {column} |\n", key.name));
             }
         }
         text
+    }
+
+    /// The keys of all kinds of figures.
+    fn all_keys() -> Vec<&'static Key> {
+        registry().kinds().iter().flat_map(|kind| kind.keys).collect()
+    }
+
+    #[test]
+    fn every_key_is_declared_once() {
+        let names: BTreeSet<&str> = all_keys().iter().map(|key| key.name).collect();
+        let declarations: BTreeSet<(&str, &str)> =
+            all_keys().iter().map(|key| (key.name, key.declared)).collect();
+        for name in &names {
+            let places: Vec<&str> = declarations
+                .iter()
+                .filter(|(declared, _)| declared == name)
+                .map(|(_, place)| *place)
+                .collect();
+            assert_eq!(places.len(), 1, "{name} is declared in {places:?}; see keys::shared");
+        }
+        assert_eq!(declarations.len(), names.len());
+        assert!(names.len() > 200, "{}", names.len());
+    }
+
+    #[test]
+    fn a_kind_of_figure_has_each_key_once() {
+        for kind in registry().kinds() {
+            let names: BTreeSet<&str> = kind.keys.iter().map(|key| key.name).collect();
+            assert_eq!(names.len(), kind.keys.len(), "{} {:?}", kind.gauge, kind.tests);
+        }
+    }
+
+    /// Another role or type than the declared one is an exception with a reason, of which there are no others.
+    #[test]
+    fn exceptions_of_keys_are_these() {
+        let kinds = registry();
+        let mut exceptions: BTreeSet<(&str, &str)> = BTreeSet::new();
+        for kind in kinds.kinds() {
+            let excepted = kind.keys.iter().filter(|key| key.exception.is_some());
+            exceptions.extend(excepted.map(|key| (kind.gauge, key.name)));
+        }
+        let expected = [
+            ("compute", "loops"),
+            ("compute", "residual"),
+            ("device", "clock_hz"),
+            ("files", "clock"),
+            ("memory", "ranks"),
+            ("memory", "stores"),
+            ("messages", "ranks"),
+            ("messages", "threads"),
+            ("roofline", "flops"),
+            ("roofline", "loops"),
+        ];
+        assert_eq!(exceptions.into_iter().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn every_column_is_a_key_and_listed_once() {
+        let names: BTreeSet<&str> = all_keys().iter().map(|key| key.name).collect();
+        for column in COLUMNS {
+            assert!(names.contains(column), "no key {column}");
+        }
+        assert_eq!(BTreeSet::from(COLUMNS).len(), COLUMNS.len());
+        let columns: Vec<&str> = registry().columns().iter().map(|key| key.name).collect();
+        assert_eq!(columns, COLUMNS);
     }
 
     #[test]

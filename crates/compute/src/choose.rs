@@ -127,9 +127,7 @@ pub fn answer(library: &Path, list_kernels: bool, places: &TrialPlaces) -> Strin
     if list_kernels {
         return blas::probe::kernels_of(library);
     }
-    blas::probe::answer(library, |library| {
-        multiplies(&Multiplier::Library(library), places)
-    })
+    blas::probe::answer(library, |library| multiplies(&Multiplier::Library(library), places))
 }
 
 /// Fails when a library that `requests` name is not there.

@@ -1,5 +1,6 @@
 //! What the configuration of a figure may hold.
 
+use nodegauge_measure::keys::shared;
 use nodegauge_placement::{Bind, Placement};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,20 +8,16 @@ use serde::{Deserialize, Serialize};
 nodegauge_measure::config! {
     /// Where threads ran.
     pub struct ThreadsConfig {
-        /// Threads.
-        threads: usize = Setting "threads" @ 20;
-        /// How they are bound.
-        bind: String = Setting "bind" @ 21;
-        /// CPUs of each bound thread.
-        cpus: Vec<Vec<u32>> = Setting "CPUs";
+        threads: shared::threads;
+        bind: shared::bind;
+        cpus: shared::cpus;
     }
 }
 
 nodegauge_measure::config! {
     /// Configuration of the rate of DGEMM.
     pub struct DgemmConfig including on: ThreadsConfig {
-        /// The library that multiplies, in words.
-        blas: String = Setting "BLAS" @ 38;
+        blas: shared::blas;
         /// Its file.
         blas_path: String = Setting "BLAS path";
         /// Bits of its integers.
@@ -34,29 +31,25 @@ nodegauge_measure::config! {
     /// Configuration of a rating: of the run here, or of the reference program.
     pub struct RatingConfig including dgemm: DgemmConfig {
         /// `native`, `xhpl` or `hpcc`.
-        engine: String = Setting "engine" @ 26, speaks;
-        /// Version of the reference program.
-        version: String = Setting "version" @ 44;
-        /// The reference program's whole command.
-        command: String = Observation "command";
+        engine: shared::engine;
+        version: shared::version;
+        command: shared::command;
         /// HPL's encoded variant, e.g. `WR11C2R4`.
-        variant: String = Setting "variant" @ 43;
+        variant: String = Setting "variant";
         /// Order of the system.
-        n: usize = Identity "order" @ 39;
-        /// Columns of a panel.
-        nb: usize = Setting "NB" @ 40;
-        /// Rows of the process grid.
-        p: usize = Setting "P" @ 41;
-        /// Columns of the process grid.
-        q: usize = Setting "Q" @ 42;
+        n: shared::n;
+        nb: shared::nb;
+        p: shared::p;
+        q: shared::q;
         /// Seed of the random matrix.
         seed: u64 = Observation "seed";
         /// Time of the solution, seconds.
-        seconds: f64 = Observation "seconds";
+        seconds: shared::seconds;
         /// How the rating follows from N and time.
-        formula: String = Observation "formula";
+        formula: shared::formula;
         /// Whether x is a solution.
-        residual: ResidualConfig = Observation "residual";
+        residual: shared::residual
+            as Observation of ResidualConfig = "HPL's residual has a threshold and norms";
         /// Where the threads' time went.
         time: TimeConfig = Observation "time";
         /// When the solution began, seconds since the epoch.
@@ -65,8 +58,7 @@ nodegauge_measure::config! {
         order_formula: String = Observation "order formula";
         /// Predicted time of the solution, seconds.
         predicted_seconds: f64 = Observation "predicted seconds";
-        /// Memory of the matrix.
-        matrix_bytes: u64 = Observation "matrix bytes";
+        matrix_bytes: shared::matrix_bytes;
         /// Share of the matrix on huge pages, 0 to 1.
         on_huge_pages: f64 = Observation "on huge pages";
         /// The search of NB, in order of time.
@@ -86,15 +78,14 @@ nodegauge_measure::config! {
     /// Configuration of a peak of multiply-adds in registers.
     pub struct PeakConfig including on: ThreadsConfig {
         /// `f64` or `f32`.
-        element: String = Identity "elements" @ 23;
+        element: shared::element;
         /// Instruction set of the fastest loop.
-        isa: String = Choice "instruction set";
+        isa: shared::isa;
         /// The clock during the best burst, Hz.
-        clock_hz: f64 = Observation "clock";
-        /// Operations a cycle and core.
-        flops_per_cycle: f64 = Observation "FLOP/cycle";
+        clock_hz: shared::clock_hz;
+        flops_per_cycle: shared::flops_per_cycle;
         /// Every loop of this element.
-        loops: Vec<LoopRate> = Observation "loops";
+        loops: shared::loops as Observation of Vec<LoopRate> = "all loops are measured, none is chosen";
         /// Cores x clock x operations a cycle.
         theoretical: TheoreticalPeak = Observation "theoretical peak";
     }
@@ -106,7 +97,7 @@ impl ThreadsConfig {
         let threads = placement.threads.iter();
         let cpus = threads.map(|thread| thread.cpus.iter().map(|cpu| cpu.0).collect());
         Self {
-            threads: Some(placement.threads.len()),
+            threads: Some(placement.threads.len() as u64),
             bind: Some(placement.bind.to_string()),
             cpus: (placement.bind != Bind::None).then(|| cpus.collect()),
         }

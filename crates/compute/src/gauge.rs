@@ -4,10 +4,11 @@ use crate::ceilings::CeilingsPlan;
 use crate::config::{DgemmConfig, PeakConfig, RatingConfig};
 use crate::options::HplOptions;
 use crate::plan::HplPlan;
-use crate::{GAUGE, TEST, lu, view};
+use crate::{GAUGE, RATING, TEST, lu, view};
 use nodegauge_gauge::roofline::{self, CeilingsAsk, Point};
 use nodegauge_gauge::view::Section;
 use nodegauge_gauge::{Depth, Detail, Gauge, Glance, Headline, Planned, Site};
+use nodegauge_measure::figure_names::stream;
 use nodegauge_measure::keys::ConfigKind;
 use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::{BytesPerSec, Failure};
@@ -31,7 +32,7 @@ impl Gauge for ComputeGauge {
 
     fn kinds(&self) -> Vec<ConfigKind> {
         vec![
-            ConfigKind::of::<RatingConfig>(GAUGE, &[TEST]).headed(&["rating"]),
+            ConfigKind::of::<RatingConfig>(GAUGE, &[TEST]).headed(&[RATING]),
             ConfigKind::of::<DgemmConfig>(GAUGE, &[TEST]),
             ConfigKind::of::<PeakConfig>(GAUGE, &[TEST]),
             ConfigKind::of::<PeakConfig>(roofline::GAUGE, &[roofline::PEAK]),
@@ -41,7 +42,8 @@ impl Gauge for ComputeGauge {
 
     /// A short solution with the fastest library.
     fn glance(&self, site: &Site, ask: &Glance<'_>) -> Result<Option<Box<dyn Planned>>, Failure> {
-        let triads = ask.before.iter().filter(|m| m.test == "stream" && m.name == "triad");
+        let triads =
+            ask.before.iter().filter(|m| m.test == stream::TEST && m.name == stream::TRIAD);
         let triad = triads.filter_map(|m| m.value).reduce(f64::max);
         let options = HplOptions {
             budget: ask.budget.unwrap_or(match ask.depth {
@@ -74,11 +76,10 @@ impl Gauge for ComputeGauge {
                 "rating of {}, N = {n}, threads {threads}, bytes: at least those of products at NB = {nb}",
                 record.started
             );
-            Some(Point::in_memory("hpl", m.value?, lu::flops_per_byte(nb), basis))
+            Some(Point::in_memory("hpl", m.value?, lu::flops_per_byte(nb as usize), basis))
         };
-        let found = newest(TEST, "rating").and_then(|record| {
-            let own =
-                |m: &&Measurement| m.gauge == GAUGE && m.name == "rating" && !m.is_published();
+        let found = newest(TEST, RATING).and_then(|record| {
+            let own = |m: &&Measurement| m.gauge == GAUGE && m.name == RATING && !m.is_published();
             let ratings = record.measurements.iter().filter(own);
             ratings.filter_map(|m| point(&record, m)).max_by(|a, b| a.rate.total_cmp(&b.rate))
         });
@@ -87,7 +88,7 @@ impl Gauge for ComputeGauge {
 
     fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>> {
         let what = ("floating point", "HPL's rating");
-        vec![Headline::of(what, (record, GAUGE), |m| (m.name == "rating").then_some(m.value))]
+        vec![Headline::of(what, (record, GAUGE), |m| (m.name == RATING).then_some(m.value))]
     }
 
     fn view(&self, record: &Record, detail: Detail) -> Vec<Section> {

@@ -31,7 +31,9 @@ pub use engine::Multiplier;
 pub use gauge::ComputeGauge;
 pub use plan::HplPlan;
 
-/// The gauge, as records have it.
-const GAUGE: &str = "compute";
-/// The test of its figures.
-const TEST: &str = "hpl";
+pub use nodegauge_measure::figure_names::hpl::{DGEMM, GAUGE, RATING, TEST};
+
+/// Peak of multiply-adds in registers, `f64`.
+pub const FMA_PEAK: &str = "fma_peak";
+/// Peak of multiply-adds in registers, `f32`.
+pub const FMA_PEAK_F32: &str = "fma_peak_f32";

@@ -8,7 +8,7 @@ use crate::hpl;
 use crate::options::HplOptions;
 use crate::reference::{self, PlacedReference, RankLayout, USUAL_NB};
 use crate::size::{self, ChosenOrder, OrderSpec};
-use crate::{GAUGE, TEST};
+use crate::{DGEMM, FMA_PEAK, FMA_PEAK_F32, GAUGE, RATING, TEST};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_measure::record::{Figure, Machine};
@@ -104,7 +104,7 @@ impl Planned for HplPlan {
 
     fn figures(&self, site: &Site) -> Vec<Figures> {
         let limited = site.machine.processor.flops_per_cycle.is_some();
-        let names = ["rating", "dgemm", "fma_peak", "fma_peak_f32"];
+        let names = [RATING, DGEMM, FMA_PEAK, FMA_PEAK_F32];
         vec![Figures::new((GAUGE, TEST), names, &[Unit::FlopsPerSecond]).limited(limited).sized([])]
     }
 
@@ -139,8 +139,8 @@ impl Planned for HplPlan {
         }
         if let (Some(reference), false) = (&self.reference, outcome.is_interrupted()) {
             // What the solution here told serves the reference program's N as well.
-            let ratings = outcome.measurements.iter().filter(|m| m.name == "rating");
-            let told = |config: RatingConfig| size::half(config.n?, config.of_dgemm?);
+            let ratings = outcome.measurements.iter().filter(|m| m.name == RATING);
+            let told = |config: RatingConfig| size::half(config.n? as usize, config.of_dgemm?);
             let half = ratings.filter_map(|m| told(m.read_config())).next().or(self.options.half);
             let options = HplOptions { half, ..self.options.clone() };
             reference.measure(site, &options, &mut outcome, observer)?;

@@ -10,7 +10,7 @@ use crate::config::RatingConfig;
 use crate::options::{HplOptions, RankOptions};
 use crate::output::{HplOutput, HplRow};
 use crate::size::{self, OrderSpec};
-use crate::{GAUGE, TEST};
+use crate::{DGEMM, GAUGE, RATING, TEST};
 use nodegauge_gauge::Site;
 use nodegauge_machine::Topology;
 use nodegauge_machine::topology::HardwareThread;
@@ -113,8 +113,8 @@ impl PlacedReference {
         outcome: &mut Outcome,
         observer: &mut dyn Observer,
     ) -> Result<(), Failure> {
-        let dgemm = named(outcome, "dgemm").and_then(|m| m.value).unwrap_or(ASSUMED_DGEMM);
-        let native = named(outcome, "rating").filter(|_| options.order != OrderSpec::Full);
+        let dgemm = named(outcome, DGEMM).and_then(|m| m.value).unwrap_or(ASSUMED_DGEMM);
+        let native = named(outcome, RATING).filter(|_| options.order != OrderSpec::Full);
         let native = native.and_then(|m| m.read_config::<RatingConfig>().n);
         let (hosts, threads) = (self.layout.hosts, self.plan.threads());
         // N is that of the native run where that is the question, with as much memory on each host.
@@ -123,7 +123,7 @@ impl PlacedReference {
                 let n = n as f64 * (hosts as f64).sqrt();
                 (n as usize / USUAL_NB).max(1) * USUAL_NB
             }
-            Some(n) => n,
+            Some(n) => n as usize,
             None => order(site, options, dgemm, &self.layout, threads, USUAL_NB)?,
         };
         let engine = self.kind.name();
@@ -190,7 +190,7 @@ impl PlacedReference {
 
     /// Says how the two ratings stand to each other.
     fn compare(&self, outcome: &Outcome, figures: &[Measurement]) -> Option<Notice> {
-        let native = named(outcome, "rating")?.value?;
+        let native = named(outcome, RATING)?.value?;
         let theirs = figures.iter().find(|m| m.validity.status != Status::Invalid)?.value?;
         let (name, ratio) = (self.kind.name(), native / theirs);
         let (ranks, kind) = (self.plan.ranks.len() * self.layout.hosts, self.program.launcher.kind);

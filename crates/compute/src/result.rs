@@ -9,7 +9,7 @@ use crate::observed::{LibraryRuns, Observed, SolvedSystem};
 use crate::options::HplOptions;
 use crate::peak::{self, Peak, PeakLoop};
 use crate::residual::THRESHOLD;
-use crate::{GAUGE, TEST};
+use crate::{DGEMM, FMA_PEAK, FMA_PEAK_F32, GAUGE, RATING, TEST};
 use crate::{dgemm, lu};
 use nodegauge_gauge::Site;
 use nodegauge_measure::record::{Measurement, Quoted, Status, Validity};
@@ -75,7 +75,7 @@ impl Evidence<'_> {
         let mut out = Vec::new();
         for library in &self.seen.libraries {
             out.extend(library.best().map(|solution| self.rating(library, solution)));
-            let m = self.against_peak("dgemm", library.dgemm.clone());
+            let m = self.against_peak(DGEMM, library.dgemm.clone());
             let m = m.config(&DgemmConfig::of(&library.tried, ThreadsConfig::of(self.placement)));
             out.push(judged(m, Validity::valid(), ABOVE_PEAK));
         }
@@ -107,8 +107,8 @@ impl Evidence<'_> {
         let config = RatingConfig {
             dgemm: DgemmConfig::of(&library.tried, ThreadsConfig::of(self.placement)),
             engine: Some("native".to_owned()),
-            n: Some(*order),
-            nb: Some(*nb),
+            n: Some(*order as u64),
+            nb: Some(*nb as u64),
             p: Some(1),
             q: Some(1),
             seed: Some(self.options.seed),
@@ -173,7 +173,7 @@ impl Evidence<'_> {
             Some(_) => Vec::new(),
             None => library.solutions.iter().map(|solution| solution.rating).collect(),
         };
-        judged(self.against_peak("rating", samples).config(&config), validity, ABOVE_PEAK)
+        judged(self.against_peak(RATING, samples).config(&config), validity, ABOVE_PEAK)
     }
 
     fn power(&self, solution: &SolvedSystem) -> Option<PowerConfig> {
@@ -206,7 +206,7 @@ impl Evidence<'_> {
             loops: Some(loops.map(rate).collect()),
             theoretical: theory.clone(),
         };
-        let name = if element == "f64" { "fma_peak" } else { "fma_peak_f32" };
+        let name = if element == "f64" { FMA_PEAK } else { FMA_PEAK_F32 };
         let rates = peak.bursts.iter().map(|burst| burst.rate).collect();
         let mut m = figure(name, rates).config(&config);
         if let Some(theory) = theory.filter(|theory| theory.value > 0.0) {

@@ -3,7 +3,7 @@
 use crate::config::{PeakConfig, PowerConfig, RatingConfig};
 use crate::output::{self, HplRow};
 use crate::plan::HplPlan;
-use crate::{GAUGE, TEST};
+use crate::{DGEMM, FMA_PEAK, FMA_PEAK_F32, GAUGE, RATING, TEST};
 use crate::{lu, size};
 use nodegauge_analysis::ratio::closing;
 use nodegauge_gauge::Detail;
@@ -14,9 +14,9 @@ use nodegauge_measure::record::{Category, Measurement, Quoted, Record};
 use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec, Hertz, Seconds, Unit};
 
 /// Figures of a library or program.
-const LIBRARIES: [&str; 2] = ["rating", "dgemm"];
+const LIBRARIES: [&str; 2] = [RATING, DGEMM];
 /// Figures of the processor.
-const PEAKS: [&str; 2] = ["fma_peak", "fma_peak_f32"];
+const PEAKS: [&str; 2] = [FMA_PEAK, FMA_PEAK_F32];
 
 /// A plan, formulas with their numbers.
 pub fn plan(plan: &HplPlan) -> Section {
@@ -103,7 +103,7 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
     let several = libraries.len() > 1;
     for (name, own) in libraries {
         let mut blocks = Section::new(TEST);
-        for rating in own.iter().filter(|m| m.name == "rating" && m.category == Category::Variant) {
+        for rating in own.iter().filter(|m| m.name == RATING && m.category == Category::Variant) {
             match detail {
                 Detail::Full => evidence(&mut blocks, &rating.read_config()),
                 Detail::Brief => brief(&mut blocks, &rating.read_config()),
@@ -187,10 +187,10 @@ fn by(m: &Measurement) -> String {
 /// From the theoretical peak down to the rating.
 fn ladder(all: &[&Measurement]) -> Option<Picture> {
     let mut steps = Vec::new();
-    for name in ["fma_peak", "dgemm", "rating"] {
+    for name in [FMA_PEAK, DGEMM, RATING] {
         for m in all.iter().filter(|m| m.name == name) {
             if let Some(peak) =
-                m.read_config::<PeakConfig>().theoretical.filter(|_| name == "fma_peak")
+                m.read_config::<PeakConfig>().theoretical.filter(|_| name == FMA_PEAK)
             {
                 steps.push(("theoretical".to_owned(), Some(peak.value), peak.formula));
             }
@@ -232,7 +232,7 @@ fn gflops(rate: f64) -> String {
 fn row(m: &Measurement, names_library: bool) -> [Cell; 6] {
     let unknown = || "?".to_owned();
     let how = match m.name.as_str() {
-        "rating" => {
+        RATING => {
             let config: RatingConfig = m.read_config();
             let (p, q) = (config.p.unwrap_or(0), config.q.unwrap_or(0));
             let grid = match m.category {
@@ -243,8 +243,8 @@ fn row(m: &Measurement, names_library: bool) -> [Cell; 6] {
             let library = if names_library { format!(", {}", by(m)) } else { String::new() };
             format!("N {n}, NB {nb}{library}{grid}")
         }
-        "dgemm" if names_library => by(m),
-        "dgemm" => String::new(),
+        DGEMM if names_library => by(m),
+        DGEMM => String::new(),
         _ => {
             let PeakConfig { isa, clock_hz, .. } = m.read_config();
             let clock = clock_hz.map(|hz| format!(" at {}", Hertz(hz))).unwrap_or_default();
@@ -366,7 +366,7 @@ fn peak(section: &mut Section, config: &PeakConfig) {
 
 /// The results of a record as HPL prints them; FAILED ones too.
 pub fn hpl_text(record: &Record) -> String {
-    let ratings = record.measurements.iter().filter(|m| m.test == TEST && m.name == "rating");
+    let ratings = record.measurements.iter().filter(|m| m.test == TEST && m.name == RATING);
     let version = &record.tool.version;
     let rows = ratings.filter_map(|m| Some((program(m, version), hpl_row(m.read_config())?)));
     output::write(&rows.collect::<Vec<_>>())
@@ -385,14 +385,16 @@ fn program(m: &Measurement, own_version: &str) -> String {
 }
 
 fn hpl_row(config: RatingConfig) -> Option<HplRow> {
-    let (n, seconds, residual) = (config.n?, config.seconds?, config.residual?);
+    let n = config.n? as usize;
+    let seconds = config.seconds?;
+    let residual = config.residual?;
     Some(HplRow {
         // Row-major, look-ahead of two, first-ring broadcast, recursive and right-looking.
         variant: config.variant.unwrap_or_else(|| "WR20R2R4".to_owned()),
         n,
-        nb: config.nb?,
-        p: config.p?,
-        q: config.q?,
+        nb: config.nb? as usize,
+        p: config.p? as usize,
+        q: config.q? as usize,
         seconds,
         rate: lu::flops(n) / seconds,
         residual: residual.value,
@@ -433,7 +435,7 @@ mod tests {
 
     #[test]
     fn figures_that_are_not_known_are_shown() {
-        let known = Measurement::new(GAUGE, TEST, "dgemm", Unit::FlopsPerSecond);
+        let known = Measurement::new(GAUGE, TEST, DGEMM, Unit::FlopsPerSecond);
         let new = Measurement::new(GAUGE, "trapezoid", "area", Unit::Seconds);
         let other = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);
         let all = [known, new, other].map(|m| m.value(Quoted::Single, 2.5));

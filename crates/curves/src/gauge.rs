@@ -2,7 +2,7 @@
 
 use crate::config::CurveConfig;
 use crate::{Curve, CurveOptions, CurvePlan, GAUGE, view};
-use nodegauge_arena::CURVE_TESTS;
+use nodegauge_arena::names::{CURVES, LATENCY};
 use nodegauge_gauge::roofline::{self, CeilingsAsk, CeilingsPart};
 use nodegauge_gauge::view::Section;
 use nodegauge_gauge::{Detail, Gauge, Glance, Headline, InTurn, Planned, Site};
@@ -21,7 +21,7 @@ impl Gauge for Curves {
 
     fn kinds(&self) -> Vec<ConfigKind> {
         vec![
-            ConfigKind::of::<CurveConfig>(GAUGE, &CURVE_TESTS),
+            ConfigKind::of::<CurveConfig>(GAUGE, &CURVES),
             ConfigKind::of::<CurveConfig>(
                 roofline::GAUGE,
                 &[roofline::BANDWIDTH, roofline::KERNEL],
@@ -60,7 +60,7 @@ impl Gauge for Curves {
 
     fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>> {
         let largest_set = |m: &Measurement| {
-            let idle = m.test == "latency" && m.unit == Unit::Seconds;
+            let idle = m.test == LATENCY && m.unit == Unit::Seconds;
             idle.then(|| m.read_config::<CurveConfig>().set_bytes.unwrap_or(0) as f64)
         };
         let what = ("latency", "idle memory, of the largest set");

@@ -157,20 +157,19 @@ impl Planned for CurvePlan {
         let rate = &[Unit::BytesPerSecond];
         let of = |test, names: &[&str], units| Figures::new((GAUGE, test), names.to_vec(), units);
         let limited = nodegauge_machine::bandwidth_of(&site.machine, &[]).is_some();
+        let test = self.curve.test();
         vec![match self.curve {
-            Curve::Ladder => of("ladder", &["65536"], rate).or_like(size),
-            Curve::Latency => of("latency", &["65536"], &[Unit::Seconds]).or_like(size),
+            Curve::Ladder => of(test, &["65536"], rate).or_like(size),
+            Curve::Latency => of(test, &["65536"], &[Unit::Seconds]).or_like(size),
             Curve::Matrix => {
-                of("matrix", &["n0->n0", "cpu0->cpu1"], &[Unit::BytesPerSecond, Unit::Seconds])
+                of(test, &["n0->n0", "cpu0->cpu1"], &[Unit::BytesPerSecond, Unit::Seconds])
                     .or_like(|name| name.contains("->"))
                     .limited(limited)
             }
-            Curve::Loaded => Figures::new(
-                (GAUGE, "loaded"),
-                loaded::names(),
-                &[Unit::BytesPerSecond, Unit::Seconds],
-            ),
-            Curve::Mix => Figures::new((GAUGE, "mix"), mix::names(), rate).limited(limited),
+            Curve::Loaded => {
+                Figures::new((GAUGE, test), loaded::names(), &[Unit::BytesPerSecond, Unit::Seconds])
+            }
+            Curve::Mix => Figures::new((GAUGE, test), mix::names(), rate).limited(limited),
             Curve::Ceilings => return self.mode.figures(),
         }]
     }

@@ -59,7 +59,7 @@ pub(crate) fn measure(run: &mut Run<'_>, pairs: &[CpuPair]) -> Result<(), ArenaE
         let config = CurveConfig {
             threads: Some(2),
             places: Some(vec![vec![pair.first.0], vec![pair.second.0]]),
-            distance: Some(pair.distance.name().to_owned()),
+            distance: Some(pair.distance),
             what: Some("half of a cache line's round trip".to_owned()),
             ..CurveConfig::default()
         };

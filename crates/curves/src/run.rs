@@ -12,6 +12,7 @@ use nodegauge_arena::ArenaError;
 use nodegauge_arena::PagedMapping;
 use nodegauge_arena::evidence::{limited, several_regimes, small_pages, wrong_in_words};
 use nodegauge_arena::location;
+use nodegauge_arena::names;
 use nodegauge_arena::supply::masks;
 use nodegauge_arena::{NumaConfig, PagesConfig};
 use nodegauge_gauge::roofline;
@@ -35,11 +36,11 @@ impl Curve {
     pub(crate) fn test(self) -> &'static str {
         match self {
             Self::Ceilings => roofline::BANDWIDTH,
-            Self::Ladder => "ladder",
-            Self::Latency => "latency",
-            Self::Matrix => "matrix",
-            Self::Loaded => "loaded",
-            Self::Mix => "mix",
+            Self::Ladder => names::LADDER,
+            Self::Latency => names::LATENCY,
+            Self::Matrix => names::MATRIX,
+            Self::Loaded => names::LOADED,
+            Self::Mix => names::MIX,
         }
     }
 

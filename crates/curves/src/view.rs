@@ -4,6 +4,7 @@ mod matrix;
 
 use crate::GAUGE;
 use crate::config::CurveConfig;
+use nodegauge_arena::names::{LADDER, LATENCY, LOADED, MATRIX, MIX};
 use nodegauge_arena::words::pages as pages_in_words;
 use nodegauge_gauge::view::words::{self, several};
 use nodegauge_gauge::view::{Block, Cell, Chart, Scale, Section, Series, Table, plain_table};
@@ -22,11 +23,11 @@ type View = fn(&[Figure<'_>], &mut Section);
 
 /// The tests, in the order of the page.
 const TESTS: [(&str, Shows, View); 5] = [
-    ("ladder", |(_, c)| c.set_bytes.is_some() && c.kernel.is_some(), ladder),
-    ("latency", |(_, c)| c.set_bytes.is_some() && c.pages.is_some(), latency),
-    ("matrix", |of| matrix::pair(of).is_some(), matrix::view),
-    ("loaded", |(_, c)| c.load_share.is_some() || c.basis.is_some(), loaded),
-    ("mix", |_| true, mix),
+    (LADDER, |(_, c)| c.set_bytes.is_some() && c.kernel.is_some(), ladder),
+    (LATENCY, |(_, c)| c.set_bytes.is_some() && c.pages.is_some(), latency),
+    (MATRIX, |of| matrix::pair(of).is_some(), matrix::view),
+    (LOADED, |(_, c)| c.load_share.is_some() || c.basis.is_some(), loaded),
+    (MIX, |_| true, mix),
 ];
 
 /// Characters of the longest bar.
@@ -351,7 +352,7 @@ mod tests {
 
     #[test]
     fn what_a_view_cannot_show_stands_in_a_plain_table() {
-        for of in TESTS.into_iter().filter(|(test, ..)| *test != "mix") {
+        for of in TESTS.into_iter().filter(|(test, ..)| *test != MIX) {
             let m = Measurement::new(GAUGE, of.0, "odd", Unit::BytesPerSecond);
             let other = Measurement::new(GAUGE, "other", "odd", Unit::BytesPerSecond);
             let section = section(of, &[m, other]);

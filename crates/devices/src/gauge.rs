@@ -10,6 +10,7 @@ use crate::{GAUGE, links, stream, view};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::view::Section;
 use nodegauge_gauge::{Depth, Detail, Foreseen, Gauge, Glance, Headline, InTurn, Planned, Site};
+use nodegauge_measure::figure_names::stream::{TEST as STREAM, TRIAD};
 use nodegauge_measure::keys::ConfigKind;
 use nodegauge_measure::record::Record;
 use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome};
@@ -101,8 +102,8 @@ impl Gauge for Devices {
 
     fn kinds(&self) -> Vec<ConfigKind> {
         vec![
-            ConfigKind::of::<DeviceStreamConfig>(GAUGE, &[stream::TEST]).headed(&["triad"]),
-            ConfigKind::of::<PublishedConfig>(GAUGE, &["stream"]),
+            ConfigKind::of::<DeviceStreamConfig>(GAUGE, &[stream::TEST]).headed(&[TRIAD]),
+            ConfigKind::of::<PublishedConfig>(GAUGE, &[STREAM]),
             ConfigKind::of::<LinkConfig>(GAUGE, &[links::TEST])
                 .headed(&[links::TO_DEVICE, links::TO_HOST]),
             ConfigKind::of::<DevicePeakConfig>(GAUGE, &[peaks::TEST])
@@ -126,7 +127,7 @@ impl Gauge for Devices {
 
     fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>> {
         let triad = Headline::of(("device", "Triad"), (record, GAUGE), |m| {
-            (m.test == stream::TEST && m.name == "triad").then_some(m.value)
+            (m.test == stream::TEST && m.name == TRIAD).then_some(m.value)
         });
         if triad.figure.is_some() { vec![triad] } else { Vec::new() }
     }

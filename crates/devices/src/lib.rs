@@ -13,6 +13,7 @@ mod gauge;
 pub mod hip;
 pub mod info;
 pub mod kernels;
+pub mod keys;
 pub mod links;
 mod names;
 pub mod nvbandwidth;

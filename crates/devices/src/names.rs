@@ -1,7 +1,7 @@
 //! Names of tests and figures, as records have them.
 
 /// `test` of STREAM's kernels.
-pub use nodegauge_published::DEVICE_STREAM as STREAM;
+pub use nodegauge_measure::figure_names::stream::TEST_ON_DEVICES as STREAM;
 /// `test` of copies.
 pub const LINKS: &str = "device_links";
 /// Host to device, alone.

@@ -5,6 +5,7 @@ use crate::latency::Quantiles;
 use crate::pass::PassEnd;
 use crate::task::CacheMode;
 use crate::volume::Volume;
+use nodegauge_measure::keys::shared;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -13,17 +14,17 @@ nodegauge_measure::config! {
     /// Configuration of figures of file operations, own ones and those of reference programs.
     pub struct FilesConfig {
         /// Size of the file, bytes.
-        file_bytes: u64 = Size "files" @ 30, speaks;
+        file_bytes: u64 = Size "files", speaks;
         /// Size of each operation's block, bytes.
-        block_bytes: u64 = Size "blocks" @ 31, speaks;
+        block_bytes: u64 = Size "blocks", speaks;
         /// What the page cache may do.
-        cache: CacheMode = Setting "cache" @ 46;
+        cache: CacheMode = Setting "cache";
         /// Whether files are opened with `O_DIRECT`.
         direct: bool = Setting "direct";
         /// What each write waits for; `null` for nothing.
-        sync_writes: Option<SyncWrites> = Setting "sync writes" @ 48;
+        sync_writes: Option<SyncWrites> = Setting "sync writes";
         /// Blocks under way at once.
-        depth: u32 = Setting "depth" @ 47;
+        depth: u32 = Setting "depth";
         /// Whether closing the file is timed.
         include_close: bool = Setting "include close";
         /// Whether `fsync` is timed.
@@ -31,51 +32,47 @@ nodegauge_measure::config! {
         /// Whether pages are dropped before each operation that reads.
         dropped_before_reads: bool = Setting "dropped before reads";
         /// The file system and its device.
-        volume: Volume = Setting "volume" @ 50;
+        volume: Volume = Setting "volume";
         /// When a written mapping is written out.
         msync: Msync = Setting "msync";
         /// Share of reads of a mix, percent.
-        read_percent: Percent = Setting "read percent" @ 49;
-        /// Worker threads.
-        threads: u32 = Setting "threads" @ 20;
-        /// Worker processes.
-        processes: u32 = Setting "processes" @ 51;
+        read_percent: Percent = Setting "read percent";
+        threads: shared::threads;
+        processes: shared::processes;
         /// Whether the first worker that is through stops the others.
         stonewall: bool = Setting "stonewall";
         /// Calls that move the blocks, or the reference program.
-        engine: String = Setting "engine" @ 26, speaks;
+        engine: shared::engine;
         /// Share of the data that compresses, percent.
         compressible_percent: u8 = Setting "compressible percent";
         /// Whether what was read was compared with what was written.
         verified: bool = Setting "verified";
-        /// Version of the reference program.
-        version: String = Setting "version" @ 44;
+        version: shared::version;
         /// Engine of the own figures that stand beside one of a reference program.
         beside_engine: String = Setting "beside engine";
-        /// Command of the reference program.
-        command: String = Setting "command";
+        command: shared::command;
         /// fio's name of the job.
-        job: String = Setting "job" @ 57;
+        job: String = Setting "job";
         /// fio's options of the job.
         options: BTreeMap<String, String> = Setting "options";
         /// fio's engine.
         ioengine: String = Setting "ioengine";
         /// Blocks that were moved.
-        operations: u64 = Observation "operations";
+        operations: shared::operations;
         /// Blocks that the file has.
         operations_planned: u64 = Observation "operations planned";
         /// Time of the operation, seconds.
-        seconds: f64 = Observation "seconds";
+        seconds: shared::seconds;
         /// Operations per second.
-        iops: f64 = Observation "iops" @ 36;
+        iops: f64 = Observation "iops";
         /// Latencies of single operations.
         latency_s: Latencies = Observation "latency";
         /// The clock that timed single operations.
-        clock: ClockUsed = Observation "clock";
+        clock: shared::clock as Observation of ClockUsed = "reading it costs a share of an operation";
         /// Why the operation ended.
         ended: PassEnd = Observation "ended";
         /// Share of the data that came from or went to the device; `null` when nothing tells.
-        device_share: Option<f64> = Observation "device share" @ 35;
+        device_share: Option<f64> = Observation "device share";
         /// Which counter says so.
         device_share_basis: Option<String> = Observation "device share basis";
         /// The share in a word: `cached`, `device`, `mixed`.

@@ -44,14 +44,15 @@ use nodegauge_gauge::view::Section;
 use nodegauge_gauge::{Detail, Gauge, Glance, Headline, Planned, Site};
 use nodegauge_measure::Failure;
 use nodegauge_measure::Unit;
+use nodegauge_measure::figure_names::io::READ;
 use nodegauge_measure::keys::ConfigKind;
 use nodegauge_measure::record::{Measurement, Record};
 use std::path::PathBuf;
 
 /// The gauge's name in records.
-pub const GAUGE: &str = "files";
+pub const GAUGE: &str = nodegauge_measure::figure_names::io::GAUGE;
 /// The test of all figures.
-pub const TEST: &str = "io";
+pub const TEST: &str = nodegauge_measure::figure_names::io::TEST;
 
 /// The gauge of files.
 #[derive(Debug, Clone, Copy)]
@@ -63,7 +64,7 @@ impl Gauge for Files {
     }
 
     fn kinds(&self) -> Vec<ConfigKind> {
-        vec![ConfigKind::of::<config::FilesConfig>(GAUGE, &[TEST]).headed(&["write", "read"])]
+        vec![ConfigKind::of::<config::FilesConfig>(GAUGE, &[TEST]).headed(&["write", READ])]
     }
 
     /// A look at the current folder, or at that for temporary files where nothing can be written there.
@@ -80,7 +81,7 @@ impl Gauge for Files {
     fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>> {
         let read = |m: &Measurement| {
             let config: config::FilesConfig = m.read_config();
-            let is = m.name == "read" && m.unit == Unit::BytesPerSecond;
+            let is = m.name == READ && m.unit == Unit::BytesPerSecond;
             is.then_some((config.direct, config.block_bytes, config.file_bytes))
         };
         vec![Headline::of(

@@ -159,7 +159,7 @@ impl CellFigures<'_> {
         let Task { cell, cache, setup, drop_before_reads, .. } = self.task;
         let workers = self.options.workers;
         let of_kind = |kind| {
-            workers.filter(|workers| workers.kind == kind).map(|workers| workers.count as u32)
+            workers.filter(|workers| workers.kind == kind).map(|workers| workers.count as u64)
         };
         FilesConfig {
             file_bytes: Some(cell.file.0),

@@ -1,6 +1,10 @@
-//! What `config` of a measurement may hold: one struct for each kind of figure, declared with
-//! [`config!`](crate::config), in which every key says once what it is. CSV columns, pairing,
-//! differences of settings and words for people derive from these declarations.
+//! Keys of the `config` of a measurement: one struct for each kind of figure, declared with
+//! [`config!`](crate::config). A key of one kind of figure is declared in its struct; a key of several
+//! kinds is declared once with [`keys!`](crate::keys!), most of them in [`shared`], and structs name it.
+//! Pairing, differences of settings and words for people derive from these declarations, the columns of
+//! CSV from [`COLUMNS`].
+
+pub mod shared;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value};
@@ -23,19 +27,115 @@ pub enum Role {
     Observation,
 }
 
+/// Keys that have a column in CSV, in the order of the columns. New ones go to the end.
+pub const COLUMNS: [&str; 48] = [
+    "threads",
+    "bind",
+    "array_bytes",
+    "element",
+    "stores",
+    "pages",
+    "engine",
+    "compiler",
+    "message_bytes",
+    "distance",
+    "file_bytes",
+    "block_bytes",
+    "device_share",
+    "iops",
+    "mpi",
+    "blas",
+    "n",
+    "nb",
+    "p",
+    "q",
+    "variant",
+    "version",
+    "engine_version",
+    "cache",
+    "depth",
+    "sync_writes",
+    "read_percent",
+    "volume",
+    "processes",
+    "places",
+    "hosts",
+    "pairs",
+    "window",
+    "sweep",
+    "job",
+    "kernel",
+    "memory_policy",
+    "places_asked",
+    "prefetch",
+    "set_bytes",
+    "stage",
+    "route",
+    "flops_per_byte",
+    "device",
+    "device_name",
+    "host_memory",
+    "host_node",
+    "peer",
+];
+
 /// One key of a configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Key {
-    /// As the record has it.
+    /// Name in the record.
     pub name: &'static str,
-    /// What it is.
+    /// Role.
     pub role: Role,
-    /// What it is called in a text for people.
+    /// Name in a text for people.
     pub words: &'static str,
-    /// Place of its column in CSV, in ascending order; `None` for no column.
-    pub column: Option<u16>,
-    /// Whether a value says by itself what it is, so that texts leave out the words.
+    /// True if a value says by itself what it is, so that texts leave out the words.
     pub speaks: bool,
+    /// Description of the value.
+    pub description: &'static str,
+    /// File and line of the block that declares the key.
+    pub declared: &'static str,
+    /// Reason why this kind of figure has another role or type than the key is declared with.
+    pub exception: Option<&'static str>,
+}
+
+impl Key {
+    /// The key as the field of this name includes it.
+    ///
+    /// # Panics
+    /// At compile time, if the field has another name than the key.
+    #[doc(hidden)]
+    pub const fn field(self, name: &str) -> Self {
+        let (declared, field) = (self.name.as_bytes(), name.as_bytes());
+        let mut same = declared.len() == field.len();
+        let mut at = 0;
+        while same && at < field.len() {
+            same = declared[at] == field[at];
+            at += 1;
+        }
+        assert!(same, "a field has the name of its key");
+        self
+    }
+
+    /// The key with another role or type in one kind of figure.
+    #[doc(hidden)]
+    pub const fn except(mut self, role: Role, reason: &'static str) -> Self {
+        self.role = role;
+        self.exception = Some(reason);
+        self
+    }
+
+    /// Position of its column among [`COLUMNS`]; `None` for no column.
+    pub fn column(&self) -> Option<usize> {
+        COLUMNS.iter().position(|name| *name == self.name)
+    }
+}
+
+/// A key that several kinds of figures share. Implemented by [`keys!`](crate::keys!) only.
+pub trait SharedKey {
+    /// Type of its value.
+    type Value;
+    /// The key.
+    const KEY: Key;
 }
 
 /// Whether the values of a key are bytes: in the record, names end with their unit.
@@ -153,32 +253,64 @@ impl Registry {
         self.kinds.iter().filter(here).find_map(place).unwrap_or(usize::MAX)
     }
 
-    /// All keys that have a column in CSV, in its order, each name once.
+    /// All keys that have a column in CSV, in the order of [`COLUMNS`].
     pub fn columns(&self) -> Vec<&'static Key> {
-        let mut columns: Vec<&'static Key> = Vec::new();
-        for key in self.kinds.iter().flat_map(|kind| kind.keys).filter(|key| key.column.is_some()) {
-            if columns.iter().all(|known| known.name != key.name) {
-                columns.push(key);
-            }
-        }
-        columns.sort_by_key(|key| key.column);
-        columns
+        let keys = || self.kinds.iter().flat_map(|kind| kind.keys);
+        COLUMNS.iter().filter_map(|name| keys().find(|key| key.name == *name)).collect()
     }
 }
 
-/// Declares the configuration of a kind of figure. Every field is a key: its documentation, its type
-/// (optional by itself), its [`Role`], its words, and
-/// perhaps `@` the place of its column in CSV, and `speaks`. Keys that several kinds share are declared
-/// once and stand before the others: `pub struct Rating including dgemm: Dgemm { ... }`.
+/// Description of a key: that of the field, or of the key's declaration where the field has none.
+#[doc(hidden)]
+pub const fn description(of_field: &'static str, of_key: &'static str) -> &'static str {
+    let of_field = of_field.trim_ascii();
+    if of_field.is_empty() { of_key.trim_ascii() } else { of_field }
+}
+
+/// Declares keys that several kinds of figures share: documentation, type (optional by itself), [`Role`],
+/// words, and perhaps `speaks`. Each becomes a type without values that stands for the key in
+/// [`config!`](crate::config).
+#[macro_export]
+macro_rules! keys {
+    ($(
+        $(#[doc = $doc:literal])*
+        $name:ident: $type:ty = $role:ident $words:literal $(, $speaks:ident)?;
+    )*) => {
+        $(
+            $(#[doc = $doc])*
+            #[expect(non_camel_case_types, reason = "named as the record has it")]
+            #[derive(Debug)]
+            pub enum $name {}
+
+            impl $crate::keys::SharedKey for $name {
+                type Value = $type;
+                const KEY: $crate::keys::Key =
+                    $crate::config!(@declare [$($doc),*] $name $role $words $($speaks)?);
+            }
+        )*
+    };
+}
+
+/// Declares the configuration of a kind of figure. Every field is a key. A key of this kind alone is
+/// declared here: its documentation, its type (optional by itself), its [`Role`], its words, and perhaps
+/// `speaks`. A key that other kinds have as well is declared once, with [`keys!`](crate::keys!), and named
+/// here by its declaration; documentation then narrows the description. `as` gives it another role, and
+/// `of` another type, in this kind only, with the reason.
+///
+/// Groups of keys that belong together, which are structs of this kind themselves, stand before the others:
+/// `pub struct Rating including dgemm: Dgemm, ending: Ending { ... }`.
 ///
 /// ```
+/// use nodegauge_measure::keys::shared;
+///
 /// nodegauge_measure::config! {
 ///     /// Configuration of figures of messages.
 ///     pub struct MessageConfig {
-///         /// Size of a message, bytes.
-///         message_bytes: u64 = Size "message size" @ 30, speaks;
-///         /// Times a message was sent.
-///         repeats: u64 = Observation "repeats";
+///         message_bytes: shared::message_bytes;
+///         /// Threads of the sender and of the receiver.
+///         threads: shared::threads as Setting of Vec<u64> = "the two sides may differ";
+///         /// Operations of the last batch.
+///         batch_operations: u64 = Observation "operations of a batch";
 ///     }
 /// }
 /// let config = MessageConfig { message_bytes: Some(8), ..MessageConfig::default() };
@@ -188,11 +320,12 @@ impl Registry {
 macro_rules! config {
     (
         $(#[$meta:meta])*
-        pub struct $struct:ident $(including $part:ident: $of:ident)? {
+        pub struct $struct:ident $(including $($part:ident: $of:ty),+)? {
             $(
-                $(#[$doc:meta])*
-                $name:ident: $type:ty = $role:ident $words:literal
-                    $(@ $column:literal)? $(, $speaks:ident)?;
+                $(#[doc = $doc:literal])*
+                $name:ident: $type:ty
+                    $(as $other:ident $(of $shape:ty)? = $reason:literal)?
+                    $(= $role:ident $words:literal $(, $speaks:ident)?)?;
             )*
         }
     ) => {
@@ -200,30 +333,38 @@ macro_rules! config {
         #[derive(Debug, Clone, Default, PartialEq, $crate::schemars::JsonSchema)]
         #[schemars(crate = "nodegauge_measure::schemars")]
         pub struct $struct {
-            $(
+            $($(
                 #[doc = concat!("The keys of [`", stringify!($of), "`].")]
                 #[schemars(flatten)]
                 pub $part: $of,
-            )?
-            $($(#[$doc])* pub $name: Option<$type>,)*
+            )+)?
+            $(
+                #[doc = $crate::config!(@doc [$($doc),*] [$type])]
+                #[schemars(description = $crate::config!(
+                    @description [$($doc),*] [$type] [$($role)?]
+                ))]
+                pub $name: Option<$crate::config!(
+                    @value [$type] [$($other $(of $shape)?)?] [$($role)?]
+                )>,
+            )*
         }
 
         impl $crate::keys::Config for $struct {
             const KEYS: &'static [$crate::keys::Key] = &$crate::keys::join::<
-                { <[&str]>::len(&[$(stringify!($name)),*]) $(+ <$of as $crate::keys::Config>::KEYS.len())? },
-            >(&[$(<$of as $crate::keys::Config>::KEYS,)? &[
-                $($crate::keys::Key {
-                    name: stringify!($name),
-                    role: $crate::keys::Role::$role,
-                    words: $words,
-                    column: $crate::config!(@column $($column)?),
-                    speaks: $crate::config!(@speaks $($speaks)?),
-                },)*
+                {
+                    <[&str]>::len(&[$(stringify!($name)),*])
+                        $($(+ <$of as $crate::keys::Config>::KEYS.len())+)?
+                },
+            >(&[$($(<$of as $crate::keys::Config>::KEYS,)+)? &[
+                $($crate::config!(
+                    @key [$($doc),*] $name [$type] [$($other $reason)?]
+                        [$($role $words $($speaks)?)?]
+                ),)*
             ]]);
 
             fn to_map(&self) -> $crate::serde_json::Map<String, $crate::serde_json::Value> {
                 let mut map = $crate::serde_json::Map::new();
-                $(map.extend($crate::keys::Config::to_map(&self.$part));)?
+                $($(map.extend($crate::keys::Config::to_map(&self.$part));)+)?
                 $(
                     if let Some(value) = &self.$name
                         && let Ok(value) = $crate::serde_json::to_value(value)
@@ -236,17 +377,56 @@ macro_rules! config {
 
             fn of_map(map: &$crate::serde_json::Map<String, $crate::serde_json::Value>) -> Self {
                 Self {
-                    $($part: $crate::keys::Config::of_map(map),)?
+                    $($($part: $crate::keys::Config::of_map(map),)+)?
                     $($name: map
                         .get(stringify!($name))
                         .filter(|value| !value.is_null())
-                        .and_then(|value| <$type as $crate::serde::Deserialize>::deserialize(value).ok()),)*
+                        .and_then(|value| $crate::serde::Deserialize::deserialize(value).ok()),)*
                 }
             }
         }
     };
-    (@column) => { None };
-    (@column $column:literal) => { Some($column) };
+
+    (@value [$type:ty] [] [$role:ident]) => { $type };
+    (@value [$type:ty] [$other:ident of $shape:ty] []) => { $shape };
+    (@value [$type:ty] [$($other:ident)?] []) => { <$type as $crate::keys::SharedKey>::Value };
+
+    (@doc [] [$type:ty]) => { concat!("Key [`", stringify!($type), "`].") };
+    (@doc [$($doc:literal),+] [$type:ty]) => { concat!($($doc, "\n"),+) };
+
+    (@description [$($doc:literal),*] [$type:ty] [$role:ident]) => {
+        $crate::keys::description(concat!($($doc),*), "")
+    };
+    (@description [$($doc:literal),*] [$type:ty] []) => {
+        $crate::keys::description(
+            concat!($($doc),*),
+            <$type as $crate::keys::SharedKey>::KEY.description,
+        )
+    };
+
+    (@key [$($doc:literal),*] $name:ident [$type:ty] [] [$role:ident $words:literal $($speaks:ident)?]) => {
+        $crate::config!(@declare [$($doc),*] $name $role $words $($speaks)?)
+    };
+    (@key [$($doc:literal),*] $name:ident [$type:ty] [] []) => {
+        <$type as $crate::keys::SharedKey>::KEY.field(stringify!($name))
+    };
+    (@key [$($doc:literal),*] $name:ident [$type:ty] [$other:ident $reason:literal] []) => {
+        <$type as $crate::keys::SharedKey>::KEY
+            .field(stringify!($name))
+            .except($crate::keys::Role::$other, $reason)
+    };
+
+    (@declare [$($doc:literal),*] $name:ident $role:ident $words:literal $($speaks:ident)?) => {
+        $crate::keys::Key {
+            name: stringify!($name),
+            role: $crate::keys::Role::$role,
+            words: $words,
+            speaks: $crate::config!(@speaks $($speaks)?),
+            description: $crate::keys::description(concat!($($doc),*), ""),
+            declared: concat!(file!(), ":", line!()),
+            exception: None,
+        }
+    };
     (@speaks) => { false };
     (@speaks speaks) => { true };
 }
@@ -260,18 +440,24 @@ mod tests {
     crate::config! {
         /// A configuration.
         pub struct Sizes {
-            /// Bytes of an array.
-            array_bytes: u64 = Identity "array size" @ 2, speaks;
-            /// Threads.
-            threads: u32 = Setting "threads" @ 1;
-            /// Passes.
-            passes: usize = Observation "passes";
+            array_bytes: shared::array_bytes;
+            /// Threads of each side.
+            threads: shared::threads as Observation of Vec<u64> = "a test";
+            /// Number of trials.
+            trials: usize = Observation "trials";
         }
     }
 
     crate::config! {
-        /// Keys behind those of another.
-        pub struct Cells including sizes: Sizes {
+        /// A group of keys.
+        pub struct Bindings {
+            bind: shared::bind;
+        }
+    }
+
+    crate::config! {
+        /// Keys behind those of others.
+        pub struct Cells including sizes: Sizes, bindings: Bindings {
             /// Cells.
             cells: usize = Setting "cells";
         }
@@ -280,25 +466,41 @@ mod tests {
     #[test]
     fn included_keys_stand_before_the_others_in_one_map() {
         let names: Vec<&str> = Cells::KEYS.iter().map(|key| key.name).collect();
-        assert_eq!(names, ["array_bytes", "threads", "passes", "cells"]);
-        let sizes = Sizes { threads: Some(2), ..Sizes::default() };
-        let cells = Cells { sizes, cells: Some(4) };
-        assert_eq!(Value::Object(cells.to_map()), json!({"threads": 2, "cells": 4}));
+        assert_eq!(names, ["array_bytes", "threads", "trials", "bind", "cells"]);
+        let sizes = Sizes { trials: Some(2), ..Sizes::default() };
+        let bindings = Bindings { bind: Some("close".to_owned()) };
+        let cells = Cells { sizes, bindings, cells: Some(4) };
+        let map = json!({"trials": 2, "bind": "close", "cells": 4});
+        assert_eq!(Value::Object(cells.to_map()), map);
         assert_eq!(Cells::of_map(&cells.to_map()), cells);
         let schema = schemars::schema_for!(Cells);
         let keys = schema.as_value()["properties"].as_object().unwrap();
-        assert_eq!(keys.len(), 4);
+        assert_eq!(keys.len(), 5);
+        assert_eq!(keys["array_bytes"]["description"], shared::array_bytes::KEY.description);
+        assert_eq!(keys["threads"]["description"], "Threads of each side.");
+        assert_eq!(keys["threads"]["type"], json!(["array", "null"]));
+        assert_eq!(keys["cells"]["description"], "Cells.");
+    }
+
+    #[test]
+    fn a_shared_key_is_as_declared_but_for_what_is_excepted() {
+        let [array_bytes, threads, trials] = Sizes::KEYS else { unreachable!() };
+        assert_eq!(*array_bytes, shared::array_bytes::KEY);
+        let expected = shared::threads::KEY.except(Role::Observation, "a test");
+        assert_eq!(*threads, expected);
+        assert!(trials.declared.contains("keys.rs:"), "{}", trials.declared);
+        assert_ne!(trials.declared, threads.declared);
     }
 
     #[test]
     fn a_map_reads_back_and_what_has_another_shape_is_absent() {
-        let sizes = Sizes { array_bytes: Some(8), threads: None, passes: Some(3) };
-        assert_eq!(Value::Object(sizes.to_map()), json!({"array_bytes": 8, "passes": 3}));
+        let sizes = Sizes { array_bytes: Some(8), threads: None, trials: Some(3) };
+        assert_eq!(Value::Object(sizes.to_map()), json!({"array_bytes": 8, "trials": 3}));
         assert_eq!(Sizes::of_map(&sizes.to_map()), sizes);
-        let Value::Object(odd) = json!({"array_bytes": "much", "passes": 3, "more": 1}) else {
+        let Value::Object(odd) = json!({"array_bytes": "much", "trials": 3, "more": 1}) else {
             unreachable!()
         };
-        assert_eq!(Sizes::of_map(&odd), Sizes { passes: Some(3), ..Sizes::default() });
+        assert_eq!(Sizes::of_map(&odd), Sizes { trials: Some(3), ..Sizes::default() });
     }
 
     #[test]
@@ -306,7 +508,7 @@ mod tests {
         let registry = Registry::new([ConfigKind::of::<Sizes>("memory", &["stream"])]);
         let names: Vec<&str> = registry.columns().iter().map(|key| key.name).collect();
         assert_eq!(names, ["threads", "array_bytes"]);
-        assert_eq!(registry.key("memory", "stream", "passes").unwrap().role, Role::Observation);
+        assert_eq!(registry.key("memory", "stream", "trials").unwrap().role, Role::Observation);
         assert_eq!(registry.key("memory", "stream", "more"), None);
     }
 }

@@ -6,6 +6,7 @@
 
 pub mod clock;
 mod failure;
+pub mod figure_names;
 pub mod grammar;
 mod hint;
 pub mod interference;

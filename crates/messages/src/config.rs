@@ -2,7 +2,7 @@
 
 use crate::curve::Curve;
 use nodegauge_measure::config;
-use nodegauge_placement::Distance;
+use nodegauge_measure::keys::shared;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -10,40 +10,37 @@ config! {
     /// Configuration of figures of messages: of the probe, and of the OSU micro-benchmarks.
     pub struct MessageConfig {
         /// Whose figure: `probe` or `osu`; without MPI `shm` or `tcp`.
-        engine: String = Setting "engine" @ 26, speaks;
-        /// Version of the OSU micro-benchmarks.
-        engine_version: String = Setting "engine version" @ 45;
+        engine: shared::engine;
+        engine_version: shared::engine_version;
         /// Size of a message, bytes; 0 for a barrier.
-        message_bytes: u64 = Size "messages" @ 28, speaks;
-        /// What the two ranks share; absent where more than two take part.
-        #[schemars(with = "Option<String>")]
-        distance: Distance = Identity "pairs" @ 29, speaks;
+        message_bytes: shared::message_bytes;
+        distance: nodegauge_placement::keys::distance;
         /// CPUs of each rank.
-        places: Vec<Vec<u32>> = Setting "places" @ 52;
+        places: shared::places;
         /// Host of each rank, where they are on several.
-        hosts: Vec<String> = Setting "hosts" @ 53;
+        hosts: Vec<String> = Setting "hosts";
         /// The ranks of the pair, where every pair has figures of its own.
-        ranks: Vec<PairRank> = Observation "ranks";
+        ranks: shared::ranks as Observation of Vec<PairRank> = "ranks of messages have hosts";
         /// Ranks that were started together.
-        processes: u64 = Setting "processes" @ 51;
+        processes: shared::processes;
         /// Pairs that worked at once.
-        pairs: u64 = Setting "pairs" @ 54;
+        pairs: u64 = Setting "pairs";
         /// Messages under way at once.
-        window: u64 = Setting "window" @ 55;
+        window: u64 = Setting "window";
         /// `single` for one buffer, `multiple` for one a message of the window.
         buffers: String = Setting "buffers";
         /// Threads of the sender and of the receiver.
-        threads: Vec<u64> = Setting "threads" @ 20;
+        threads: shared::threads as Setting of Vec<u64> = "sender and receiver may have different numbers";
         /// What the clock is read around: `batch` or `each` operation.
         timing: String = Setting "timing";
         /// The MPI.
-        mpi: MpiConfig = Setting "MPI" @ 37, speaks;
+        mpi: MpiConfig = Setting "MPI", speaks;
         /// Which way messages took without MPI: `ring` in shared memory, `process_vm_readv`, `tcp`.
-        route: String = Choice "route" @ 64;
+        route: String = Choice "route";
         /// Starts whose samples are together here.
         starts: u64 = Observation "starts";
         /// Operations that count.
-        operations: u64 = Observation "operations";
+        operations: shared::operations;
         /// Operations of the last batch.
         batch_operations: u64 = Observation "operations of a batch";
         /// Why the size ended: `stable`, `samples` or `limit`.
@@ -51,7 +48,7 @@ config! {
         /// Whether the data arrived as it was sent; absent where nobody looked.
         validated: bool = Observation "validated";
         /// Round trip of a bare cache line between the two cores, seconds.
-        round_trip_s: f64 = Observation "round trip";
+        round_trip_s: shared::round_trip_s;
         /// Mean time of the fastest rank of a collective, seconds.
         fastest_rank: f64 = Observation "fastest rank";
         /// Mean time of the slowest rank of a collective, seconds.
@@ -71,7 +68,7 @@ config! {
         /// The figure against what the hardware allows.
         floor: FloorConfig = Observation "of floor";
         /// Rounds that count of the probe and an OSU program by turns.
-        rounds: u64 = Observation "rounds";
+        rounds: shared::rounds;
     }
 }
 

@@ -17,6 +17,7 @@ mod env;
 mod error;
 mod grammar;
 pub mod json;
+pub mod keys;
 mod kmp;
 pub mod numa;
 pub mod pairs;

@@ -3,13 +3,17 @@
 
 use nodegauge_machine::topology::HardwareThread;
 use nodegauge_machine::{CpuId, Topology};
+use nodegauge_measure::schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::str::FromStr;
 
 /// How far two hardware threads are from each other, by what they share; nearest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[schemars(crate = "nodegauge_measure::schemars")]
 pub enum Distance {
     /// Hardware threads of one core.
     #[serde(rename = "same core")]

@@ -6,19 +6,16 @@
 
 use nodegauge_machine::catalog::{likeness, plain};
 use nodegauge_machine::devices;
+use nodegauge_measure::figure_names::{hpl, io, stream};
+use nodegauge_measure::keys::shared::{self, CompilerConfig};
 use nodegauge_measure::record::{Category, Machine, Measurement, PUBLISHED, Quoted};
 use nodegauge_measure::{Failure, Unit};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::OnceLock;
 
-/// The kernels of a row of a sweep, behind its thread count.
-const KERNELS: [&str; 4] = ["copy", "scale", "add", "triad"];
-/// STREAM's kernels on a device: the test as records name it.
-pub const DEVICE_STREAM: &str = "device_stream";
 /// IOzone's KB.
 const KB: f64 = 1024.0;
 /// The word that asks for the catalog itself.
@@ -28,7 +25,7 @@ nodegauge_measure::config! {
     /// Configuration of figures that were published elsewhere.
     pub struct PublishedConfig {
         /// Always [`PUBLISHED`].
-        engine: String = Setting "engine" @ 26, speaks;
+        engine: shared::engine;
         /// Why it is shown: `asked` or `nearest`.
         shown: String = Observation "shown";
         /// The machine and its settings in a line.
@@ -38,33 +35,18 @@ nodegauge_measure::config! {
         /// The node and its memory.
         node: String = Setting "node";
         /// Who published it.
-        source: String = Setting "source";
-        /// Threads.
-        threads: u64 = Setting "threads" @ 20;
-        /// Processes.
-        processes: u64 = Setting "processes" @ 51;
+        source: shared::source;
+        threads: shared::threads;
+        processes: shared::processes;
         /// Where they were.
         placement: String = Setting "placement";
-        /// Who compiled the program.
-        compiler: PublishedCompiler = Setting "compiler" @ 27, speaks;
-        /// Elements of an array.
-        array_elements: u64 = Observation "array elements";
-        /// Bytes of an array.
-        array_bytes: u64 = Identity "array size" @ 22, speaks;
-        /// HPL's block.
-        nb: u64 = Setting "NB" @ 40;
-        /// Rows of HPL's grid.
-        p: u64 = Setting "P" @ 41;
-        /// Columns of HPL's grid.
-        q: u64 = Setting "Q" @ 42;
+        compiler: shared::compiler;
+        array_elements: shared::array_elements;
+        array_bytes: shared::array_bytes;
+        nb: shared::nb;
+        p: shared::p;
+        q: shared::q;
     }
-}
-
-/// The compiler of a published figure.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct PublishedCompiler {
-    /// The command with its flags.
-    pub command: String,
 }
 
 /// What was published of a node.
@@ -127,15 +109,15 @@ struct PublishedTables {
 fn tables() -> &'static (Vec<PublishedNode>, BTreeMap<String, String>) {
     static TABLES: OnceLock<(Vec<PublishedNode>, BTreeMap<String, String>)> = OnceLock::new();
     TABLES.get_or_init(|| {
-        let PublishedTables { sources, stream, sweep, hpl, io } =
-            toml::from_str(include_str!("../data/published.toml"))
-                .expect("the embedded table parses: a test reads it");
+        let tables: PublishedTables = toml::from_str(include_str!("../data/published.toml"))
+            .expect("the embedded table parses: a test reads it");
         let of = |test: &'static str, nodes: Vec<PublishedNode>| {
             nodes.into_iter().map(move |node| PublishedNode { test, ..node })
         };
         // A sweep is of STREAM, too.
-        let all = of("stream", stream).chain(of("stream", sweep));
-        (all.chain(of("hpl", hpl)).chain(of("io", io)).collect(), sources)
+        let all = of(stream::TEST, tables.stream).chain(of(stream::TEST, tables.sweep));
+        let all = all.chain(of(hpl::TEST, tables.hpl)).chain(of(io::TEST, tables.io));
+        (all.collect(), tables.sources)
     })
 }
 
@@ -242,8 +224,11 @@ pub fn nearest(machine: &Machine, threads: u32) -> Option<&'static PublishedNode
         // A name of one word, such as Opteron, stands for many processors.
         wanted.len() > 1 && model.windows(wanted.len()).any(|window| window == wanted)
     };
-    all().iter().filter(|node| node.test == "stream" && node.rows.is_empty()).filter(same).min_by(
-        |x, y| {
+    all()
+        .iter()
+        .filter(|node| node.test == stream::TEST && node.rows.is_empty())
+        .filter(same)
+        .min_by(|x, y| {
             let far = |node: &PublishedNode| {
                 (
                     node.sockets.abs_diff(sockets),
@@ -251,19 +236,33 @@ pub fn nearest(machine: &Machine, threads: u32) -> Option<&'static PublishedNode
                     node.threads.map_or(0, |n| n.abs_diff(threads)),
                 )
             };
-            let triad = |node: &PublishedNode| node.rates.get("triad").copied().unwrap_or(0.0);
+            let triad =
+                |node: &PublishedNode| node.rates.get(stream::TRIAD).copied().unwrap_or(0.0);
             far(x).cmp(&far(y)).then(triad(y).total_cmp(&triad(x)))
-        },
-    )
+        })
+}
+
+/// The published STREAM that is nearest to what was measured: of the device that the first figure of STREAM
+/// names, else of a node with this processor; `None` without a figure of STREAM.
+pub fn nearest_to(
+    machine: &Machine,
+    figures: &[Measurement],
+    threads: Option<u32>,
+) -> Option<&'static PublishedNode> {
+    let own = figures.iter().find(|m| stream::is_test(&m.test))?;
+    match own.read_key::<shared::device_name>() {
+        Some(name) => nearest_device(&name),
+        None => nearest(machine, threads.unwrap_or(0)),
+    }
 }
 
 /// The published STREAM of the device that a driver calls `name`, the fastest; `None` when there is none.
 pub fn nearest_device(name: &str) -> Option<&'static PublishedNode> {
     let entry = devices::catalog::named(name)?;
     let of_device = |node: &&PublishedNode| {
-        node.test == "stream" && devices::catalog::named(&node.processor) == Some(entry)
+        node.test == stream::TEST && devices::catalog::named(&node.processor) == Some(entry)
     };
-    let triad = |node: &PublishedNode| node.rates.get("triad").copied().unwrap_or(0.0);
+    let triad = |node: &PublishedNode| node.rates.get(stream::TRIAD).copied().unwrap_or(0.0);
     all().iter().filter(of_device).max_by(|x, y| triad(x).total_cmp(&triad(y)))
 }
 
@@ -276,7 +275,7 @@ impl fmt::Display for PublishedNode {
 impl PublishedNode {
     /// Whether it is of what records call `test`: STREAM is, on a processor or on a device.
     pub fn is_of(&self, test: &str) -> bool {
-        self.test == test || self.test == "stream" && test == DEVICE_STREAM
+        self.test == test || self.test == stream::TEST && stream::is_test(test)
     }
 
     /// Who published it.
@@ -296,14 +295,18 @@ impl PublishedNode {
         const RATE: Unit = Unit::BytesPerSecond;
         let row = || self.rows.iter().filter(|row| threads == Some(row[0] as u32));
         let figures: Vec<(&str, Unit, f64)> = match self.test {
-            "hpl" => self.seconds.iter().map(|time| ("time", Unit::Seconds, *time)).collect(),
-            "io" => self.rates.iter().map(|(name, kb)| (name.as_str(), RATE, kb * KB)).collect(),
+            hpl::TEST => {
+                self.seconds.iter().map(|time| (hpl::TIME, Unit::Seconds, *time)).collect()
+            }
+            io::TEST => {
+                self.rates.iter().map(|(name, kb)| (name.as_str(), RATE, kb * KB)).collect()
+            }
             _ if self.rows.is_empty() => {
                 let rate = |name: &&'static str| Some((*name, RATE, *self.rates.get(*name)?));
-                KERNELS.iter().filter_map(rate).collect()
+                stream::KERNELS.iter().filter_map(rate).collect()
             }
             _ => {
-                let rates = row().flat_map(|row| KERNELS.iter().zip(&row[1..]));
+                let rates = row().flat_map(|row| stream::KERNELS.iter().zip(&row[1..]));
                 rates.map(|(name, mb)| (*name, RATE, mb * 1e6)).collect()
             }
         };
@@ -324,7 +327,9 @@ impl PublishedNode {
     ) -> Measurement {
         let of_sweep = threads.filter(|_| !self.rows.is_empty());
         let title = of_sweep.map(|threads| format!("{self}, on {threads}"));
-        let compiler = self.compiler.clone().map(|command| PublishedCompiler { command });
+        let compiler = self.compiler.clone();
+        let compiler =
+            compiler.map(|command| CompilerConfig { command, ..CompilerConfig::default() });
         let config = PublishedConfig {
             engine: Some(PUBLISHED.to_owned()),
             shown: Some(why.to_owned()),
@@ -344,15 +349,15 @@ impl PublishedNode {
             q: self.q.map(u64::from),
         };
         let gauge = match self.test {
-            "hpl" => "compute",
-            "io" => "files",
-            _ => "memory",
+            hpl::TEST => hpl::GAUGE,
+            io::TEST => io::GAUGE,
+            _ => stream::GAUGE,
         };
         let m = Measurement::new(gauge, self.test, name, unit)
             .category(Category::Reference)
             .value(Quoted::Single, value)
             .config(&config);
-        match self.theoretical.filter(|_| self.test == "stream") {
+        match self.theoretical.filter(|_| self.test == stream::TEST) {
             Some(limit) if devices::catalog::named(&self.processor).is_some() => {
                 m.limit(limit, "data sheet")
             }
@@ -385,7 +390,7 @@ mod tests {
             assert!(!figures.is_empty(), "{node}");
             for m in &figures {
                 assert!(m.is_published() && m.value.is_some_and(|value| value > 0.0));
-                let known = node.theoretical.is_some() && node.test == "stream";
+                let known = node.theoretical.is_some() && node.test == stream::TEST;
                 assert_eq!(m.limit.is_some(), known, "{node}");
                 assert!(m.limit.iter().all(|limit| limit.fraction < 1.0), "{node}");
             }

@@ -11,8 +11,7 @@ mod selection;
 mod view;
 
 pub use catalog::{
-    Against, DEVICE_STREAM, PublishedCompiler, PublishedConfig, PublishedNode, UnknownNode, all,
-    nearest, nearest_device,
+    Against, PublishedConfig, PublishedNode, UnknownNode, all, nearest, nearest_device,
 };
 pub use list::list;
 pub use selection::add_to;

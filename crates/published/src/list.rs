@@ -2,6 +2,7 @@
 
 use crate::catalog::{self, PublishedNode};
 use nodegauge_gauge::view::{Block, Cell, Page, Section, Table, Tone};
+use nodegauge_measure::figure_names::{hpl, io, stream};
 
 /// The catalog, by source.
 pub fn list() -> Page {
@@ -29,7 +30,7 @@ pub fn list() -> Page {
 /// A line of the catalog.
 fn listed(node: &PublishedNode) -> [String; 4] {
     let figures = node.measurements(None, "asked");
-    let stands_for_it = ["triad", "time", "read"];
+    let stands_for_it = [stream::TRIAD, hpl::TIME, io::READ];
     let shown = figures.iter().find(|m| stands_for_it.contains(&m.name.as_str()));
     let what = match shown {
         Some(m) => format!("{} {}", m.name, m.in_words()),

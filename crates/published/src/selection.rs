@@ -1,6 +1,7 @@
 //! The choice of the published figures that are shown with a run.
 
-use crate::catalog::{self, Against, DEVICE_STREAM, PublishedNode};
+use crate::catalog::{self, Against};
+use nodegauge_measure::keys::shared;
 use nodegauge_measure::record::{Machine, Measurement};
 use nodegauge_measure::{Notice, NoticeId, Outcome};
 
@@ -11,7 +12,10 @@ pub fn add_to(found: &mut Outcome, machine: &Machine, against: Option<&Against>)
     let threads = threads_of(&found.measurements);
     let (nodes, why) = match against {
         Some(Against::Nodes { nodes, .. }) => (nodes.clone(), "asked"),
-        _ => (nearest(&found.measurements, machine, threads).into_iter().collect(), "nearest"),
+        _ => (
+            catalog::nearest_to(machine, &found.measurements, threads).into_iter().collect(),
+            "nearest",
+        ),
     };
     let mut figures: Vec<Measurement> = Vec::new();
     for node in nodes {
@@ -32,20 +36,6 @@ pub fn add_to(found: &mut Outcome, machine: &Machine, against: Option<&Against>)
 
 /// Number of threads of the first figure that has one.
 fn threads_of(measurements: &[Measurement]) -> Option<u32> {
-    let threads = measurements.iter().find_map(|m| m.config.get("threads")?.as_u64())?;
+    let threads = measurements.iter().find_map(|m| m.read_key::<shared::threads>())?;
     u32::try_from(threads).ok()
-}
-
-/// The published STREAM of the node, or device, that is most like the one that was measured.
-fn nearest(
-    measurements: &[Measurement],
-    machine: &Machine,
-    threads: Option<u32>,
-) -> Option<&'static PublishedNode> {
-    let is_stream = |m: &&Measurement| ["stream", DEVICE_STREAM].contains(&m.test.as_str());
-    let stream = measurements.iter().find(is_stream)?;
-    match stream.config.get("device_name").and_then(|name| name.as_str()) {
-        Some(name) => catalog::nearest_device(name),
-        None => catalog::nearest(machine, threads.unwrap_or(0)),
-    }
 }

@@ -1,14 +1,15 @@
 //! The view of published figures beside those of a run, for every gauge of which there are any.
 
-use crate::catalog::{DEVICE_STREAM, PublishedConfig};
+use crate::catalog::PublishedConfig;
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::{Cell, Picture, Section, Table, wrap};
 use nodegauge_measure::Unit;
+use nodegauge_measure::figure_names::stream;
+use nodegauge_measure::keys::shared;
 use nodegauge_measure::quantity::significant;
 use nodegauge_measure::record::{Category, Measurement, Record};
 
 /// STREAM's kernels, in the order of its table.
-const KERNELS: [&str; 4] = ["copy", "scale", "add", "triad"];
 /// Widest column of names.
 const NAME: usize = 30;
 
@@ -42,7 +43,7 @@ pub fn section(record: &Record, gauge: &str) -> Section {
     let (nearest, asked): (Vec<_>, Vec<_>) =
         nodes.iter().partition(|node| node[0].1.shown.as_deref() == Some("nearest"));
     let (streams, others): (Vec<_>, Vec<_>) =
-        asked.into_iter().partition(|node| node[0].0.test == "stream");
+        asked.into_iter().partition(|node| node[0].0.test == stream::TEST);
     if !streams.is_empty() {
         section.push(beside(record, &streams)).push(picture(record, &streams)).gap();
         for node in &streams {
@@ -85,19 +86,18 @@ fn by_node<'a, 'b>(figures: &'b [Figure<'a>]) -> Vec<Vec<&'b Figure<'a>>> {
 fn native<'a>(record: &'a Record, nodes: &[&Vec<&Figure<'_>>]) -> Vec<&'a Measurement> {
     let gauge = nodes.first().map(|node| &node[0].0.gauge);
     let native = |m: &&Measurement| {
-        let engine = m.config.get("engine").and_then(|engine| engine.as_str());
-        let is_stream = m.test == "stream" || m.test == DEVICE_STREAM;
-        is_stream
+        let engine = m.read_key::<shared::engine>();
+        stream::is_test(&m.test)
             && Some(&m.gauge) == gauge
             && m.category == Category::Variant
-            && engine != Some("compiled")
+            && engine.as_deref() != Some("compiled")
     };
     record.measurements.iter().filter(native).collect()
 }
 
 /// Triad of the run and of each published node.
 fn picture(record: &Record, nodes: &[&Vec<&Figure<'_>>]) -> Picture {
-    let is_triad = |m: &Measurement| m.name == "triad";
+    let is_triad = |m: &Measurement| m.name == stream::TRIAD;
     let own = native(record, nodes).into_iter().find(|m| is_triad(m));
     let own = own.map(|m| ("this run".to_owned(), m.value, String::new()));
     let theirs = nodes.iter().filter_map(|node| node.iter().find(|(m, _)| is_triad(m)));
@@ -115,14 +115,14 @@ fn beside(record: &Record, nodes: &[&Vec<&Figure<'_>>]) -> Table {
     fn of<'a>(all: &[&'a Measurement], name: &str) -> Option<&'a Measurement> {
         all.iter().find(|m| m.name == name).copied()
     }
-    let own_triad = of(&own, "triad").and_then(|m| m.value);
+    let own_triad = of(&own, stream::TRIAD).and_then(|m| m.value);
     let row = |title: &str, all: &[&Measurement], ratio: String| {
         let mut row = vec![Cell::text(wrap(title, NAME).join("\n"))];
-        row.extend(KERNELS.map(|name| match of(all, name).and_then(|m| m.value) {
+        row.extend(stream::KERNELS.map(|name| match of(all, name).and_then(|m| m.value) {
             Some(value) => Cell::figure(value, Unit::BytesPerSecond, significant(value / 1e9)),
             None => "-".into(),
         }));
-        let triad = of(all, "triad").filter(|m| m.value.is_some());
+        let triad = of(all, stream::TRIAD).filter(|m| m.value.is_some());
         row.push(triad.and_then(share).unwrap_or_else(|| "?".to_owned()).into());
         row.push(ratio.into());
         row
@@ -134,7 +134,7 @@ fn beside(record: &Record, nodes: &[&Vec<&Figure<'_>>]) -> Table {
     }
     for node in nodes {
         let all: Vec<&Measurement> = node.iter().map(|(m, _)| *m).collect();
-        let theirs = of(&all, "triad").and_then(|m| m.value);
+        let theirs = of(&all, stream::TRIAD).and_then(|m| m.value);
         let ratio = own_triad.zip(theirs).map(|(own, theirs)| format!("{:.2} x", own / theirs));
         let title = node[0].1.machine.as_deref().unwrap_or("?");
         table.row(row(title, &all, ratio.unwrap_or_else(|| "-".to_owned())));
@@ -160,7 +160,7 @@ fn origin((_, config): &Figure<'_>) -> String {
 
 /// A node in one line, by its Triad.
 fn in_a_line(node: &[&Figure<'_>]) -> String {
-    let (m, config) = node.iter().find(|(m, _)| m.name == "triad").unwrap_or(&node[0]);
+    let (m, config) = node.iter().find(|(m, _)| m.name == stream::TRIAD).unwrap_or(&node[0]);
     let limit = share(m).map(|share| format!(", {share} of theoretical"));
     let placement = config.placement.as_ref().map(|placement| format!(", {placement}"));
     let or_unknown = |text: &Option<String>| text.clone().unwrap_or_else(|| "?".to_owned());

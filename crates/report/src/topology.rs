@@ -2,8 +2,8 @@
 
 use nodegauge_gauge::view::{Drawing, NodeThreads, Picture};
 use nodegauge_measure::Bytes;
+use nodegauge_measure::keys::shared;
 use nodegauge_measure::record::{NumaNode, Record};
-use serde_json::Value;
 
 /// Placements that are drawn: those of a run of all gauges.
 const MOST: usize = 4;
@@ -12,7 +12,7 @@ const MOST: usize = 4;
 pub(crate) fn pictures(record: &Record) -> Vec<Picture> {
     let mut known: Vec<(&str, Vec<Vec<u32>>)> = Vec::new();
     for m in &record.measurements {
-        let Some(places) = m.config.get("places").and_then(places) else { continue };
+        let Some(places) = m.read_key::<shared::places>() else { continue };
         if known.iter().all(|(_, known)| *known != places) {
             known.push((&m.test, places));
         }
@@ -26,11 +26,6 @@ pub(crate) fn pictures(record: &Record) -> Vec<Picture> {
         drawing: Drawing::Placement(nodes.iter().map(|node| on(node, places)).collect()),
     };
     drawn.map(picture).collect()
-}
-
-/// The hardware threads of each thread or rank.
-fn places(value: &Value) -> Option<Vec<Vec<u32>>> {
-    serde_json::from_value(value.clone()).ok()
 }
 
 fn on(node: &NumaNode, places: &[Vec<u32>]) -> NodeThreads {

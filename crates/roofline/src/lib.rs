@@ -17,28 +17,18 @@ use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::roofline::{GAUGE, KERNEL, POINT, Point, PointConfig, Roofline, intensity};
 use nodegauge_gauge::view::Section;
 use nodegauge_gauge::{Detail, Gauge, Glance, Headline, Planned, Site};
-use nodegauge_measure::keys::ConfigKind;
+use nodegauge_measure::keys::{ConfigKind, shared};
 use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::{Failure, Unit};
-use serde_json::Value;
 
 /// A rate above its roof by more than this share is no measurement noise: bytes or operations were counted
 /// wrong, or a cache served what was counted of another level.
 const ABOVE: f64 = 0.03;
 
-/// A key of a configuration that several kinds of figures have.
-fn text(m: &Measurement, key: &str) -> Option<String> {
-    m.config.get(key).and_then(Value::as_str).map(str::to_owned)
-}
-
-fn number(m: &Measurement, key: &str) -> Option<f64> {
-    m.config.get(key).and_then(Value::as_f64)
-}
-
 /// Where a figure lies under a roof: its level and its operations for each byte.
 fn place_of(m: &Measurement) -> Option<(String, f64)> {
     [KERNEL, POINT].contains(&m.test.as_str()).then_some(())?;
-    Some((text(m, "level")?, number(m, "flops_per_byte")?))
+    Some((m.read_key::<shared::level>()?, m.read_key::<shared::flops_per_byte>()?))
 }
 
 /// Puts points behind what was measured, and holds every point and kernel against its roof.

@@ -2,7 +2,7 @@ use super::*;
 use nodegauge_gauge::roofline::{BANDWIDTH, PEAK};
 use nodegauge_gauge::view::{Axis, Block, Joined};
 use nodegauge_measure::record::{Quoted, Status};
-use serde_json::json;
+use serde_json::{Value, json};
 
 fn figure(test: &str, name: &str, value: f64, config: Value) -> Measurement {
     let unit = if test == BANDWIDTH { Unit::BytesPerSecond } else { Unit::FlopsPerSecond };

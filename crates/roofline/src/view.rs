@@ -1,10 +1,11 @@
 //! What a person sees of a roofline: the chart, the ceilings with their ridges, and what each point runs into.
 
-use crate::{number, place_of, text};
+use crate::place_of;
 use nodegauge_gauge::roofline::{
     BANDWIDTH, Ceiling, Dot, GAUGE, KERNEL, ONE_THREAD, PEAK, POINT, Roofline, chart, intensity,
 };
 use nodegauge_gauge::view::{Block, Cell, Section, Table, plain_table, summary};
+use nodegauge_measure::keys::shared;
 use nodegauge_measure::quantity::{counted, significant};
 use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::{Bytes, Hertz, Unit};
@@ -110,7 +111,7 @@ fn bandwidths(of: &[&Measurement], rooflines: [&Roofline; 2]) -> Table {
         ridge.map_or_else(|| "-".to_owned(), intensity).into()
     };
     for m in of.iter().filter(|m| !m.name.ends_with(ONE_THREAD)) {
-        let set = number(m, "thread_bytes").map(|bytes| Bytes(bytes as u64).to_string());
+        let set = m.read_key::<shared::thread_bytes>().map(|bytes| Bytes(bytes).to_string());
         table.row([
             m.name.replace('_', " ").into(),
             giga(Some(m)),
@@ -126,8 +127,13 @@ fn bandwidths(of: &[&Measurement], rooflines: [&Roofline; 2]) -> Table {
 
 /// The loop or library in words.
 fn loop_of(m: &Measurement) -> String {
-    let unroll = number(m, "unroll").map(|times| format!("x{times}"));
-    let parts = [text(m, "blas"), text(m, "isa"), unroll, text(m, "stores")];
+    let unroll = m.read_key::<shared::unroll>().map(|times| format!("x{times}"));
+    let parts = [
+        m.read_key::<shared::blas>(),
+        m.read_key::<shared::isa>(),
+        unroll,
+        m.read_key::<shared::stores>(),
+    ];
     parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
@@ -136,8 +142,8 @@ fn peaks(of: &[&Measurement], _: [&Roofline; 2]) -> Table {
     let mut table = Table::new(&["peak", ">GFLOP/s", ">FLOP/cycle", ">at", ">1 thread", "loop"]);
     for m in of.iter().filter(|m| !m.name.ends_with(ONE_THREAD)) {
         let name = Ceiling { name: m.name.clone(), rate: 0.0, level: None }.in_words();
-        let cycle = number(m, "flops_per_cycle").map(|flops| format!("{flops:.1}"));
-        let clock = number(m, "clock_hz").map(|hz| Hertz(hz).to_string());
+        let cycle = m.read_key::<shared::flops_per_cycle>().map(|flops| format!("{flops:.1}"));
+        let clock = m.read_key::<shared::clock_hz>().map(|hz| Hertz(hz).to_string());
         let or_dash = |text: Option<String>| Cell::text(text.unwrap_or_else(|| "-".to_owned()));
         let one = of_one_thread(of, m);
         table.row([
@@ -186,12 +192,10 @@ fn evidence(own: &[&Measurement], section: &mut Section) {
     ));
     let ceilings = || own.iter().filter(|m| [BANDWIDTH, PEAK].contains(&m.test.as_str()));
     if let Some(m) = ceilings().find(|m| !m.name.ends_with(ONE_THREAD)) {
-        let threads = counted(number(m, "threads").unwrap_or(0.0) as usize, "thread");
-        let lists = m.config.get("places").or(m.config.get("cpus"));
-        let cpus =
-            lists.and_then(|places| serde_json::from_value::<Vec<Vec<u32>>>(places.clone()).ok());
+        let threads = counted(m.read_key::<shared::threads>().unwrap_or(0) as usize, "thread");
+        let cpus = m.read_key::<shared::places>().or_else(|| m.read_key::<shared::cpus>());
         let cpus = cpus.map(|places| number_ranges(places.concat()));
-        let bound = match (text(m, "bind").as_deref(), cpus) {
+        let bound = match (m.read_key::<shared::bind>().as_deref(), cpus) {
             (Some("none"), _) | (_, None) => format!("{threads}, not bound"),
             (_, Some(cpus)) => format!("{threads} on cpus {cpus}"),
         };
@@ -202,8 +206,9 @@ fn evidence(own: &[&Measurement], section: &mut Section) {
         section
             .note("samples", format!("{least} to {most} each, by turns; the best of each counts"));
     }
-    for (m, basis) in
-        own.iter().filter_map(|m| Some((m, text(m, "basis").filter(|_| m.test == POINT)?)))
+    for (m, basis) in own
+        .iter()
+        .filter_map(|m| Some((m, m.read_key::<shared::basis>().filter(|_| m.test == POINT)?)))
     {
         section.note("point", format!("{}: {basis}", m.name));
     }

@@ -1,7 +1,8 @@
 //! What `config` of the gauge's measurements holds: one struct for each kind of figure.
 
-use nodegauge_arena::{Layout, NumaConfig, PagesConfig};
+use nodegauge_arena::{Layout, keys};
 use nodegauge_measure::config;
+use nodegauge_measure::keys::shared;
 use nodegauge_measure::record::Traffic;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,81 +14,57 @@ config! {
     /// stream.c itself.
     pub struct StreamConfig {
         /// Whose loops: `native`, `compiled`, or a program such as `stream.c`.
-        engine: String = Setting "engine" @ 26, speaks;
-        /// The program's own version.
-        engine_version: String = Setting "engine version" @ 45;
-        /// Threads, of all processes together.
-        threads: u64 = Setting "threads" @ 20;
-        /// CPUs on which each thread may run, as the kernel says.
-        places: Vec<Vec<u32>> = Setting "places";
-        /// Places as they were asked for, as in `OMP_PLACES`.
-        places_asked: String = Setting "places asked" @ 60;
-        /// How threads are bound to places, as in `OMP_PROC_BIND`.
-        bind: String = Setting "bind" @ 21;
+        engine: shared::engine;
+        engine_version: shared::engine_version;
+        threads: shared::threads;
+        places: shared::places;
+        places_asked: shared::places_asked;
+        bind: shared::bind;
         /// Processes that measure together, each with arrays of its own.
-        processes: u64 = Setting "processes" @ 51;
+        processes: shared::processes;
         /// Threads of each of them.
         threads_per_rank: u64 = Setting "threads per rank";
         /// Each of them.
-        ranks: Vec<RankConfig> = Observation "ranks";
-        /// `regular` or `nontemporal`; absent for kernels that only read, and where it is not known.
-        stores: String = Choice "stores" @ 24;
-        /// Pages of the arrays.
-        pages: PagesConfig = Setting "pages" @ 25;
-        /// Software prefetch: `off`, or distances in bytes.
-        prefetch: String = Choice "prefetch" @ 61;
-        /// Type of the elements.
-        element: String = Identity "elements" @ 23;
-        /// Bytes of one array.
-        array_bytes: u64 = Identity "array size" @ 22, speaks;
-        /// Elements of one array.
-        array_elements: u64 = Observation "array elements";
-        /// Size of an array over the last-level caches in use.
-        array_times_llc: f64 = Observation "arrays over caches";
+        ranks: shared::ranks as Observation of Vec<RankConfig> = "ranks of STREAM have memory";
+        stores: shared::stores;
+        pages: keys::pages;
+        prefetch: shared::prefetch;
+        element: shared::element;
+        array_bytes: shared::array_bytes;
+        array_elements: shared::array_elements;
+        array_times_llc: shared::array_times_llc;
         /// Whether a cache helps the arrays.
         size_check: SizeCheckConfig = Observation "size check";
         /// How the arrays lie to each other.
         layout: Layout = Setting "layout";
-        /// The policy that the arrays' memory was given.
-        memory_policy: String = Setting "memory policy" @ 59;
-        /// On which NUMA nodes the memory is.
-        numa: NumaConfig = Setting "numa";
+        memory_policy: keys::memory_policy;
+        numa: keys::numa;
         /// Passes behind the warm-up.
-        passes: u64 = Observation "passes";
-        /// Why measuring ended.
-        stopped: String = Observation "stopped";
-        /// Loops of which the fastest was chosen; 0 where none was left open.
-        loops_tried: u64 = Observation "loops tried";
+        passes: keys::passes;
+        stopped: shared::stopped;
+        loops_tried: shared::loops_tried;
         /// How far the loop was ahead of the next in the trial.
         loop_lead: LeadConfig = Observation "lead of the loop";
-        /// How often all elements were checked.
-        checks: u64 = Observation "checks";
+        checks: shared::checks;
         /// Smallest step of the clock, seconds.
         clock_granularity_s: f64 = Observation "clock granularity";
-        /// Round trip of a cache line between two threads, of the regime of the figures, seconds.
-        round_trip_s: f64 = Observation "round trip";
-        /// Instruction set of the loop.
-        isa: String = Choice "isa";
-        /// Width of its vectors.
-        vector_bits: u64 = Choice "vector bits";
-        /// How often its body is repeated.
-        unroll: u64 = Choice "unroll";
-        /// Pages of 4 KiB that it walks side by side; absent where it is one after another.
-        side_by_side: u64 = Choice "pages side by side";
-        /// Who compiled it.
-        compiler: CompilerConfig = Setting "compiler" @ 27, speaks;
+        round_trip_s: shared::round_trip_s;
+        isa: shared::isa;
+        vector_bits: keys::vector_bits;
+        unroll: shared::unroll;
+        side_by_side: keys::side_by_side;
+        compiler: shared::compiler;
         /// What the compiled code says; `null` where it could not be read.
         code: CodeConfig = Observation "code";
         /// What the memory controllers counted.
         counters: CountersConfig = Observation "counters";
         /// What would cross the memory bus by computation, where it was counted.
         traffic_computed: Traffic = Observation "computed traffic";
-        /// The value of each axis of a sweep.
-        sweep: Map<String, Value> = Observation "sweep" @ 56;
+        sweep: shared::sweep;
         /// The rate over that of the reference of a sweep.
         relative: RelativeConfig = Observation "relative";
         /// The source that was compiled.
-        source: String = Setting "source";
+        source: shared::source;
         /// Passes of stream.c, the first of which it does not count.
         ntimes: u64 = Setting "NTIMES";
         /// Variables that stream.c was given.
@@ -105,43 +82,35 @@ config! {
     /// Configuration of figures of `--tune`.
     pub struct TuneConfig {
         /// Which stage of the search: `placements` or `final`.
-        stage: String = Setting "stage" @ 63;
-        /// Threads.
-        threads: u64 = Setting "threads" @ 20;
-        /// Places as they were asked for.
-        places_asked: String = Setting "places asked" @ 60;
-        /// How threads are bound to places.
-        bind: String = Setting "bind" @ 21;
-        /// Pages of the arrays.
-        pages: PagesConfig = Setting "pages" @ 25;
-        /// `regular` or `nontemporal`.
-        stores: String = Setting "stores" @ 24;
-        /// The loops of all kernels in words.
-        loops: String = Choice "loops";
-        /// Type of the elements.
-        element: String = Identity "elements" @ 23;
+        stage: String = Setting "stage";
+        threads: shared::threads;
+        places_asked: shared::places_asked;
+        bind: shared::bind;
+        pages: keys::pages;
+        stores: shared::stores as Setting = "the tuner compares kinds of stores";
+        loops: shared::loops;
+        element: shared::element;
         /// Whether it is what a run without tuning would take.
         plain: bool = Setting "plain";
         /// The choice itself.
         choice: ChoiceConfig = Observation "choice";
         /// Rate without tuning, B/s.
-        from: f64 = Observation "from";
+        from: keys::from;
         /// Rate of the choice, B/s.
-        to: f64 = Observation "to";
+        to: keys::to;
         /// Passes of the whole search.
-        passes: u64 = Observation "passes";
+        passes: keys::passes;
     }
 }
 
 config! {
     /// Configuration of figures of `explain`: what each choice is worth.
     pub struct ExplainConfig {
-        /// Whose loops: `native`.
-        engine: String = Setting "engine" @ 26, speaks;
+        engine: shared::engine;
         /// The kernel that is explained.
-        kernel: String = Identity "kernel" @ 58, speaks;
+        kernel: keys::kernel;
         /// What changes with the step.
-        what: String = Observation "what";
+        what: keys::what;
         /// 95 % confidence interval of the factor, low and high.
         interval: Vec<f64> = Observation "interval";
         /// What passes of the last step one after another reached.
@@ -151,15 +120,13 @@ config! {
         /// What the steps begin with.
         baseline: String = Observation "baseline";
         /// Rate of the baseline, B/s.
-        from: f64 = Observation "from";
+        from: keys::from;
         /// Rate after the step, B/s.
-        to: f64 = Observation "to";
-        /// Rounds that count.
-        rounds: u64 = Observation "rounds";
+        to: keys::to;
+        rounds: shared::rounds;
         /// Rounds in which something interfered.
         rounds_left_out: u64 = Observation "rounds left out";
-        /// Bytes of one array.
-        array_bytes: u64 = Identity "array size" @ 22, speaks;
+        array_bytes: shared::array_bytes;
     }
 }
 
@@ -235,19 +202,6 @@ pub struct RankMemory {
     pub policy: String,
     /// Its NUMA nodes.
     pub nodes: Option<Vec<u32>>,
-}
-
-/// Who compiled something.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct CompilerConfig {
-    /// The command with its flags.
-    pub command: String,
-    /// The first line of what it says of its version.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub version: Option<String>,
-    /// Flags behind those of the command.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub flags: Option<Vec<String>>,
 }
 
 /// What the machine code of a kernel says.

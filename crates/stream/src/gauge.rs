@@ -3,6 +3,7 @@
 use crate::stream::{Arrangement, StreamOptions, StreamPlan};
 use crate::view::{self, Statistic};
 use crate::{GAUGE, ablation, config, mixes, tune};
+use nodegauge_arena::names::{STREAM, TRIAD, TUNE};
 use nodegauge_gauge::roofline::Point;
 use nodegauge_gauge::view::Section;
 use nodegauge_gauge::{Depth, Detail, Gauge, Glance, Headline, Planned, Site};
@@ -35,11 +36,11 @@ impl Gauge for Stream {
 
     fn kinds(&self) -> Vec<ConfigKind> {
         vec![
-            ConfigKind::of::<config::StreamConfig>(GAUGE, &["stream"]).headed(&["triad"]),
-            ConfigKind::of::<config::TuneConfig>(GAUGE, &["tune"]),
+            ConfigKind::of::<config::StreamConfig>(GAUGE, &[STREAM]).headed(&[TRIAD]),
+            ConfigKind::of::<config::TuneConfig>(GAUGE, &[TUNE]),
             ConfigKind::of::<config::ExplainConfig>(GAUGE, &[ablation::TEST])
                 .headed(&[ablation::WHOLE]),
-            ConfigKind::of::<PublishedConfig>(GAUGE, &["stream"]),
+            ConfigKind::of::<PublishedConfig>(GAUGE, &[STREAM]),
         ]
     }
 
@@ -70,11 +71,11 @@ impl Gauge for Stream {
 
     /// The kernels of the newest STREAM that compute, with the bytes that moved.
     fn points(&self, newest: &dyn Fn(&str, &str) -> Option<Record>) -> Vec<Point> {
-        newest("stream", "triad").map(|record| view::points(&record)).unwrap_or_default()
+        newest(STREAM, TRIAD).map(|record| view::points(&record)).unwrap_or_default()
     }
 
     fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>> {
-        let triad = |m: &Measurement| (m.test == "stream" && m.name == "triad").then_some(m.value?);
+        let triad = |m: &Measurement| (m.test == STREAM && m.name == TRIAD).then_some(m.value?);
         vec![Headline::of(("memory", "Triad, best"), (record, GAUGE), triad)]
     }
 

@@ -6,7 +6,9 @@ use crate::GAUGE;
 use crate::config::StreamConfig;
 use crate::kernels::Kernel;
 use nodegauge_analysis::compare::machine_changes;
+use nodegauge_arena::names::MIX;
 use nodegauge_gauge::Site;
+use nodegauge_measure::keys::shared;
 use nodegauge_measure::record::{Measurement, Record, Status};
 use nodegauge_measure::{BytesPerSec, Notice, NoticeId, regime};
 
@@ -21,13 +23,13 @@ pub struct SavedMixes {
 /// The newest mixes of this machine as it is; `newest` finds the newest record with a figure of a test
 /// and a name.
 pub fn saved(site: &Site, newest: &dyn Fn(&str, &str) -> Option<Record>) -> Option<SavedMixes> {
-    let record = newest("mix", "1:1")?;
+    let record = newest(MIX, "1:1")?;
     if !machine_changes(&record.machine, &site.machine).is_empty() {
         return None;
     }
     let (day, _) = record.started.split_once('T').unwrap_or((&record.started, ""));
     let from = format!("memory mix of {day}, run {}", record.id);
-    let mixes = record.measurements.into_iter().filter(|m| m.test == "mix");
+    let mixes = record.measurements.into_iter().filter(|m| m.test == MIX);
     Some(SavedMixes { measurements: mixes.collect(), from })
 }
 
@@ -38,7 +40,7 @@ pub(crate) fn notice(run: &[Measurement], saved: Option<&SavedMixes>) -> Option<
     let triad = run.iter().filter(good).find(|m| m.name == Kernel::Triad.name())?;
     let of_triad = triad.summary.as_ref()?;
     let own_mix = mix_of(Kernel::Triad);
-    let trip = |m: &Measurement| m.config.get("round_trip_s").and_then(serde_json::Value::as_f64);
+    let trip = |m: &Measurement| m.read_key::<shared::round_trip_s>();
     let alike = |m: &&Measurement| match (trip(m), trip(triad)) {
         (Some(one), Some(other)) => regime::same(one, other),
         _ => true,
@@ -86,6 +88,7 @@ fn mix_name(m: &Measurement) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodegauge_arena::names::STREAM;
     use nodegauge_measure::Unit;
     use nodegauge_measure::record::Quoted;
 
@@ -102,7 +105,7 @@ mod tests {
     }
 
     fn stream(name: &str, stores: Option<&str>, middle: f64) -> Measurement {
-        figure("stream", name, stores, middle)
+        figure(STREAM, name, stores, middle)
     }
 
     #[test]
@@ -128,7 +131,7 @@ mod tests {
         assert_eq!(text(&[triad(), stream("copy", nt, 43e9)], None), "");
         assert_eq!(text(&[triad(), stream("copy", Some("regular"), 60e9)], None), "");
         let mixes = |trip: f64| {
-            let mut mix = figure("mix", "1:1-nt", nt, 60e9);
+            let mut mix = figure(MIX, "1:1-nt", nt, 60e9);
             mix.config.insert("round_trip_s".to_owned(), trip.into());
             SavedMixes {
                 measurements: vec![mix],

@@ -5,7 +5,7 @@ mod ranks;
 
 use crate::GAUGE;
 use crate::arrangement::Arrangement;
-use crate::config::{CodeConfig, CompilerConfig, CountersConfig, LeadConfig, StreamConfig};
+use crate::config::{CodeConfig, CountersConfig, LeadConfig, StreamConfig};
 use crate::kernels::{Element, Kernel, Loop, Shape, Stores};
 use crate::size::RULE_FACTOR;
 use crate::size::check::SizeCheck;
@@ -14,10 +14,12 @@ use crate::traffic::Counted;
 use crate::tuner::ChosenLoops;
 use nodegauge_arena::evidence::{limited, several_regimes, small_pages, wrong_in_words};
 use nodegauge_arena::location;
+use nodegauge_arena::names::STREAM;
 use nodegauge_arena::{NumaConfig, PagesConfig};
 use nodegauge_gauge::Site;
 use nodegauge_machine::NodeId;
 use nodegauge_measure::clock::{self, ClockQuality, MIN_TICKS};
+use nodegauge_measure::keys::shared::CompilerConfig;
 use nodegauge_measure::record::{Finding, Limit, Measurement, Quoted, Severity, Traffic, Validity};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::{self, Sample, Sorted};
@@ -92,7 +94,7 @@ pub(crate) fn counted(target: &dyn Target, i: usize) -> f64 {
 
 /// A figure of a kernel, of which nothing is known yet.
 pub(crate) fn figure(kernel: Kernel) -> Measurement {
-    Measurement::new(GAUGE, "stream", kernel.name(), Unit::BytesPerSecond)
+    Measurement::new(GAUGE, STREAM, kernel.name(), Unit::BytesPerSecond)
 }
 
 /// One measurement a kernel; none when not a single pass counts.

@@ -31,6 +31,7 @@ use crate::target::Target;
 use crate::tuner;
 use nodegauge_analysis::expect::Figures;
 use nodegauge_arena::PagesConfig;
+use nodegauge_arena::names::{CHOICE, TUNE};
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_measure::record::{Measurement, Quoted};
 use nodegauge_measure::repeat::Stop;
@@ -220,7 +221,7 @@ impl Planned for TunePlan {
 
     fn figures(&self, site: &Site) -> Vec<Figures> {
         let mut figures = arrangement::stream_figures(&self.options.kernels, site);
-        figures.push(Figures::new((GAUGE, "tune"), ["choice"], &[Unit::Factor]));
+        figures.push(Figures::new((GAUGE, TUNE), [CHOICE], &[Unit::Factor]));
         figures
     }
 
@@ -424,7 +425,7 @@ fn measurement(entry: &Entry, setup: &Setup, options: &StreamOptions) -> Option<
         ..TuneConfig::default()
     };
     let name = format!("{}, {} pages", team_in_words(setup), setup.pages);
-    let m = Measurement::new(GAUGE, "tune", name, Unit::BytesPerSecond);
+    let m = Measurement::new(GAUGE, TUNE, name, Unit::BytesPerSecond);
     (!samples.is_empty()).then(|| m.sampled(Quoted::Median, samples).config(&config))
 }
 
@@ -438,7 +439,7 @@ fn worth(winner: &Entry, plain: &Entry, choice: &Choice, passes: usize) -> Measu
         passes: Some(passes as u64),
         ..TuneConfig::default()
     };
-    let m = Measurement::new(GAUGE, "tune", "choice", Unit::Factor).config(&config);
+    let m = Measurement::new(GAUGE, TUNE, CHOICE, Unit::Factor).config(&config);
     let factor = Some(to / from).filter(|factor| factor.is_finite());
     factor.map_or(m.clone(), |factor| m.value(Quoted::Single, factor))
 }

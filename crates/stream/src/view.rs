@@ -17,7 +17,7 @@ use crate::GAUGE;
 pub(crate) use figures::points;
 use figures::{Figure, comparable};
 use nodegauge_analysis::ratio::closing::of_several;
-use nodegauge_arena::CURVE_TESTS;
+use nodegauge_arena::names::{CURVES, STREAM, TUNE};
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::{Section, plain_table, summary};
 use nodegauge_measure::record::{Category, Finding, Measurement, Quoted, Record};
@@ -27,7 +27,7 @@ use nodegauge_published as published;
 const OWN_FINDINGS: [&str; 1] = ["topology-untrue"];
 
 /// Tests of this gauge.
-const KNOWN: [&str; 3] = ["stream", "tune", "explain"];
+const KNOWN: [&str; 3] = [STREAM, TUNE, crate::ablation::TEST];
 
 /// The sections of all families, in the order of a page; a sweep with these columns of STREAM's table.
 pub(crate) fn sections(record: &Record, detail: Detail, show: &[Statistic]) -> Vec<Section> {
@@ -85,7 +85,7 @@ pub fn has_sweep(record: &Record) -> bool {
 
 /// Figures of tests that this version does not know.
 fn unknown(record: &Record) -> Option<Section> {
-    let is_known = |test: &str| KNOWN.contains(&test) || CURVE_TESTS.contains(&test);
+    let is_known = |test: &str| KNOWN.contains(&test) || CURVES.contains(&test);
     let unknown = |m: &&Measurement| m.gauge == GAUGE && !is_known(&m.test);
     let figures: Vec<&Measurement> = record.measurements.iter().filter(unknown).collect();
     if figures.is_empty() {

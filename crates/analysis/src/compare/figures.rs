@@ -5,6 +5,7 @@ use crate::identity::Numbered;
 use crate::ratio::{self, Runs};
 use nodegauge_measure::Seconds;
 use nodegauge_measure::Unit;
+use nodegauge_measure::keys::shared;
 use nodegauge_measure::record::{Measurement, Quoted, Status};
 use nodegauge_measure::regime::{self, Regime};
 use nodegauge_measure::stats;
@@ -132,8 +133,9 @@ pub(super) fn matched(
     regimes_matter: bool,
 ) -> Result<Matched, String> {
     // Between other CPUs, other round trips say nothing of regimes.
-    let first = a.first().and_then(|(_, m)| m.config.get("places"));
-    let on_the_same_cpus = a.iter().chain(b).all(|(_, m)| m.config.get("places") == first);
+    let places = |m: &Measurement| m.read_key::<shared::places>();
+    let first = a.first().and_then(|(_, m)| places(m));
+    let on_the_same_cpus = a.iter().chain(b).all(|(_, m)| places(m) == first);
     let by_run = |side: &[Numbered<'_>]| -> Vec<(usize, Vec<Part>)> {
         side.iter().map(|(run, m)| (*run, parts(m))).collect()
     };
@@ -191,7 +193,7 @@ pub(super) fn matched(
 
 /// The samples of a figure by regime, the headline's first.
 pub fn parts(m: &Measurement) -> Vec<Part> {
-    let trip = m.config.get("round_trip_s").and_then(serde_json::Value::as_f64);
+    let trip = m.read_key::<shared::round_trip_s>();
     let trip = trip.filter(|trip| regime::is_of_a_line(*trip));
     let value = m.value.unwrap_or(f64::NAN);
     let headline = Part { round_trip: trip, value, samples: m.samples.clone() };

@@ -1,7 +1,8 @@
 //! What the configuration of a figure may hold.
 
 use crate::config::WorkersConfig;
-use serde_json::{Map, Value};
+use crate::keys;
+use nodegauge_measure::keys::shared;
 
 nodegauge_measure::config! {
     /// Configuration of figures of `apps iccg`.
@@ -9,17 +10,15 @@ nodegauge_measure::config! {
         /// Elements along x, y and z, e.g. `60x60x60`.
         elements: String = Identity "elements", speaks;
         /// Unknowns, three a node.
-        n: u64 = Identity "unknowns" @ 39;
+        n: shared::n;
         /// The preconditioner and its order.
         preconditioner: String = Setting "preconditioner", speaks;
         /// `|r| / |b|` at which a solution is found.
         tolerance: f64 = Setting "tolerance";
         /// How the matrix is stored.
         storage: String = Choice "storage", speaks;
-        /// Instruction set of the loops.
-        isa: String = Choice "instruction set";
-        /// Software prefetch of the loops: `off`, or how far ahead, bytes.
-        prefetch: String = Choice "prefetch" @ 61;
+        isa: shared::isa;
+        prefetch: shared::prefetch;
         /// Best time of a product in BCSR when the storage was chosen, seconds.
         bcsr_s: f64 = Observation "product in BCSR";
         /// The same in slices.
@@ -29,36 +28,32 @@ nodegauge_measure::config! {
         /// By what share the diagonal was raised for a factorisation.
         shift: f64 = Observation "shift";
         /// Iterations of a solution.
-        iterations: u64 = Observation "iterations";
+        iterations: keys::iterations;
         /// Iterations that the natural order takes, as one thread would.
         natural_iterations: u64 = Observation "iterations in natural order";
         /// `|b - A x| / |b|`, computed anew.
-        residual: f64 = Observation "residual";
+        residual: shared::residual;
         /// Largest distance from the exact displacements, over the largest of these.
-        error: f64 = Observation "error";
+        error: keys::error;
         /// Solutions.
         solutions: u64 = Observation "solutions";
         /// Time to number, assemble and factorise, seconds: median.
-        setup_s: f64 = Observation "setup";
+        setup_s: keys::setup_s;
         /// The MPI that carries halos and sums between ranks; absent where they share memory.
         halo_by: String = Setting "halo by";
         /// Bytes that an iteration, or this part of it, moves by the count of the storage.
-        moved_bytes: u64 = Observation "bytes moved";
+        moved_bytes: keys::moved_bytes;
         /// Operations of an iteration, or of this part of it.
-        flops: u64 = Observation "operations";
-        /// Memory of the matrix.
-        matrix_bytes: u64 = Observation "matrix bytes";
+        flops: shared::flops;
+        matrix_bytes: shared::matrix_bytes;
         /// The same over the last-level caches in use.
         times_llc: f64 = Observation "matrix over caches";
         /// What the bytes take at the rates of reading and Triad of the same minutes, seconds.
         predicted_s: f64 = Observation "predicted";
         /// Share of an iteration, 0 to 1.
         share: f64 = Observation "share of an iteration";
-        /// The value of each axis of a sweep.
-        sweep: Map<String, Value> = Observation "sweep" @ 56;
-        /// Of a ratio, what it is held against.
-        against: String = Observation "against";
-        /// Why measuring ended.
-        stopped: String = Observation "stopped";
+        sweep: shared::sweep;
+        against: keys::against;
+        stopped: shared::stopped;
     }
 }

@@ -14,14 +14,13 @@ use nodegauge_apps::hpcg::{HpcgOptions, HpcgPlan, XhpcgOptions};
 use nodegauge_apps::iccg::{IccgOptions, IccgPlan};
 use nodegauge_apps::sweep::{self, Axis, Kind, Setting, Swept};
 use nodegauge_apps::trapezoid::{TrapezoidOptions, TrapezoidPlan};
-use nodegauge_apps::{Apps, Workers};
+use nodegauge_apps::{Apps, GAUGE, Workers};
 use nodegauge_machine::Topology;
 use nodegauge_measure::{Notice, NoticeId, notice, sweep as grid};
 use nodegauge_placement::{Policy, Request, ThreadList, plan};
 use nodegauge_stream::ranks::Started;
 
 /// The gauge, as records have it.
-const GAUGE: &str = "apps";
 
 pub(crate) fn execute(command: &AppsCommand) -> Result<Exit, Failure> {
     match (command, Started::own()) {

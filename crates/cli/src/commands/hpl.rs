@@ -6,11 +6,13 @@ use crate::output::{self, Sink};
 use crate::resolve;
 use crate::session::{self, Shown};
 use nodegauge_analysis::compare::machine_changes;
+use nodegauge_arena::names::{STREAM, TRIAD};
 use nodegauge_compute::config::RatingConfig;
 use nodegauge_compute::options::{BUDGET, HplOptions, RankOptions, ReferenceOptions};
 use nodegauge_compute::size::{self, OrderSpec};
-use nodegauge_compute::{ComputeGauge, HplPlan, view};
+use nodegauge_compute::{ComputeGauge, DGEMM, HplPlan, RATING, TEST, view};
 use nodegauge_gauge::{Planned, Site};
+use nodegauge_measure::keys::shared;
 use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec, Notice, NoticeId, notice};
 use nodegauge_toolchain::mpi::HostList;
@@ -89,11 +91,9 @@ fn options(args: &HplArgs, site: &Site, threads: usize) -> Result<HplOptions, Fa
         (None, false) if described && args.common.budget.is_none() => OrderSpec::Full,
         (None, false) => OrderSpec::Quick,
     };
-    let on_as_many = |m: &Measurement| {
-        m.config.get("threads").and_then(|known| known.as_u64()) == Some(threads as u64)
-    };
-    let triad = saved(args, site, ("stream", "triad"), &|_| true);
-    let dgemm = saved(args, site, ("hpl", "dgemm"), &on_as_many);
+    let on_as_many = |m: &Measurement| m.read_key::<shared::threads>() == Some(threads as u64);
+    let triad = saved(args, site, (STREAM, TRIAD), &|_| true);
+    let dgemm = saved(args, site, (TEST, DGEMM), &on_as_many);
     let real = &args.real;
     let asked_threads = args.placement.threads.as_ref().and_then(|counts| counts.single());
     // For another machine than this one it need not be here.
@@ -146,12 +146,12 @@ fn newest(args: &HplArgs, site: &Site, (test, name): (&str, &str)) -> Option<Rec
 
 /// The order at which LU reaches half of DGEMM's rate, by the newest saved rating.
 fn saved_half(args: &HplArgs, site: &Site, fits: &dyn Fn(&Measurement) -> bool) -> Option<f64> {
-    let record = newest(args, site, ("hpl", "rating"))?;
+    let record = newest(args, site, (TEST, RATING))?;
     let ratings = record
         .measurements
         .iter()
-        .filter(|m| (m.test.as_str(), m.name.as_str()) == ("hpl", "rating") && fits(m));
-    let half = |config: RatingConfig| size::half(config.n?, config.of_dgemm?);
+        .filter(|m| (m.test.as_str(), m.name.as_str()) == (TEST, RATING) && fits(m));
+    let half = |config: RatingConfig| size::half(config.n? as usize, config.of_dgemm?);
     ratings.map(|m| m.read_config()).find_map(half)
 }
 

@@ -72,7 +72,11 @@ fn write(format: &dyn Exporter, documents: &[Document], path: &str) -> Result<()
             format.name(),
             documents.len(),
         ))
-        .hint(format!("--output NAME.{} writes {}", format.extension(), files.join(" and "))));
+        .hint(format!(
+            "--output NAME.{} writes {}",
+            format.extension(),
+            files.join(" and ")
+        )));
     }
     for document in documents {
         match document.part {

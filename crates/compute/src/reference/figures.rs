@@ -3,7 +3,7 @@
 use crate::config::{RatingConfig, ResidualConfig};
 use crate::output::HplRow;
 use crate::result::RATING_FORMULA;
-use crate::{GAUGE, TEST};
+use crate::{GAUGE, RATING, TEST};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Validity};
 
@@ -37,10 +37,10 @@ fn measurement(group: &[&HplRow], about: RatingConfig) -> Measurement {
     let row = group.iter().max_by(|a, b| a.rate.total_cmp(&b.rate)).unwrap_or(&group[0]);
     let config = RatingConfig {
         variant: Some(row.variant.clone()),
-        n: Some(row.n),
-        nb: Some(row.nb),
-        p: Some(row.p),
-        q: Some(row.q),
+        n: Some(row.n as u64),
+        nb: Some(row.nb as u64),
+        p: Some(row.p as u64),
+        q: Some(row.q as u64),
         seconds: Some(row.seconds),
         formula: Some(RATING_FORMULA.to_owned()),
         residual: Some(ResidualConfig::of(row.residual)),
@@ -55,7 +55,7 @@ fn measurement(group: &[&HplRow], about: RatingConfig) -> Measurement {
             .add(Status::Suspect, "no residual was printed, so nothing says that x is a solution");
     }
     let counted = group.iter().filter(|_| !failed);
-    Measurement::new(GAUGE, TEST, "rating", Unit::FlopsPerSecond)
+    Measurement::new(GAUGE, TEST, RATING, Unit::FlopsPerSecond)
         .category(Category::Reference)
         .sampled(Quoted::Best, counted.map(|row| row.rate).collect())
         .config(&config)

@@ -3,6 +3,7 @@
 use super::{Figure, evidence, time, value};
 use nodegauge_gauge::view::{Block, Picture, Section, Table};
 use nodegauge_measure::{Unit, stats};
+use nodegauge_placement::Distance;
 use std::collections::BTreeSet;
 
 /// CPUs of the widest matrix that is shown cell by cell.
@@ -120,7 +121,9 @@ fn grid(of: &[Figure<'_>], unit: &str) -> Block {
 fn by_distance(of: &[Figure<'_>]) -> Table {
     let mut classes: Vec<(&str, Vec<f64>)> = Vec::new();
     for (m, config) in of {
-        let (Some(class), Some(value)) = (config.distance.as_deref(), m.value) else { continue };
+        let (Some(class), Some(value)) = (config.distance.map(Distance::name), m.value) else {
+            continue;
+        };
         match classes.iter_mut().find(|(known, _)| *known == class) {
             Some((_, values)) => values.push(value),
             None => classes.push((class, vec![value])),

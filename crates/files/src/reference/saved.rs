@@ -88,8 +88,8 @@ fn of_iozone(output: &IozoneOutput) -> Vec<Measurement> {
         let config = FilesConfig {
             file_bytes: output.sizes.0,
             block_bytes: output.sizes.1,
-            threads: threads.then_some(test.workers),
-            processes: (!threads).then_some(test.workers),
+            threads: threads.then_some(u64::from(test.workers)),
+            processes: (!threads).then_some(u64::from(test.workers)),
             parent_rate: test.parent,
             worker_rate_min: test.least,
             worker_rate_max: test.most,

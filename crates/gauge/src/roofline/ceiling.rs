@@ -1,8 +1,8 @@
 //! Ceilings of a node and the rates below them.
 
 use super::{BANDWIDTH, GAUGE, ONE_THREAD, PEAK};
+use nodegauge_measure::keys::shared;
 use nodegauge_measure::record::Measurement;
-use serde_json::Value;
 
 /// A ceiling.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,7 +47,7 @@ impl Roofline {
             let name = m.name.strip_suffix(ONE_THREAD);
             let name = if one_thread { name } else { name.xor(Some(m.name.as_str())) };
             let rate = m.value.filter(|rate| is && *rate > 0.0)?;
-            Some(Ceiling { name: name?.to_owned(), rate, level: level_of(m) })
+            Some(Ceiling { name: name?.to_owned(), rate, level: m.read_key::<shared::level>() })
         };
         Self { ceilings: measurements.iter().filter_map(ceiling).collect() }
     }
@@ -99,9 +99,4 @@ impl Roofline {
 
 fn highest<'a>(ceilings: impl Iterator<Item = &'a Ceiling>) -> Option<&'a Ceiling> {
     ceilings.max_by(|a, b| a.rate.total_cmp(&b.rate))
-}
-
-/// The level of memory of a bandwidth.
-fn level_of(m: &Measurement) -> Option<String> {
-    m.config.get("level").and_then(Value::as_str).map(str::to_owned)
 }

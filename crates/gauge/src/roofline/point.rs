@@ -2,23 +2,22 @@
 
 use super::{GAUGE, MEMORY, POINT};
 use nodegauge_measure::Unit;
+use nodegauge_measure::keys::shared;
 use nodegauge_measure::record::{Category, Measurement, Quoted};
 
 nodegauge_measure::config! {
     /// Configuration of a point under a roofline: what was computed and moved in which time.
     pub struct PointConfig {
-        /// Operations for each byte of the level.
-        flops_per_byte: f64 = Observation "FLOP/B" @ 70;
+        flops_per_byte: shared::flops_per_byte;
         /// The level whose bytes were counted: `memory`, `L1`, ...
-        level: String = Observation "level";
+        level: shared::level;
         /// Floating-point operations.
-        flops: f64 = Observation "operations";
+        flops: shared::flops as Observation of f64 = "a program's counters may be scaled";
         /// Bytes that moved to and from the level.
         bytes: f64 = Observation "bytes";
-        /// Time, seconds.
-        seconds: f64 = Observation "seconds";
+        seconds: shared::seconds;
         /// Where the counts come from.
-        basis: String = Observation "basis";
+        basis: shared::basis;
     }
 }
 

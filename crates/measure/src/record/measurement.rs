@@ -1,7 +1,7 @@
 //! One figure with its evidence.
 
 use crate::interference::Cause;
-use crate::keys;
+use crate::keys::{self, shared};
 use crate::quantity::Bytes;
 use crate::samples::{RegimeGroup, Sample, Sorted};
 use crate::stats::{self, Better, Summary};
@@ -340,6 +340,14 @@ impl Measurement {
         C::of_map(&self.config)
     }
 
+    /// The value of one key; `None` if it is absent or of another type.
+    pub fn read_key<K: keys::SharedKey>(&self) -> Option<K::Value>
+    where
+        K::Value: serde::de::DeserializeOwned,
+    {
+        K::Value::deserialize(self.config.get(K::KEY.name)?).ok()
+    }
+
     /// What the value is held against, in its unit; the value comes before.
     pub fn limit(mut self, value: f64, basis: impl Into<String>) -> Self {
         self.limit = self.value.map(|measured| Limit {
@@ -401,7 +409,7 @@ impl Measurement {
     /// the run, and nothing that a condition on its results may meet.
     pub fn is_published(&self) -> bool {
         self.category == Category::Reference
-            && self.config.get("engine").and_then(Value::as_str) == Some(PUBLISHED)
+            && self.read_key::<shared::engine>().as_deref() == Some(PUBLISHED)
     }
 
     /// Whether conditions must name its test to be about it: messages without an MPI never pass for an

@@ -1,20 +1,20 @@
 //! What saved runs tell of the ways between CPUs.
 
 use super::Measurement;
+use crate::keys::shared;
 use crate::regime::is_of_a_line;
-use serde_json::Value;
 
 /// Round trips of saved runs of a node, seconds, each with the CPUs of the threads of its figure.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct SavedTrips(Vec<(Value, f64)>);
+pub struct SavedTrips(Vec<(Vec<Vec<u32>>, f64)>);
 
 impl SavedTrips {
     /// Those of some figures, one a regime that each met.
     pub fn of<'a>(figures: impl IntoIterator<Item = &'a Measurement>) -> Self {
-        let mut all: Vec<(Value, f64)> = Vec::new();
+        let mut all: Vec<(Vec<Vec<u32>>, f64)> = Vec::new();
         for m in figures {
-            let Some(places) = m.config.get("places") else { continue };
-            let own = m.config.get("round_trip_s").and_then(Value::as_f64);
+            let Some(places) = m.read_key::<shared::places>() else { continue };
+            let own = m.read_key::<shared::round_trip_s>();
             let regimes = m.regimes.iter().map(|regime| regime.round_trip_s);
             for trip in own.into_iter().chain(regimes).filter(|trip| is_of_a_line(*trip)) {
                 // All kernels of a run have the same.
@@ -29,7 +29,6 @@ impl SavedTrips {
 
     /// Those of figures whose threads ran on these CPUs: others say nothing of them.
     pub fn between(&self, places: &[Vec<u32>]) -> Vec<f64> {
-        let places = serde_json::json!(places);
         self.0.iter().filter(|(other, _)| *other == places).map(|(_, trip)| *trip).collect()
     }
 }

@@ -1,7 +1,8 @@
 //! Figures as CSV, one per line.
 
 use super::{Document, Export, Exporter};
-use nodegauge_measure::{Failure, csv};
+use nodegauge_analysis::csv;
+use nodegauge_measure::Failure;
 
 /// `csv`.
 pub(super) struct Csv;

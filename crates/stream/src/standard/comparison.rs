@@ -7,7 +7,7 @@
 
 use crate::GAUGE;
 use crate::arrangement::{self, Arrangement, Ready};
-use crate::config::{CompilerConfig, StreamConfig};
+use crate::config::StreamConfig;
 use crate::kernels::STREAM;
 use crate::point::Point;
 use crate::result::{self, Evidence};
@@ -20,6 +20,7 @@ use crate::tuner::ChosenLoops;
 use nodegauge_arena::ArenaError;
 use nodegauge_gauge::Site;
 use nodegauge_measure::interference::Cause;
+use nodegauge_measure::keys::shared::CompilerConfig;
 use nodegauge_measure::progress::SharedObserver;
 use nodegauge_measure::record::{Machine, Measurement};
 use nodegauge_measure::regime::{self, Regime};

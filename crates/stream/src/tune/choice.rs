@@ -7,6 +7,7 @@ use crate::config::{ChoiceConfig, LoopConfig, TuneConfig};
 use crate::kernels::{Element, Kernel, Shape, SideBySide};
 use nodegauge_analysis::compare::machine_changes;
 use nodegauge_arena::Pages;
+use nodegauge_arena::names::{CHOICE, TUNE};
 use nodegauge_gauge::Site;
 use nodegauge_measure::record::Record;
 use nodegauge_measure::{Notice, NoticeId};
@@ -124,8 +125,8 @@ pub fn remembered(
     site: &Site,
     newest: &dyn Fn(&str, &str) -> Option<Record>,
 ) -> Option<Remembered> {
-    let record = newest("tune", "choice")?;
-    let chosen = record.measurements.iter().find(|m| m.test == "tune" && m.name == "choice")?;
+    let record = newest(TUNE, CHOICE)?;
+    let chosen = record.measurements.iter().find(|m| m.test == TUNE && m.name == CHOICE)?;
     let choice = Choice::of_config(&chosen.read_config::<TuneConfig>().choice?)?;
     let (day, _) = record.started.split_once('T').unwrap_or((&record.started, ""));
     let id = &record.id;

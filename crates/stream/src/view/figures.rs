@@ -3,6 +3,7 @@
 use crate::GAUGE;
 use crate::config::StreamConfig;
 use crate::kernels::{Element, Kernel};
+use nodegauge_arena::names::STREAM;
 use nodegauge_gauge::roofline::Point;
 use nodegauge_measure::record::{Category, Measurement, Record};
 use nodegauge_measure::regime;
@@ -12,7 +13,7 @@ pub(crate) type Figure<'a> = (&'a Measurement, StreamConfig);
 
 /// All of STREAM's figures of a record, in order.
 pub(crate) fn all(record: &Record) -> Vec<Figure<'_>> {
-    let own = |m: &&Measurement| m.gauge == GAUGE && m.test == "stream";
+    let own = |m: &&Measurement| m.gauge == GAUGE && m.test == STREAM;
     record.measurements.iter().filter(own).map(|m| (m, m.read_config())).collect()
 }
 

@@ -4,6 +4,7 @@
 use super::words;
 use crate::GAUGE;
 use crate::config::TuneConfig;
+use nodegauge_arena::names::TUNE;
 use nodegauge_gauge::view::{Block, Cell, Section, Table};
 use nodegauge_measure::record::{Measurement, Record};
 
@@ -13,7 +14,7 @@ const SHOWN: usize = 12;
 /// The table of configurations, and the choice; empty for a record without tuning.
 pub(crate) fn section(record: &Record) -> Section {
     let mut section = Section::new("tune");
-    let own = |m: &&Measurement| m.gauge == GAUGE && m.test == "tune";
+    let own = |m: &&Measurement| m.gauge == GAUGE && m.test == TUNE;
     let all: Vec<(&Measurement, TuneConfig)> =
         record.measurements.iter().filter(own).map(|m| (m, m.read_config())).collect();
     let of_stage = |stage: &str| {

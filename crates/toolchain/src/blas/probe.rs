@@ -59,18 +59,13 @@ impl BlasProber {
         let environment = self.setting(candidate, wanted, isa, interrupted)?;
         let (about, rate) = self.ask(&candidate.path, environment.as_ref(), interrupted)?;
         match &about.kernel {
-            Some(got) if !wanted.eq_ignore_ascii_case(got) => {
-                Err(ToolchainError::Unusable(
-                    Failure::missing(format!(
-                        "{} runs its {got} kernels, not {wanted}",
-                        candidate.path.display(),
-                    ))
-                    .hint(format!(
-                        "{} has no such kernels here; leave out '@{wanted}'",
-                        about.vendor,
-                    )),
+            Some(got) if !wanted.eq_ignore_ascii_case(got) => Err(ToolchainError::Unusable(
+                Failure::missing(format!(
+                    "{} runs its {got} kernels, not {wanted}",
+                    candidate.path.display(),
                 ))
-            }
+                .hint(format!("{} has no such kernels here; leave out '@{wanted}'", about.vendor,)),
+            )),
             _ => Ok(ProbedBlas { about, rate, environment }),
         }
     }

@@ -1,8 +1,31 @@
-//! Configuration values of figures of memory: pages and their places, as asked and as got.
+//! Keys of `config` that figures of STREAM and of curves share.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+
+nodegauge_measure::keys! {
+    /// Pages of the memory, as asked and as got.
+    pages: PagesConfig = Setting "pages";
+    /// NUMA nodes that the memory is on.
+    numa: NumaConfig = Setting "numa";
+    /// Policy of the memory, as in numactl.
+    memory_policy: String = Setting "memory policy";
+    /// Name of the kernel.
+    kernel: String = Identity "kernel", speaks;
+    /// Width of the loop's vectors.
+    vector_bits: u64 = Choice "vector bits";
+    /// Pages of 4 KiB that the loop walks side by side; absent where it is one after another.
+    side_by_side: u64 = Choice "pages side by side";
+    /// Passes that were measured.
+    passes: u64 = Observation "passes";
+    /// Description of the figure.
+    what: String = Observation "what";
+    /// Rate before, B/s.
+    from: f64 = Observation "from";
+    /// Rate after, B/s.
+    to: f64 = Observation "to";
+}
 
 /// Pages as asked and as got.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
