@@ -1,0 +1,78 @@
+use super::*;
+use crate as nodegauge_measure;
+use serde_json::json;
+
+crate::config! {
+    /// A configuration.
+    pub struct Sizes {
+        array_bytes: shared::array_bytes;
+        /// Threads of each side.
+        threads: shared::threads as Observation of Vec<u64> = "a test";
+        /// Number of trials.
+        trials: usize = Observation "trials";
+    }
+}
+
+crate::config! {
+    /// A group of keys.
+    pub struct Bindings {
+        bind: shared::bind;
+    }
+}
+
+crate::config! {
+    /// Keys behind those of others.
+    pub struct Cells including sizes: Sizes, bindings: Bindings {
+        /// Cells.
+        cells: usize = Setting "cells";
+    }
+}
+
+#[test]
+fn included_keys_stand_before_the_others_in_one_map() {
+    let names: Vec<&str> = Cells::KEYS.iter().map(|key| key.name).collect();
+    assert_eq!(names, ["array_bytes", "threads", "trials", "bind", "cells"]);
+    let sizes = Sizes { trials: Some(2), ..Sizes::default() };
+    let bindings = Bindings { bind: Some("close".to_owned()) };
+    let cells = Cells { sizes, bindings, cells: Some(4) };
+    let map = json!({"trials": 2, "bind": "close", "cells": 4});
+    assert_eq!(Value::Object(cells.to_map()), map);
+    assert_eq!(Cells::of_map(&cells.to_map()), cells);
+    let schema = schemars::schema_for!(Cells);
+    let keys = schema.as_value()["properties"].as_object().unwrap();
+    assert_eq!(keys.len(), 5);
+    assert_eq!(keys["array_bytes"]["description"], shared::array_bytes::KEY.description);
+    assert_eq!(keys["threads"]["description"], "Threads of each side.");
+    assert_eq!(keys["threads"]["type"], json!(["array", "null"]));
+    assert_eq!(keys["cells"]["description"], "Cells.");
+}
+
+#[test]
+fn a_shared_key_is_as_declared_but_for_what_is_excepted() {
+    let [array_bytes, threads, trials] = Sizes::KEYS else { unreachable!() };
+    assert_eq!(*array_bytes, shared::array_bytes::KEY);
+    let expected = shared::threads::KEY.except(Role::Observation, "a test");
+    assert_eq!(*threads, expected);
+    assert!(trials.declared.contains("tests.rs:"), "{}", trials.declared);
+    assert_ne!(trials.declared, threads.declared);
+}
+
+#[test]
+fn a_map_reads_back_and_what_has_another_shape_is_absent() {
+    let sizes = Sizes { array_bytes: Some(8), threads: None, trials: Some(3) };
+    assert_eq!(Value::Object(sizes.to_map()), json!({"array_bytes": 8, "trials": 3}));
+    assert_eq!(Sizes::of_map(&sizes.to_map()), sizes);
+    let Value::Object(odd) = json!({"array_bytes": "much", "trials": 3, "more": 1}) else {
+        unreachable!()
+    };
+    assert_eq!(Sizes::of_map(&odd), Sizes { trials: Some(3), ..Sizes::default() });
+}
+
+#[test]
+fn columns_come_in_their_order() {
+    let registry = Registry::new([ConfigKind::of::<Sizes>("memory", &["stream"])]);
+    let names: Vec<&str> = registry.columns().iter().map(|key| key.name).collect();
+    assert_eq!(names, ["threads", "array_bytes"]);
+    assert_eq!(registry.key("memory", "stream", "trials").unwrap().role, Role::Observation);
+    assert_eq!(registry.key("memory", "stream", "more"), None);
+}
