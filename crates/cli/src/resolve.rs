@@ -29,7 +29,7 @@ fn request(
         kmp: None,
         per_cache: args.per_cache,
     };
-    let said = environment.apply(&mut request).map_err(Failure::usage)?;
+    let said = environment.apply(&mut request)?;
     Ok((request, said))
 }
 
@@ -195,6 +195,6 @@ pub(crate) fn in_each_rank(
 ) -> Result<(u32, MemoryPolicy), Failure> {
     let number = Environment { num_threads: environment().num_threads, ..Environment::default() };
     let mut request = Request { threads: one_count(placement, one_a_rank)?, ..Request::default() };
-    number.apply(&mut request).map_err(Failure::usage)?;
+    number.apply(&mut request)?;
     Ok((request.threads.unwrap_or(1), policy(placement, topology, &mut Vec::new())?))
 }

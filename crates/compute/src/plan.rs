@@ -226,7 +226,10 @@ mod tests {
         options.rate = Some(FlopsPerSec(1e12));
         let (_, basis) = foreseen_rate(&machine, &options, 2).unwrap();
         assert_eq!(basis, "1.000 TFLOP/s as given");
-        let unknown = Machine { source: "synthetic".to_owned(), ..Machine::default() };
+        let unknown = Machine {
+            source: nodegauge_measure::record::MachineSource::Synthetic,
+            ..Machine::default()
+        };
         assert_eq!(foreseen_rate(&unknown, &HplOptions::default(), 2), None);
     }
 }

@@ -46,7 +46,7 @@ pub fn describe(topology: &Topology, root: &SysRoot, options: &DescribeOptions) 
         governor: if live { host::governors(root, &cpus).into_keys().next() } else { None },
         circumstances: live.then(|| host::circumstances(root, variables(root))),
         devices: devices::described(topology, root),
-        source: topology.source.kind().to_owned(),
+        source: topology.source.kind(),
         processor,
     }
 }
@@ -252,7 +252,7 @@ mod tests {
         assert_eq!((machine.pages, machine.governor, machine.circumstances), (None, None, None));
         assert_eq!((machine.memory.bytes, machine.memory.available), (None, None));
         assert_eq!(machine.memory.swap_used, None);
-        assert_eq!(machine.source, "synthetic");
+        assert_eq!(machine.source, nodegauge_measure::record::MachineSource::Synthetic);
     }
 
     #[test]

@@ -8,7 +8,7 @@
 use crate::ids::{CpuId, NodeId};
 pub use crate::pci::PciDevice;
 use nodegauge_measure::Failure;
-use nodegauge_measure::record::Cache;
+use nodegauge_measure::record::{Cache, MachineSource};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -29,12 +29,12 @@ pub enum TopologySource {
 }
 
 impl TopologySource {
-    /// `live`, `xml` or `synthetic`, as the record says it.
-    pub fn kind(&self) -> &'static str {
+    /// Returns the origin as the record has it.
+    pub fn kind(&self) -> MachineSource {
         match self {
-            Self::Live => "live",
-            Self::Xml(_) => "xml",
-            Self::Synthetic(_) => "synthetic",
+            Self::Live => MachineSource::Live,
+            Self::Xml(_) => MachineSource::Xml,
+            Self::Synthetic(_) => MachineSource::Synthetic,
         }
     }
 }
@@ -160,7 +160,7 @@ impl Topology {
     /// Sum of the last-level caches that the given threads can reach, bytes, and how many there
     /// are; `None` when sizes are not known. Without a shared cache, the largest cache counts.
     pub fn llc_in_use(&self, cpus: &[CpuId]) -> Option<(u64, usize)> {
-        let last = self.caches.iter().rfind(|cache| cache.kind != "instruction")?;
+        let last = self.caches.iter().rfind(|cache| cache.holds_data())?;
         let mut used: Vec<usize> = cpus
             .iter()
             .filter_map(|cpu| self.thread(*cpu))

@@ -106,7 +106,7 @@ fn the_live_machine_is_described() {
     let topology = Topology::load(&TopologySource::Live).unwrap();
     let root = SysRoot::live();
     let machine = describe(&topology, &root, &DescribeOptions::default());
-    assert_eq!(machine.source, "live");
+    assert_eq!(machine.source, nodegauge_measure::record::MachineSource::Live);
     assert!(machine.kernel.is_some() && machine.memory.available > Some(0));
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     assert!(machine.processor.measured_hz > Some(1e8));

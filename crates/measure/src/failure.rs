@@ -80,6 +80,18 @@ impl Failure {
         Self { hint, ..self }
     }
 
+    /// Puts what the failure is about before its message, e.g. `rank 3`.
+    #[must_use]
+    pub fn of(self, what: impl fmt::Display) -> Self {
+        Self { message: format!("{what}: {}", self.message), ..self }
+    }
+
+    /// Sets the kind.
+    #[must_use]
+    pub fn kind(self, kind: FailureKind) -> Self {
+        Self { kind, ..self }
+    }
+
     /// True if something else that is asked of this machine may work where this does not.
     pub fn is_of_machine(&self) -> bool {
         matches!(self.kind, FailureKind::Beyond | FailureKind::Missing)

@@ -11,8 +11,8 @@ mod saved_trips;
 
 pub use device::{Device, DeviceKind, DeviceMemory, DeviceState, NearNetwork, PciLink};
 pub use machine::{
-    Cache, Circumstances, ClockBasis, Dimm, HugePages, IMPORTED, Inherited, Machine, Memory,
-    NumaNode, Pages, Processor,
+    Cache, CacheKind, Circumstances, ClockBasis, Dimm, HugePages, Inherited, Machine,
+    MachineSource, Memory, NumaNode, Pages, Processor,
 };
 pub use measurement::{
     Category, Counts, Disturbed, Limit, Measurement, PUBLISHED, Quoted, RegimeSamples, Status,

@@ -118,10 +118,6 @@ pub fn job_hosts() -> Result<Vec<String>, MessagesError> {
     let list = std::env::var("SLURM_JOB_NODELIST").map_err(no_job)?;
     match list.parse::<HostList>() {
         Ok(HostList(hosts)) => Ok(hosts),
-        Err(error) => {
-            let wrong = Failure::from(error);
-            let message = format!("SLURM_JOB_NODELIST: {}", wrong.message);
-            Err(Failure { message, ..wrong }.into())
-        }
+        Err(error) => Err(Failure::from(error).of("SLURM_JOB_NODELIST").into()),
     }
 }

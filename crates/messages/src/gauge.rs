@@ -264,7 +264,7 @@ fn by_turns<'a, 'b>(
                     report.broken = Some(Broken::Interrupted);
                 }
                 (Err(error), Some(report)) => {
-                    report.broken = Some(Broken::Died(error.to_string().replace('\n', " ")));
+                    report.broken = Some(Broken::Died(Failure::from(error).reason()));
                 }
                 (Err(error), None) => errors.push((starter, launch, error)),
             }

@@ -7,7 +7,7 @@ use crate::devices::RankDevice;
 use crate::numa::MemoryPolicy;
 use crate::ranks::RankPlace;
 use nodegauge_machine::Topology;
-use nodegauge_measure::record::{Inherited, SCHEMA};
+use nodegauge_measure::record::{Inherited, MachineSource, SCHEMA};
 use serde::Serialize;
 
 /// The whole object.
@@ -28,7 +28,7 @@ pub struct PlacesDocument {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TopologySummary {
     /// `live`, `xml` or `synthetic`.
-    pub source: &'static str,
+    pub source: MachineSource,
     /// Sockets.
     pub sockets: usize,
     /// Cores.

@@ -151,9 +151,8 @@ pub struct UnknownNode {
 
 impl From<&UnknownNode> for Failure {
     fn from(error: &UnknownNode) -> Self {
-        let UnknownNode { name, near } = error;
-        let near = near.join(", ");
-        Self::usage(format!("nothing published of \"{name}\" is known; there is {near}"))
+        let near = error.near.join(", ");
+        Self::usage(format!("nothing published of \"{}\" is known; there is {near}", error.name))
             .hint("--against list shows all")
     }
 }

@@ -30,7 +30,10 @@ pub fn page(machine: &Machine) -> Page {
     nodes(&mut section, machine);
     devices::notes(&mut section, machine);
     section.note_if("pages", pages(machine));
-    section.note_if("kernel", (machine.source == "live").then(|| kernel(machine)));
+    section.note_if(
+        "kernel",
+        (machine.source == nodegauge_measure::record::MachineSource::Live).then(|| kernel(machine)),
+    );
     if let Some(known) = &machine.circumstances {
         section.note("state", state(known));
         section.note_if("inherited", known.inherited.as_ref().map(inherited));
@@ -253,7 +256,7 @@ pub(crate) fn brief(machine: &Machine) -> Section {
         return section;
     }
     section.note("machine", processor(machine));
-    let cache = machine.caches.iter().rev().find(|cache| cache.kind != "instruction");
+    let cache = machine.caches.iter().rev().find(|cache| cache.holds_data());
     let thp = machine.pages.as_ref().and_then(|pages| pages.thp.as_ref());
     let theoretical = match &machine.memory.theoretical {
         Some(figure) => {

@@ -50,6 +50,5 @@ fn cannot(what: &str, cause: impl std::fmt::Display) -> Failure {
 
 /// Failure of one rank.
 fn failed(rank: u32, failure: Failure) -> Failure {
-    let message = format!("rank {rank}: {}", failure.message);
-    Failure { kind: FailureKind::Missing, message, ..failure }
+    failure.of(format_args!("rank {rank}")).kind(FailureKind::Missing)
 }

@@ -158,6 +158,6 @@ fn observed(placement: &Placement) -> Result<String, Failure> {
         .iter()
         .map(|thread| if bound { thread.cpus.clone() } else { Vec::new() })
         .collect();
-    let team = Team::start(&places).map_err(Failure::missing)?;
+    let team = Team::start(&places)?;
     Ok(team.observed().iter().map(|line| format!("{line}\n")).collect())
 }

@@ -18,7 +18,7 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
     // What the environment asks of threads is refused as options are, before anything is measured.
     let environment = resolve::environment();
     let mut asked = Request::default();
-    environment.apply(&mut asked).map_err(Failure::usage)?;
+    environment.apply(&mut asked)?;
     nodegauge_placement::plan(&site.topology, &asked)?;
     let figures =
         if common.conditions.expect.is_empty() { Vec::new() } else { figures(&site, &environment) };

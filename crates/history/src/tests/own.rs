@@ -1,7 +1,7 @@
 //! Figures of this node, and none of others, are what comes back into new runs.
 
 use super::*;
-use nodegauge_measure::record::IMPORTED;
+use nodegauge_measure::record::MachineSource;
 
 #[test]
 fn only_what_the_node_measured_itself_comes_back() {
@@ -18,7 +18,7 @@ fn only_what_the_node_measured_itself_comes_back() {
     };
     // Each of these is a reason of its own.
     let foreign = [
-        with(1e9, &|run| run.machine.source = IMPORTED.to_owned()),
+        with(1e9, &|run| run.machine.source = MachineSource::Import),
         with(2e9, &|run| run.machine.host = Some("n02".to_owned())),
         with(3e9, &|run| run.machine.host = None),
         with(4e9, &|run| run.complete = false),

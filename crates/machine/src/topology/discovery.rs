@@ -11,7 +11,7 @@ use hwlocality::object::attributes::ObjectAttributes;
 use hwlocality::object::types::{CacheType, ObjectType};
 use hwlocality::topology::builder::{BuildFlags, TypeFilter};
 use nodegauge_measure::Failure;
-use nodegauge_measure::record::Cache;
+use nodegauge_measure::record::{Cache, CacheKind};
 use nodegauge_os::ChildAnswer;
 use std::collections::BTreeMap;
 use std::ffi::CStr;
@@ -59,9 +59,9 @@ pub(super) fn load(source: &TopologySource) -> Result<Topology, Failure> {
             })
         }
         TopologySource::Synthetic(description) => {
-            crate::synthetic::check(description).map_err(Failure::usage)?;
+            crate::synthetic::check(description)?;
             described(source, description)
-                .map_err(|cause| Failure::usage(crate::synthetic::refused(description, &cause)))
+                .map_err(|cause| crate::synthetic::refused(description, &cause).into())
         }
     }
 }
@@ -307,9 +307,9 @@ fn cache_levels(hwloc: &Hwloc, source: &TopologySource) -> Vec<Cache> {
             Some(Cache {
                 level,
                 kind: match first.cache_type() {
-                    CacheType::Instruction => "instruction".to_owned(),
-                    CacheType::Data => "data".to_owned(),
-                    _ => "unified".to_owned(),
+                    CacheType::Instruction => CacheKind::Instruction,
+                    CacheType::Data => CacheKind::Data,
+                    _ => CacheKind::Unified,
                 },
                 bytes: first.size().map(std::num::NonZero::get).filter(|_| known),
                 line: first.line_size().map(|line| line.get() as u32).filter(|_| known),

@@ -4,6 +4,7 @@ use super::{Device, Figure};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// What the node is.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
@@ -37,24 +38,38 @@ pub struct Machine {
     /// Accelerators and the adapters of fast networks, in the order of the bus.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<Device>,
-    /// Where this description comes from: `live`, `xml`, `synthetic` or [`IMPORTED`].
+    /// Origin of this description.
     #[serde(default)]
-    pub source: String,
+    pub source: MachineSource,
 }
 
-/// [`Machine::source`] of figures that another program printed, perhaps elsewhere: nothing is known of
-/// the machine but what the user says.
-pub const IMPORTED: &str = "import";
+/// Origin of the description of a machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum MachineSource {
+    /// The running system.
+    Live,
+    /// An XML file that `lstopo` wrote.
+    Xml,
+    /// A synthetic description of hwloc.
+    Synthetic,
+    /// An output that another program printed, perhaps elsewhere: only what the user gives is known.
+    Import,
+    /// Absent in older records, or unknown to this version.
+    #[default]
+    #[serde(rename = "", other)]
+    Unknown,
+}
 
 impl Machine {
     /// Whether it is known from a description alone.
     pub fn is_described(&self) -> bool {
-        matches!(self.source.as_str(), "xml" | "synthetic")
+        matches!(self.source, MachineSource::Xml | MachineSource::Synthetic)
     }
 
     /// Whether the figures with it were imported.
     pub fn is_imported(&self) -> bool {
-        self.source == IMPORTED
+        self.source == MachineSource::Import
     }
 }
 
@@ -181,14 +196,43 @@ impl From<ClockBasis> for String {
     }
 }
 
+/// Content of a cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum CacheKind {
+    /// Data only.
+    Data,
+    /// Instructions only.
+    Instruction,
+    /// Data and instructions.
+    Unified,
+}
+
+impl fmt::Display for CacheKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Data => "data",
+            Self::Instruction => "instruction",
+            Self::Unified => "unified",
+        })
+    }
+}
+
+impl Cache {
+    /// True if it holds data.
+    pub fn holds_data(&self) -> bool {
+        self.kind != CacheKind::Instruction
+    }
+}
+
 /// Caches of one level and kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Cache {
     /// 1, 2, 3, ...
     pub level: u32,
-    /// `data`, `instruction` or `unified`.
+    /// Content.
     #[serde(rename = "type")]
-    pub kind: String,
+    pub kind: CacheKind,
     /// Size of one, bytes; `null` when a description does not say.
     pub bytes: Option<u64>,
     /// How many there are on the node.

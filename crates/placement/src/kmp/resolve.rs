@@ -193,7 +193,7 @@ impl<'a> Objects<'a> {
 /// The object of a granularity around a hardware thread; where the machine has none of the kind,
 /// the nearest: a core for a cache, a socket for a NUMA node.
 fn object(topology: &Topology, granularity: Granularity, thread: &HardwareThread) -> Option<usize> {
-    let last = topology.caches.iter().rfind(|cache| cache.kind != "instruction");
+    let last = topology.caches.iter().rfind(|cache| cache.holds_data());
     let last_level = last.map_or(0, |cache| cache.level);
     let cache = thread.llc.unwrap_or(thread.core);
     Some(match granularity {

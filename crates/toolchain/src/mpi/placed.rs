@@ -3,7 +3,7 @@
 use super::{LauncherKind, MpiLauncher, launcher_for, library_of_program};
 use crate::{CommandLine, find_program, with_path_hint};
 use nodegauge_machine::Topology;
-use nodegauge_measure::Failure;
+use nodegauge_measure::{Failure, FailureKind};
 use nodegauge_os::is_root;
 use nodegauge_placement::RankPlan;
 use nodegauge_placement::emit::{self, OpenMpi, OpenMpiVersion};
@@ -38,7 +38,7 @@ impl MpiProgram {
         })?;
         let library = library_of_program(&path);
         let launcher = launcher_for(&path, library.as_ref(), launcher, &|| false);
-        let launcher = launcher.map_err(Failure::missing)?;
+        let launcher = launcher.map_err(|failure| failure.kind(FailureKind::Missing))?;
         Ok(Self { path, launcher, as_root: allow_root && is_root() })
     }
 

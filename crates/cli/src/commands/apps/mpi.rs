@@ -6,6 +6,7 @@ use crate::failure::{Exit, Failure};
 use crate::launched;
 use nodegauge_apps::{Workers, iccg};
 use nodegauge_machine::Topology;
+use nodegauge_measure::FailureKind;
 use nodegauge_measure::Notice;
 use nodegauge_placement::{MemoryPolicy, pin};
 use nodegauge_stream::ranks::Started;
@@ -52,7 +53,9 @@ impl MpiRanks<'_> {
         notices: &mut Vec<Notice>,
     ) -> Result<Workers, Failure> {
         let plan = self.started.places(&self.cpus, topology, 1, &MemoryPolicy::Default);
-        let mut plan = plan.map_err(|(rank, why)| Failure::usage(format!("rank {rank}: {why}")))?;
+        let mut plan = plan.map_err(|(rank, why)| {
+            Failure::from(why).of(format_args!("rank {rank}")).kind(FailureKind::Usage)
+        })?;
         told(notices, std::mem::take(&mut plan.notices));
         Ok(Workers::Mpi(plan, self.world))
     }

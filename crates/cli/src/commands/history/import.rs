@@ -9,7 +9,7 @@ use nodegauge_devices::babelstream::BabelStreamOutput;
 use nodegauge_devices::nvbandwidth::NvbandwidthOutput;
 use nodegauge_history::{Imported, records};
 use nodegauge_measure::quantity::counted;
-use nodegauge_measure::record::{self, Machine, Measurement, Record, Status};
+use nodegauge_measure::record::{self, Machine, MachineSource, Measurement, Record, Status};
 use nodegauge_measure::{Notice, NoticeId};
 use nodegauge_messages::osu;
 use nodegauge_stream::standard::figures;
@@ -148,7 +148,8 @@ fn imported_record(
     let written = std::fs::metadata(file).and_then(|metadata| metadata.modified()).ok();
     let mut all = vec![format!("imported from {shown}; its time is that of the file")];
     all.extend(notices);
-    let (host, source) = (host.map(str::to_owned), record::IMPORTED.to_owned());
+    let host = host.map(str::to_owned);
+    let source = MachineSource::Import;
     Record {
         started: written.and_then(record::rfc3339).unwrap_or_else(record::now_rfc3339),
         command: vec!["history".to_owned(), "import".to_owned(), shown.to_string()],

@@ -6,6 +6,7 @@ use crate::failure::{Exit, Failure};
 use crate::launched;
 use crate::resolve;
 use nodegauge_machine::Topology;
+use nodegauge_measure::FailureKind;
 use nodegauge_placement::RankPlan;
 use nodegauge_stream::ranks::{self, Joined, Started};
 
@@ -57,7 +58,7 @@ pub(super) fn plan(
         return Ok(plan);
     }
     let (threads, memory) = resolve::in_each_rank(placement, topology)?;
-    joined
-        .places(topology, threads, &memory)
-        .map_err(|(rank, error)| Failure::usage(format!("rank {rank}: {error}")))
+    joined.places(topology, threads, &memory).map_err(|(rank, error)| {
+        Failure::from(error).of(format_args!("rank {rank}")).kind(FailureKind::Usage)
+    })
 }
