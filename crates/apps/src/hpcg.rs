@@ -14,15 +14,15 @@ mod reference;
 mod set;
 pub(crate) mod view;
 
-use crate::code;
+use crate::code::{self, Code};
 use crate::config::HpcgConfig;
 use crate::sweep::Swept;
 use crate::{GAUGE, TIMES_LLC, WorkerPool, paired};
 use domain::{Domain, Until};
-use loops::Loops;
 use meeting::Meeting;
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_kernels::Isa;
 use nodegauge_measure::progress::SharedObserver;
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
 use nodegauge_measure::repeat::Stop;
@@ -165,7 +165,8 @@ impl Planned for HpcgPlan {
         let limits = Limits::new(options.budget, options.samples);
         let mut pool = WorkerPool::start(swept.iter().map(|swept| &swept.workers))?;
         let cells = swept.iter().map(|swept| Cell::new(swept, options.grid));
-        let mut run = Run { loops: Loops::widest(), cells: cells.collect::<Result<_, _>>()? };
+        let mut run =
+            Run { codes: [false, true].map(Code::widest), cells: cells.collect::<Result<_, _>>()? };
         observer.phase(&format!("sets of {ITERATIONS} iterations, behind tests"));
         let flops: Vec<f64> = run.cells.iter().map(Cell::operations).collect();
         let latest = |samples: &[Vec<Sample>]| {
@@ -231,7 +232,7 @@ impl<'a> Cell<'a> {
 /// All workers under way.
 struct Run<'a> {
     /// Without asking ahead and with.
-    loops: [Loops; 2],
+    codes: [Code; 2],
     cells: Vec<Cell<'a>>,
 }
 
@@ -246,14 +247,14 @@ impl Run<'_> {
         let stop = AtomicBool::new(false);
         let until =
             Until { iterations: ITERATIONS, tolerance: 0.0, preconditioned: true, stop: &stop };
-        let Self { loops, cells } = self;
+        let Self { codes, cells } = self;
         let cell = &mut cells[at];
         // What was chosen first stays.
-        let loops = match cell.sets.first() {
-            Some(set) => std::slice::from_ref(&loops[usize::from(set.ahead)]),
-            None => &loops[..],
+        let codes = match cell.sets.first() {
+            Some(set) => std::slice::from_ref(&codes[usize::from(set.ahead)]),
+            None => &codes[..],
         };
-        let made_of = (&cell.layout, &cell.meeting, loops);
+        let made_of = (&cell.layout, &cell.meeting, codes);
         let asked = (cell.tests.is_some(), until);
         let made = std::thread::scope(|scope| {
             let worker = scope.spawn(|| {
@@ -360,7 +361,7 @@ impl Evidence<'_> {
             grid: Some(layout.local.to_vec()),
             n: Some(layout.rows() as u64),
             domains: Some(layout.domains.to_vec()),
-            isa: Some(self.run.loops[0].isa.to_owned()),
+            isa: Some(isa_name(self.run.codes[0].isa()).to_owned()),
             prefetch: sets.first().map(|set| code::prefetch(set.ahead).to_string()),
             iterations: last.and_then(|set| Some(set.iterations? as u64)),
             residual: last.and_then(|set| set.residual),
@@ -420,6 +421,15 @@ impl Evidence<'_> {
             ));
         }
         validity
+    }
+}
+
+/// Name of an instruction set in records of this test.
+fn isa_name(isa: Isa) -> &'static str {
+    match isa {
+        Isa::Portable if cfg!(target_arch = "aarch64") => Isa::Neon.name(),
+        Isa::Portable => "baseline",
+        isa => isa.name(),
     }
 }
 

@@ -12,6 +12,7 @@ use crate::elasticity::element::invert;
 use crate::order::Numbering;
 use crate::seat::{Seat, Threads};
 use crate::sparse::{self, BLOCK, Blocks, SharedBlocks, add_product, transpose};
+use nodegauge_kernels::isa::InstructionSet;
 use nodegauge_measure::Failure;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -244,7 +245,7 @@ impl Factorisation<'_> {
     unsafe fn inverse_of(&self, row: usize) -> [f64; BLOCK] {
         // SAFETY: a row that has been eliminated is not written again.
         let block = unsafe { self.inverse.part(BLOCK * row..BLOCK * (row + 1)) };
-        std::array::from_fn(|at| block[at])
+        block.as_chunks().0[0]
     }
 }
 
@@ -267,7 +268,7 @@ compiled! {
 }
 
 #[inline(always)]
-unsafe fn eliminate_body<const FMA: bool, const ASK: bool>(
+unsafe fn eliminate_body<S: InstructionSet, const ASK: bool>(
     at: &Elimination<'_>,
     scratch: &mut RowScratch,
     good: &AtomicBool,
@@ -299,17 +300,17 @@ unsafe fn eliminate_body<const FMA: bool, const ASK: bool>(
         let mut w = blocks[*at];
         // SAFETY: the caller's promise: the other row is complete.
         let (others, theirs) = unsafe { lower.row(*column) };
-        // SAFETY: as above.
-        let inverse = unsafe { factor.inverse_of(*column) };
         for (other, block) in others.iter().zip(theirs) {
             let number = place[*other as usize];
             if number > 0 {
-                add_product::<FMA>(&mut w, -1.0, &unscaled[usize::from(number) - 1], block);
+                add_product::<S>(&mut w, -1.0, &unscaled[usize::from(number) - 1], block);
             }
         }
+        // SAFETY: as above.
+        let inverse = unsafe { factor.inverse_of(*column) };
         let mut scaled = [0.0; BLOCK];
-        add_product::<FMA>(&mut scaled, 1.0, &w, &inverse);
-        add_product::<FMA>(&mut pivot, -1.0, &w, &scaled);
+        add_product::<S>(&mut scaled, 1.0, &w, &inverse);
+        add_product::<S>(&mut pivot, -1.0, &w, &scaled);
         slots[number] = *column as u32;
         values[number] = scaled;
         unscaled.push(w);

@@ -187,7 +187,7 @@ impl Run<'_> {
             let mut config = TrapezoidConfig {
                 on: cell.workers.config(),
                 n: Some(cell.points),
-                isa: Some(self.rule.isa.to_owned()),
+                isa: Some(self.rule.isa_name().to_owned()),
                 sums: Some(cell.sums()),
                 error: Some(cell.error).filter(|error| error.is_finite()),
                 error_allowed: Some(rule::allowed(cell.points)),

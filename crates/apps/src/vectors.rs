@@ -1,6 +1,7 @@
 //! The loops over vectors.
 
-use crate::code::{ask, compiled, multiply_add};
+use crate::code::{ask, compiled};
+use nodegauge_kernels::isa::{InstructionSet, multiply_add};
 
 /// Numbers at a time: as many sums as keep additions from waiting for each other.
 const LANES: usize = 32;
@@ -24,7 +25,7 @@ compiled! {
 }
 
 #[inline(always)]
-unsafe fn dot_body<const FMA: bool, const ASK: bool>(
+unsafe fn dot_body<S: InstructionSet, const ASK: bool>(
     n: usize,
     x: *const f64,
     y: *const f64,
@@ -38,7 +39,7 @@ unsafe fn dot_body<const FMA: bool, const ASK: bool>(
             ask_lanes::<ASK>(x);
             ask_lanes::<ASK>(y);
             for lane in 0..LANES {
-                sums[lane] = multiply_add::<FMA>(*x.add(lane), *y.add(lane), sums[lane]);
+                sums[lane] = multiply_add::<S>(*x.add(lane), *y.add(lane), sums[lane]);
             }
         }
     }
@@ -56,7 +57,7 @@ compiled! {
 }
 
 #[inline(always)]
-unsafe fn direction_body<const FMA: bool, const ASK: bool>(
+unsafe fn direction_body<S: InstructionSet, const ASK: bool>(
     n: usize,
     beta: f64,
     z: *const f64,
@@ -70,11 +71,11 @@ unsafe fn direction_body<const FMA: bool, const ASK: bool>(
             ask_lanes::<ASK>(z);
             ask_lanes::<ASK>(p);
             let next: [f64; LANES] =
-                std::array::from_fn(|lane| multiply_add::<FMA>(beta, *p.add(lane), *z.add(lane)));
+                std::array::from_fn(|lane| multiply_add::<S>(beta, *p.add(lane), *z.add(lane)));
             p.cast::<[f64; LANES]>().write(next);
         }
         for at in whole..n {
-            *p.add(at) = multiply_add::<FMA>(beta, *p.add(at), *z.add(at));
+            *p.add(at) = multiply_add::<S>(beta, *p.add(at), *z.add(at));
         }
     }
 }
@@ -89,7 +90,7 @@ compiled! {
 }
 
 #[inline(always)]
-unsafe fn update_body<const FMA: bool, const ASK: bool>(
+unsafe fn update_body<S: InstructionSet, const ASK: bool>(
     n: usize,
     alpha: f64,
     (p, q): (*const f64, *const f64),
@@ -105,19 +106,19 @@ unsafe fn update_body<const FMA: bool, const ASK: bool>(
                 ask_lanes::<ASK>(vector);
             }
             let found: [f64; LANES] =
-                std::array::from_fn(|lane| multiply_add::<FMA>(alpha, *p.add(lane), *x.add(lane)));
+                std::array::from_fn(|lane| multiply_add::<S>(alpha, *p.add(lane), *x.add(lane)));
             let rest: [f64; LANES] =
-                std::array::from_fn(|lane| multiply_add::<FMA>(-alpha, *q.add(lane), *r.add(lane)));
+                std::array::from_fn(|lane| multiply_add::<S>(-alpha, *q.add(lane), *r.add(lane)));
             x.cast::<[f64; LANES]>().write(found);
             r.cast::<[f64; LANES]>().write(rest);
             for lane in 0..LANES {
-                sums[lane] = multiply_add::<FMA>(rest[lane], rest[lane], sums[lane]);
+                sums[lane] = multiply_add::<S>(rest[lane], rest[lane], sums[lane]);
             }
         }
         let mut sum = sums.iter().sum::<f64>();
         for at in whole..n {
-            *x.add(at) = multiply_add::<FMA>(alpha, *p.add(at), *x.add(at));
-            *r.add(at) = multiply_add::<FMA>(-alpha, *q.add(at), *r.add(at));
+            *x.add(at) = multiply_add::<S>(alpha, *p.add(at), *x.add(at));
+            *r.add(at) = multiply_add::<S>(-alpha, *q.add(at), *r.add(at));
             sum += *r.add(at) * *r.add(at);
         }
         sum

@@ -10,6 +10,7 @@ use crate::{GAUGE, dgemm};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::roofline::{self, CeilingsAsk, CeilingsPart};
 use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_kernels::Isa;
 use nodegauge_measure::record::{Measurement, Quoted};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::{OneRegime, Sample};
@@ -42,7 +43,7 @@ impl CeilingsPlan {
 fn peak_of(kernel: &PeakLoop) -> &'static str {
     let [fma, simd, scalar, _] = roofline::PEAKS;
     match (kernel.isa, kernel.fused) {
-        (peak::SCALAR, _) => scalar,
+        (Isa::Scalar, _) => scalar,
         (_, true) => fma,
         (_, false) => simd,
     }
@@ -159,7 +160,7 @@ fn peak_config(peak: &Peak, on: &ThreadsConfig, loops: Vec<LoopRate>) -> PeakCon
     PeakConfig {
         on: on.clone(),
         element: Some(peak.kernel.element.to_owned()),
-        isa: Some(peak.kernel.isa.to_owned()),
+        isa: Some(peak.kernel.isa_name().to_owned()),
         clock_hz: burst.clock.map(|clock| clock.0),
         flops_per_cycle: burst.a_cycle(on.threads.unwrap_or(1) as usize),
         loops: Some(loops),

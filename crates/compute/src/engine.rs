@@ -1,12 +1,13 @@
 //! What multiplies: a library of the site on one thread, or the kernels that are compiled in.
 
-use crate::leaf::Leaf;
+use crate::leaf;
+use nodegauge_kernels::Isa;
 use nodegauge_toolchain::blas::{BlasLibrary, Columns, ColumnsMut, Product};
 use std::fmt;
 
 /// Order below which a triangular solve is done by plain loops.
 const PLAIN_SOLVE: usize = 24;
-/// Columns of A below which a product by [`Leaf::update`] beats a library's, which copies first.
+/// Columns of A below which a product by [`leaf::update`] beats a library's, which copies first.
 const FEW_COLUMNS: usize = 48;
 /// Order from which a library's own triangular solve is taken.
 const LIBRARY_SOLVE: usize = 64;
@@ -33,12 +34,13 @@ impl fmt::Display for Multiplier {
 #[derive(Debug)]
 pub(crate) struct GemmEngine<'a> {
     multiplier: &'a Multiplier,
-    pub leaf: Leaf,
+    /// Instruction set of the loops in [`leaf`], which this processor has.
+    pub isa: Isa,
 }
 
 impl<'a> GemmEngine<'a> {
     pub(crate) fn new(multiplier: &'a Multiplier) -> Self {
-        Self { multiplier, leaf: Leaf::detect() }
+        Self { multiplier, isa: Isa::detected() }
     }
 
     /// To be called once by every thread that multiplies.
@@ -60,7 +62,7 @@ impl<'a> GemmEngine<'a> {
         // SAFETY: the caller's promise.
         unsafe {
             match self.multiplier {
-                _ if k <= FEW_COLUMNS && n <= 2 * FEW_COLUMNS => (self.leaf.update)(job),
+                _ if k <= FEW_COLUMNS && n <= 2 * FEW_COLUMNS => leaf::update(self.isa, job),
                 Multiplier::Library(library) => library.update(job),
                 Multiplier::BuiltIn => {
                     let (ldc, lda, ldb) = (ldc as isize, lda as isize, ldb as isize);
@@ -89,7 +91,7 @@ impl<'a> GemmEngine<'a> {
         unsafe {
             match self.multiplier {
                 _ if m == 0 || n == 0 => {}
-                _ if m <= PLAIN_SOLVE => (self.leaf.solve)((m, n), (l, ldl), (b, ldb)),
+                _ if m <= PLAIN_SOLVE => leaf::solve(self.isa, (m, n), (l, ldl), (b, ldb)),
                 Multiplier::Library(library) if m.min(n) >= LIBRARY_SOLVE => {
                     library.solve_unit_lower((m, n), (l, ldl), (b, ldb));
                 }

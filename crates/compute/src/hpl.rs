@@ -142,7 +142,7 @@ impl Run<'_> {
                 return Ok(());
             }
             let peak = peak::measure(&mut self.team, kernel, time)?;
-            let latest = format!("{} {} {}", kernel.isa, kernel.element, peak.best());
+            let latest = format!("{} {} {}", kernel.isa_name(), kernel.element, peak.best());
             self.observer.progress((i + 1) as f64 / loops.len() as f64, &latest);
             self.seen.peaks.push(peak);
         }

@@ -2,16 +2,17 @@
 //! elimination of one column, products of few columns, small triangular solves, and rows of the
 //! back-substitution.
 //!
-//! Each is written once in plain loops of fixed shape, and compiled for each instruction set; the
-//! widest that this processor has is chosen once.
+//! Each is written once in plain loops of fixed shape, and compiled for each instruction set.
 
+use nodegauge_kernels::isa::{InstructionSet, multiply_add};
+use nodegauge_kernels::{Isa, dispatched};
 use nodegauge_toolchain::blas::{Columns, ColumnsMut, Product};
 
 /// Rows that are worked on before the next column's turn: 2 KiB of a column, so that some ten
 /// columns of them stay in level 1.
 const ROWS: usize = 256;
 
-/// What a step of elimination works on; see [`Leaf::eliminate`].
+/// What a step of elimination works on; see [`eliminate`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Elimination {
     /// The rows of the pivot's column below the pivot; becomes the multipliers.
@@ -34,21 +35,31 @@ pub(crate) struct Elimination {
 /// values that are no numbers.
 pub(crate) type Largest = (f64, usize);
 
-/// The loops for one instruction set.
-///
-/// # Safety
-/// All functions need that instruction set and pointers to the sizes that are given, of which the
-/// written ones belong to no other thread.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Leaf {
-    /// Searches `rows` values.
-    pub largest: unsafe fn(*const f64, usize) -> Largest,
+dispatched! {
+    /// Searches `rows` values for the largest.
+    ///
+    /// # Safety
+    /// The processor has the instruction set; `x` has the rows.
+    pub(crate) unsafe fn largest(x: *const f64, rows: usize) -> Largest = largest_body;
+
     /// `x *= inverse; rest -= x pivot_row`; returns the largest of the first column of `rest`.
-    pub eliminate: unsafe fn(Elimination) -> Largest,
+    ///
+    /// # Safety
+    /// The processor has the instruction set; the sizes are those of the pointers, and no other thread uses what is
+    /// written.
+    pub(crate) unsafe fn eliminate(job: Elimination) -> Largest = eliminate_body;
+
     /// `C -= A B` for few columns of A.
-    pub update: unsafe fn(Product),
+    ///
+    /// # Safety
+    /// As for [`eliminate`].
+    pub(crate) unsafe fn update(job: Product) = update_body;
+
     /// Solves L X = B in place, L of order m with ones on the diagonal, for n columns.
-    pub solve: unsafe fn((usize, usize), Columns, ColumnsMut),
+    ///
+    /// # Safety
+    /// As for [`eliminate`].
+    pub(crate) unsafe fn solve(size: (usize, usize), l: Columns, b: ColumnsMut) = solve_body;
 }
 
 /// The lanes of `N` values that are compared side by side.
@@ -74,7 +85,8 @@ fn row_of(x: &[f64], start: usize, value: f64) -> usize {
 }
 
 #[inline(always)]
-unsafe fn largest(x: *const f64, rows: usize) -> Largest {
+#[allow(clippy::extra_unused_type_parameters, reason = "every dispatched body has one")]
+unsafe fn largest_body<S: InstructionSet>(x: *const f64, rows: usize) -> Largest {
     // SAFETY: the caller's promise.
     let x = unsafe { std::slice::from_raw_parts(x, rows) };
     let (mut best, mut at) = (-1.0, 0);
@@ -88,12 +100,7 @@ unsafe fn largest(x: *const f64, rows: usize) -> Largest {
 }
 
 #[inline(always)]
-fn fused<const FMA: bool>(x: f64, y: f64, z: f64) -> f64 {
-    if FMA { x.mul_add(y, z) } else { x * y + z }
-}
-
-#[inline(always)]
-unsafe fn eliminate<const FMA: bool>(job: Elimination) -> Largest {
+unsafe fn eliminate_body<S: InstructionSet>(job: Elimination) -> Largest {
     let Elimination { x, rest, ld, rows, columns, pivot_row, inverse } = job;
     let (mut best, mut at) = (-1.0, 0);
     for start in (0..rows).step_by(ROWS) {
@@ -108,7 +115,7 @@ unsafe fn eliminate<const FMA: bool>(job: Elimination) -> Largest {
                 let factor = -*pivot_row.add(column);
                 let y = std::slice::from_raw_parts_mut(rest.add(column * ld + start), length);
                 for (y, x) in y.iter_mut().zip(&*x) {
-                    *y = fused::<FMA>(*x, factor, *y);
+                    *y = multiply_add::<S>(*x, factor, *y);
                 }
                 if column == 0 {
                     let value = largest_in(y);
@@ -128,7 +135,11 @@ unsafe fn eliminate<const FMA: bool>(job: Elimination) -> Largest {
 
 /// A tile of `R` rows and `C` columns of the product, held in registers.
 #[inline(always)]
-unsafe fn tile<const FMA: bool, const R: usize, const C: usize>(job: &Product, i: usize, j: usize) {
+unsafe fn tile<S: InstructionSet, const R: usize, const C: usize>(
+    job: &Product,
+    i: usize,
+    j: usize,
+) {
     let Product { a: (a, lda), b: (b, ldb), c: (c, ldc), size: (.., depth) } = *job;
     // SAFETY: the caller's promise: R rows from i and C columns from j exist.
     unsafe {
@@ -142,7 +153,7 @@ unsafe fn tile<const FMA: bool, const R: usize, const C: usize>(job: &Product, i
             for (column, sum) in sum.iter_mut().enumerate() {
                 let b = -*b.add((j + column) * ldb + p);
                 for (sum, a) in sum.iter_mut().zip(a) {
-                    *sum = fused::<FMA>(a, b, *sum);
+                    *sum = multiply_add::<S>(a, b, *sum);
                 }
             }
         }
@@ -152,8 +163,23 @@ unsafe fn tile<const FMA: bool, const R: usize, const C: usize>(job: &Product, i
     }
 }
 
+/// Tiles fill the registers of the instruction set: three vectors by eight or four columns, and room for a strip
+/// of A and an element of B.
 #[inline(always)]
-unsafe fn update<const FMA: bool, const R: usize, const C: usize>(job: Product) {
+unsafe fn update_body<S: InstructionSet>(job: Product) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match S::ISA {
+            Isa::Avx512 => update_by_tiles::<S, 24, 8>(job),
+            Isa::Avx2 => update_by_tiles::<S, 12, 4>(job),
+            _ if cfg!(target_arch = "aarch64") => update_by_tiles::<S, 8, 6>(job),
+            _ => update_by_tiles::<S, 4, 4>(job),
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn update_by_tiles<S: InstructionSet, const R: usize, const C: usize>(job: Product) {
     let (m, n, _) = job.size;
     let (rows, columns) = (m - m % R, n - n % C);
     // SAFETY: the caller's promise; tiles cover what is there, and nothing twice.
@@ -161,22 +187,26 @@ unsafe fn update<const FMA: bool, const R: usize, const C: usize>(job: Product) 
         // Rows outermost: a strip of A is read once and stays for all columns.
         for i in (0..rows).step_by(R) {
             for j in (0..columns).step_by(C) {
-                tile::<FMA, R, C>(&job, i, j);
+                tile::<S, R, C>(&job, i, j);
             }
             for j in columns..n {
-                tile::<FMA, R, 1>(&job, i, j);
+                tile::<S, R, 1>(&job, i, j);
             }
         }
         for i in rows..m {
             for j in 0..n {
-                tile::<FMA, 1, 1>(&job, i, j);
+                tile::<S, 1, 1>(&job, i, j);
             }
         }
     }
 }
 
 #[inline(always)]
-unsafe fn solve<const FMA: bool>((m, n): (usize, usize), (l, ldl): Columns, (b, ldb): ColumnsMut) {
+unsafe fn solve_body<S: InstructionSet>(
+    (m, n): (usize, usize),
+    (l, ldl): Columns,
+    (b, ldb): ColumnsMut,
+) {
     for column in 0..n {
         for i in 0..m {
             // SAFETY: the caller's promise; L and B are different matrices, or different columns.
@@ -186,72 +216,10 @@ unsafe fn solve<const FMA: bool>((m, n): (usize, usize), (l, ldl): Columns, (b, 
                 let l = std::slice::from_raw_parts(l.add(i * ldl + i + 1), below);
                 let y = std::slice::from_raw_parts_mut(b.add(column * ldb + i + 1), below);
                 for (y, l) in y.iter_mut().zip(l) {
-                    *y = fused::<FMA>(*l, x, *y);
+                    *y = multiply_add::<S>(*l, x, *y);
                 }
             }
         }
-    }
-}
-
-macro_rules! leaf {
-    ([$($feature:literal)?], $fma:literal, $rows:literal, $columns:literal) => {{
-        $(#[target_feature(enable = $feature)])?
-        unsafe fn largest_here(x: *const f64, rows: usize) -> Largest {
-            // SAFETY: the caller's promise.
-            unsafe { largest(x, rows) }
-        }
-        $(#[target_feature(enable = $feature)])?
-        unsafe fn eliminate_here(job: Elimination) -> Largest {
-            // SAFETY: the caller's promise.
-            unsafe { eliminate::<$fma>(job) }
-        }
-        $(#[target_feature(enable = $feature)])?
-        unsafe fn update_here(job: Product) {
-            // SAFETY: the caller's promise.
-            unsafe { update::<$fma, $rows, $columns>(job) }
-        }
-        $(#[target_feature(enable = $feature)])?
-        unsafe fn solve_here(
-            size: (usize, usize),
-            l: Columns,
-            b: ColumnsMut,
-        ) {
-            // SAFETY: the caller's promise.
-            unsafe { solve::<$fma>(size, l, b) }
-        }
-        Leaf {
-            largest: largest_here,
-            eliminate: eliminate_here,
-            update: update_here,
-            solve: solve_here,
-        }
-    }};
-}
-
-impl Leaf {
-    /// The loops for the widest instruction set of this processor. Tiles fill its registers: three
-    /// vectors by eight or four columns, and room for a strip of A and an element of B.
-    pub(crate) fn detect() -> Self {
-        Self::available().pop().unwrap_or_else(|| unreachable!("the baseline is always there"))
-    }
-
-    /// The loops for every instruction set of this processor, widest last.
-    pub(crate) fn available() -> Vec<Self> {
-        #[allow(unused_mut, reason = "only some architectures have more")]
-        let mut all = vec![leaf!([], false, 4, 4)];
-        #[cfg(target_arch = "x86_64")]
-        {
-            if std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("fma") {
-                all.push(leaf!(["avx2,fma"], true, 12, 4));
-            }
-            if std::is_x86_feature_detected!("avx512f") && std::is_x86_feature_detected!("avx512vl")
-            {
-                all.push(leaf!(["avx512f,avx512vl,avx512dq,avx2,fma"], true, 24, 8));
-            }
-        }
-        #[cfg(target_arch = "aarch64")]
-        all.push(leaf!(["neon"], true, 8, 6));
-        all
     }
 }
 
@@ -268,7 +236,7 @@ mod tests {
 
     #[test]
     fn every_set_of_loops_agrees_with_plain_arithmetic_at_every_edge() {
-        for leaf in Leaf::available() {
+        for isa in Isa::dispatched() {
             for (m, n, k) in [(1, 1, 1), (24, 8, 3), (61, 13, 7), (300, 9, 33), (5, 20, 2)] {
                 let (lda, ldb, ldc) = (m + 3, k + 1, m + 5);
                 let (a, b, c) = (numbers(lda * k), numbers(ldb * n), numbers(ldc * n));
@@ -280,7 +248,7 @@ mod tests {
                     c: (got.as_mut_ptr(), ldc),
                 };
                 // SAFETY: the vectors hold these sizes.
-                unsafe { (leaf.update)(job) };
+                unsafe { update(isa, job) };
                 for j in 0..n {
                     for i in 0..ldc {
                         let sum: f64 =
@@ -295,7 +263,7 @@ mod tests {
 
     #[test]
     fn elimination_scales_updates_and_finds_the_next_pivot() {
-        for leaf in Leaf::available() {
+        for isa in Isa::dispatched() {
             for rows in [0, 1, 15, 256, 257, 1000] {
                 let (ld, columns) = (rows + 2, 4);
                 let before = numbers(ld * (columns + 1));
@@ -312,7 +280,7 @@ mod tests {
                     inverse: 0.75,
                 };
                 // SAFETY: the vector holds five columns of that distance.
-                let (value, row) = unsafe { (leaf.eliminate)(job) };
+                let (value, row) = unsafe { eliminate(isa, job) };
                 for i in 0..rows {
                     let factor = before[i] * 0.75;
                     assert_eq!(a[i], factor);
@@ -322,11 +290,11 @@ mod tests {
                     }
                 }
                 let next = &a[ld..ld + rows];
-                let largest = next.iter().fold(-1.0, |a: f64, b| a.max(b.abs()));
-                assert_eq!(value, largest);
-                assert!(rows == 0 || next[row].abs() == largest);
+                let expected = next.iter().fold(-1.0, |a: f64, b| a.max(b.abs()));
+                assert_eq!(value, expected);
+                assert!(rows == 0 || next[row].abs() == expected);
                 // SAFETY: as many values as are given.
-                assert_eq!(unsafe { (leaf.largest)(next.as_ptr(), rows) }, (value, row));
+                assert_eq!(unsafe { largest(isa, next.as_ptr(), rows) }, (value, row));
             }
         }
     }

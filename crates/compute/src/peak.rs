@@ -10,6 +10,7 @@
 //! guest perhaps, has a share of the units: bursts tell what others had ([`shared`]).
 
 use crate::config::LoopRate;
+use nodegauge_kernels::{Isa, enabled};
 use nodegauge_machine::clock::WorkClock;
 use nodegauge_measure::{FlopsPerSec, Hertz, stats};
 use nodegauge_team::{Team, TeamError};
@@ -57,9 +58,8 @@ unsafe fn chains<R: Register, const CHAINS: usize, const FUSED: bool>() -> u64 {
 /// One loop.
 #[derive(Debug, Clone, Copy)]
 pub struct PeakLoop {
-    /// Instruction set: `avx512`, `avx2+fma`, `avx`, `sse2`, `neon`, `baseline`; [`SCALAR`] of one number a
-    /// register.
-    pub isa: &'static str,
+    /// Instruction set.
+    pub isa: Isa,
     /// `f64` or `f32`.
     pub element: &'static str,
     /// Whether multiplication and addition are one instruction.
@@ -67,17 +67,26 @@ pub struct PeakLoop {
     run: unsafe fn() -> u64,
 }
 
-/// The loop that computes with one number at a time.
-pub const SCALAR: &str = "scalar";
+impl PeakLoop {
+    /// Name of the instruction set in records.
+    pub fn isa_name(&self) -> &'static str {
+        match self.isa {
+            Isa::Avx2 => "avx2+fma",
+            Isa::Portable => "baseline",
+            isa => isa.name(),
+        }
+    }
+}
 
 macro_rules! kernel {
-    ($isa:literal, [$($feature:literal)?], $element:literal, $fused:literal, $register:ty, $chains:literal) => {{
-        $(#[target_feature(enable = $feature)])?
-        unsafe fn run() -> u64 {
-            // SAFETY: the caller's promise.
-            unsafe { chains::<$register, $chains, $fused>() }
+    ($isa:ident, $element:literal, $fused:literal, $register:ty, $chains:literal) => {{
+        enabled! { $isa,
+            unsafe fn run() -> u64 {
+                // SAFETY: the caller's promise.
+                unsafe { chains::<$register, $chains, $fused>() }
+            }
         }
-        PeakLoop { isa: $isa, element: $element, fused: $fused, run }
+        PeakLoop { isa: Isa::$isa, element: $element, fused: $fused, run }
     }};
 }
 
@@ -218,18 +227,18 @@ pub fn without_fma() -> Vec<PeakLoop> {
     let mut all = Vec::new();
     #[cfg(target_arch = "x86_64")]
     {
-        all.push(kernel!("scalar", ["sse2"], "f64", false, Scalar, 12));
-        if std::is_x86_feature_detected!("avx") {
-            all.push(kernel!("avx", ["avx"], "f64", false, __m256d, 12));
+        all.push(kernel!(Scalar, "f64", false, Scalar, 12));
+        if Isa::Avx.is_available() {
+            all.push(kernel!(Avx, "f64", false, __m256d, 12));
         }
-        if std::is_x86_feature_detected!("avx512f") {
-            all.push(kernel!("avx512", ["avx512f"], "f64", false, __m512d, 20));
+        if Isa::Avx512.is_available() {
+            all.push(kernel!(Avx512, "f64", false, __m512d, 20));
         }
     }
     #[cfg(target_arch = "aarch64")]
     {
-        all.push(kernel!("scalar", ["neon"], "f64", false, Scalar, 24));
-        all.push(kernel!("neon", ["neon"], "f64", false, float64x2_t, 24));
+        all.push(kernel!(Scalar, "f64", false, Scalar, 24));
+        all.push(kernel!(Neon, "f64", false, float64x2_t, 24));
     }
     all
 }
@@ -239,26 +248,26 @@ pub fn loops() -> Vec<PeakLoop> {
     let mut all = Vec::new();
     #[cfg(target_arch = "x86_64")]
     {
-        all.push(kernel!("sse2", ["sse2"], "f64", false, __m128d, 12));
-        all.push(kernel!("sse2", ["sse2"], "f32", false, __m128, 12));
-        if std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("fma") {
-            all.push(kernel!("avx2+fma", ["avx2,fma"], "f64", true, __m256d, 12));
-            all.push(kernel!("avx2+fma", ["avx2,fma"], "f32", true, __m256, 12));
+        all.push(kernel!(Sse2, "f64", false, __m128d, 12));
+        all.push(kernel!(Sse2, "f32", false, __m128, 12));
+        if Isa::Avx2.is_available() {
+            all.push(kernel!(Avx2, "f64", true, __m256d, 12));
+            all.push(kernel!(Avx2, "f32", true, __m256, 12));
         }
-        if std::is_x86_feature_detected!("avx512f") {
-            all.push(kernel!("avx512", ["avx512f"], "f64", true, __m512d, 20));
-            all.push(kernel!("avx512", ["avx512f"], "f32", true, __m512, 20));
+        if Isa::Avx512.is_available() {
+            all.push(kernel!(Avx512, "f64", true, __m512d, 20));
+            all.push(kernel!(Avx512, "f32", true, __m512, 20));
         }
     }
     #[cfg(target_arch = "aarch64")]
     {
-        all.push(kernel!("neon", ["neon"], "f64", true, float64x2_t, 24));
-        all.push(kernel!("neon", ["neon"], "f32", true, float32x4_t, 24));
+        all.push(kernel!(Neon, "f64", true, float64x2_t, 24));
+        all.push(kernel!(Neon, "f32", true, float32x4_t, 24));
     }
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     {
-        all.push(kernel!("baseline", [], "f64", false, [f64; 4], 8));
-        all.push(kernel!("baseline", [], "f32", false, [f32; 4], 8));
+        all.push(kernel!(Portable, "f64", false, [f64; 4], 8));
+        all.push(kernel!(Portable, "f32", false, [f32; 4], 8));
     }
     all
 }
@@ -305,7 +314,7 @@ impl LoopRate {
     /// What a loop reached, and its clock meanwhile.
     pub(crate) fn of(peak: &Peak) -> Self {
         Self {
-            isa: peak.kernel.isa.to_owned(),
+            isa: peak.kernel.isa_name().to_owned(),
             fused: peak.kernel.fused,
             rate: peak.best().0,
             clock_hz: peak.burst().clock.map(|clock| clock.0),
@@ -384,14 +393,15 @@ mod tests {
             let [three, five, seven] = [3.0, 5.0, 7.0].map(|x| __m128d::splat(x));
             assert_eq!(_mm_cvtsd_f64(three.mul_then_add(five, seven)), 22.0);
             assert_eq!(_mm_cvtsd_f64(three.mul_add(five, seven)), 22.0);
-            if std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("fma") {
-                #[target_feature(enable = "avx2,fma")]
-                unsafe fn wide() -> [f64; 2] {
-                    // SAFETY: the caller's promise.
-                    unsafe {
-                        let [three, five, seven] = [3.0, 5.0, 7.0].map(|x| __m256d::splat(x));
-                        [three.mul_then_add(five, seven), three.mul_add(five, seven)]
-                            .map(|x| _mm256_cvtsd_f64(x))
+            if Isa::Avx2.is_available() {
+                enabled! { Avx2,
+                    unsafe fn wide() -> [f64; 2] {
+                        // SAFETY: the caller's promise.
+                        unsafe {
+                            let [three, five, seven] = [3.0, 5.0, 7.0].map(|x| __m256d::splat(x));
+                            [three.mul_then_add(five, seven), three.mul_add(five, seven)]
+                                .map(|x| _mm256_cvtsd_f64(x))
+                        }
                     }
                 }
                 assert_eq!(wide(), [22.0; 2]);

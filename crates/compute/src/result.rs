@@ -92,7 +92,7 @@ impl Evidence<'_> {
     fn against_peak(&self, name: &str, samples: Vec<f64>) -> Measurement {
         let m = figure(name, samples);
         let Some(peak) = self.seen.peak("f64").filter(|peak| peak.best().0 > 0.0) else { return m };
-        let (isa, threads) = (peak.kernel.isa, self.threads());
+        let (isa, threads) = (peak.kernel.isa_name(), self.threads());
         m.limit(peak.best().0, format!("{isa} multiply-adds in registers, {threads} threads"))
     }
 
@@ -190,7 +190,8 @@ impl Evidence<'_> {
     }
 
     fn fma_peak(&self, peak: &Peak) -> Measurement {
-        let PeakLoop { isa, element, .. } = peak.kernel;
+        let PeakLoop { element, .. } = peak.kernel;
+        let isa = peak.kernel.isa_name();
         let loops = self.seen.peaks.iter().filter(|other| other.kernel.element == element);
         let rate = |other: &Peak| LoopRate {
             clock_hz: self.clock(other).map(|clock| clock.0),
@@ -278,7 +279,7 @@ impl Evidence<'_> {
         if time.lost > DISTURBED {
             return notices;
         }
-        let peak = self.seen.peak("f64").map(|peak| (best / peak.best().0, peak.kernel.isa));
+        let peak = self.seen.peak("f64").map(|peak| (best / peak.best().0, peak.kernel.isa_name()));
         if let Some((share, isa)) = peak.filter(|(share, _)| *share < LIBRARY_LOSES) {
             let share = percent(share);
             notices.push(bottleneck(format!(

@@ -1,7 +1,7 @@
 //! What each kernel does with vectors, and with that its loops for an instruction set.
 
 use super::builds::{Build, passes, residents};
-use super::entry::InstructionSet;
+use super::entry::VectorSet;
 use super::pass::Body;
 use super::table::{ARRAYS, KERNELS, Kernel, KernelSpec};
 use super::vector::Vector;
@@ -22,7 +22,7 @@ macro_rules! bodies {
         )*
 
         /// All kernels with one instruction set.
-        pub(super) const fn all<I: InstructionSet + 'static>() -> &'static [&'static [Build]] {
+        pub(super) const fn all<I: VectorSet + 'static>() -> &'static [&'static [Build]] {
             const { &[$(
                 passes::<I, I::F64, $kernel, false>(),
                 passes::<I, I::F64, $kernel, true>(),

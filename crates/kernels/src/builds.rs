@@ -6,9 +6,10 @@
 //! at a time take part of the gain away. Loops for resident sets are of `f64` and without prefetch,
 //! which finds nothing to do there, and store past the caches only what they do not read.
 
-use super::entry::{Args, InstructionSet, Way};
+use super::entry::{Args, VectorSet, Way};
+use super::isa::Isa;
 use super::pass::{Body, Pass};
-use super::shape::{Element, Isa, Shape};
+use super::shape::{Element, Shape};
 use super::table::Kernel;
 use super::vector::{Scalar, Vector};
 
@@ -36,7 +37,7 @@ const fn build<
     const P: u8,
 >() -> Build
 where
-    I: InstructionSet,
+    I: VectorSet,
     V: Vector,
     B: Body,
 {
@@ -57,7 +58,7 @@ pub(super) const fn stores<B: Body>(isa: Isa, nontemporal: bool) -> bool {
 /// For passes over long arrays.
 pub(super) const fn passes<I, V, B, const NT: bool>() -> &'static [Build]
 where
-    I: InstructionSet,
+    I: VectorSet,
     V: Vector + 'static,
     B: Body + 'static,
 {
@@ -84,7 +85,7 @@ where
 /// What there is without prefetch: unrolled, and with pages side by side.
 const fn unprefetched<I, V, B, const RESIDENT: bool, const NT: bool>() -> [Build; 5]
 where
-    I: InstructionSet,
+    I: VectorSet,
     V: Vector,
     B: Body,
 {
@@ -100,7 +101,7 @@ where
 /// For resident sets.
 pub(super) const fn residents<I, B, const NT: bool>() -> &'static [Build]
 where
-    I: InstructionSet,
+    I: VectorSet,
     B: Body + 'static,
 {
     let stores = stores::<B>(I::ISA, NT) && (!NT || B::SPEC.write_allocates());

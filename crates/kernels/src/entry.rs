@@ -1,7 +1,8 @@
 //! The way into a loop: what it works on, and for each instruction set the function that switches it
 //! on for everything that is inlined into it.
 
-use super::shape::{Isa, Shape};
+use super::isa::{self, InstructionSet};
+use super::shape::Shape;
 use super::table::ARRAYS;
 use super::vector::{Lanes, Vector};
 use std::ptr::NonNull;
@@ -54,10 +55,8 @@ pub(super) trait Run {
 }
 
 /// An instruction set with the vectors of both element types.
-pub(super) trait InstructionSet: 'static {
-    /// Which it is.
-    const ISA: Isa;
-    /// Whether its vectors can prefetch.
+pub(super) trait VectorSet: InstructionSet {
+    /// True if its vectors can prefetch.
     const PREFETCHES: bool = true;
     /// Vectors of `f64`.
     type F64: Vector<Scalar = f64> + 'static;
@@ -71,9 +70,7 @@ pub(super) trait InstructionSet: 'static {
 }
 
 /// Plain code for the target's baseline.
-pub(super) struct Portable;
-impl InstructionSet for Portable {
-    const ISA: Isa = Isa::Portable;
+impl VectorSet for isa::Portable {
     const PREFETCHES: bool = false;
     type F64 = Lanes<f64, 8>;
     type F32 = Lanes<f32, 16>;
@@ -83,30 +80,28 @@ impl InstructionSet for Portable {
     }
 }
 
-/// Instruction sets of one architecture: name, target feature, vectors of `f64` and of `f32`.
-macro_rules! instruction_sets {
-    ($arch:ident, $target:literal: $($isa:ident, $feature:literal, $f64:ident, $f32:ident;)*) => {$(
+/// Instruction sets of one architecture with their vectors of `f64` and of `f32`.
+macro_rules! vector_sets {
+    ($arch:ident, $target:literal: $($isa:ident, $f64:ident, $f32:ident;)*) => {$(
         #[cfg(target_arch = $target)]
-        pub(super) struct $isa;
-        #[cfg(target_arch = $target)]
-        impl InstructionSet for $isa {
-            const ISA: Isa = Isa::$isa;
+        impl VectorSet for isa::$isa {
             type F64 = std::arch::$arch::$f64;
             type F32 = std::arch::$arch::$f32;
-            #[target_feature(enable = $feature)]
-            unsafe fn enter<R: Run>(args: &Args, way: Way) -> f64 {
-                // SAFETY: the caller's promise.
-                unsafe { R::run(args, way) }
+            crate::enabled! { $isa,
+                unsafe fn enter<R: Run>(args: &Args, way: Way) -> f64 {
+                    // SAFETY: the caller's promise.
+                    unsafe { R::run(args, way) }
+                }
             }
         }
     )*};
 }
 
-instruction_sets! { x86_64, "x86_64":
-    Sse2, "sse2", __m128d, __m128;
-    Avx, "avx", __m256d, __m256;
-    Avx512, "avx512f", __m512d, __m512;
+vector_sets! { x86_64, "x86_64":
+    Sse2, __m128d, __m128;
+    Avx, __m256d, __m256;
+    Avx512, __m512d, __m512;
 }
-instruction_sets! { aarch64, "aarch64":
-    Neon, "neon", float64x2_t, float32x4_t;
+vector_sets! { aarch64, "aarch64":
+    Neon, float64x2_t, float32x4_t;
 }

@@ -8,6 +8,7 @@
 mod bodies;
 mod builds;
 mod entry;
+pub mod isa;
 pub mod oracle;
 mod pass;
 mod prefetch;
@@ -21,8 +22,9 @@ mod variants;
 mod vector;
 
 pub use entry::{Args, LINE};
+pub use isa::Isa;
 pub use prefetch::prefetch;
-pub use shape::{Element, Isa, Prefetch, Shape, SideBySide, Stores, UnknownName};
+pub use shape::{Element, Prefetch, Shape, SideBySide, Stores, UnknownName};
 pub use table::{ARRAYS, Array, KERNELS, Kernel, KernelSpec, Loops, SCALAR, STREAM};
 pub use variants::{Resident, Variant, available_isas, compiled_in, find, resident};
 

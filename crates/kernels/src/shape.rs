@@ -1,6 +1,7 @@
 //! How a kernel's loop is built: element type, instruction set, kind of store, unroll, pages side by
 //! side, prefetch. The names of options and records, and their grammar.
 
+use super::isa::Isa;
 pub use nodegauge_measure::UnknownName;
 use nodegauge_measure::grammar::Cursor;
 use nodegauge_measure::{SyntaxError, names};
@@ -38,85 +39,6 @@ pub enum Stores {
     NonTemporal,
 }
 names!(Stores, "kind of store", Regular = "regular", NonTemporal = "nontemporal");
-
-/// An instruction set with kernels of its own, narrowest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Isa {
-    /// Plain code for the target's baseline.
-    Portable,
-    /// 128-bit vectors of x86-64.
-    Sse2,
-    /// 256-bit vectors.
-    Avx,
-    /// 512-bit vectors, with fused multiply-add.
-    Avx512,
-    /// 128-bit vectors of Arm, with fused multiply-add.
-    Neon,
-    /// Vectors of Arm whose length the processor chooses, with fused multiply-add.
-    Sve,
-}
-names!(
-    Isa,
-    "instruction set",
-    Portable = "portable",
-    Sse2 = "sse2",
-    Avx = "avx",
-    Avx512 = "avx512",
-    Neon = "neon",
-    Sve = "sve"
-);
-
-impl Isa {
-    /// Whether this processor has it.
-    pub fn available(self) -> bool {
-        match self {
-            Self::Portable => true,
-            #[cfg(target_arch = "x86_64")]
-            Self::Sse2 => true,
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx => std::arch::is_x86_feature_detected!("avx"),
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx512 => std::arch::is_x86_feature_detected!("avx512f"),
-            #[cfg(target_arch = "aarch64")]
-            Self::Neon => std::arch::is_aarch64_feature_detected!("neon"),
-            #[cfg(target_arch = "aarch64")]
-            Self::Sve => std::arch::is_aarch64_feature_detected!("sve"),
-            #[allow(unreachable_patterns)]
-            _ => false,
-        }
-    }
-
-    /// Whether it has non-temporal stores.
-    pub const fn has_nontemporal(self) -> bool {
-        matches!(self, Self::Sse2 | Self::Avx | Self::Avx512 | Self::Sve)
-    }
-
-    /// Vector width in bits; 0 where the compiler chose, and of SVE where there is none.
-    pub fn vector_bits(self) -> u32 {
-        match self {
-            // SAFETY: the instruction set was just detected.
-            #[cfg(target_arch = "aarch64")]
-            Self::Sve if self.available() => unsafe { sve_vector_bytes() as u32 * 8 },
-            Self::Portable | Self::Sve => 0,
-            Self::Sse2 | Self::Neon => 128,
-            Self::Avx => 256,
-            Self::Avx512 => 512,
-        }
-    }
-}
-
-/// Bytes in a scalable vector of this processor.
-///
-/// # Safety
-/// The processor has SVE.
-#[cfg(target_arch = "aarch64")]
-#[target_feature(enable = "sve")]
-pub(super) unsafe fn sve_vector_bytes() -> usize {
-    let bytes;
-    // SAFETY: reads the length alone.
-    unsafe { std::arch::asm!("rdvl {}, #1", out(reg) bytes, options(pure, nomem, nostack)) };
-    bytes
-}
 
 /// Software prefetch: off, or how far ahead lines are asked for, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]

@@ -7,8 +7,9 @@
 
 use super::builds::{Build, stores};
 use super::entry::{Args, LINE, Way};
+use super::isa::{Isa, sve_vector_bytes};
 use super::pass::{Body, Compensated, SPAN, STEPS_A_BLOCK};
-use super::shape::{Element, Isa, Shape, sve_vector_bytes};
+use super::shape::{Element, Shape};
 use super::table::ARRAYS;
 use super::vector::Scalar;
 use std::arch::asm;

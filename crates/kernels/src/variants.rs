@@ -3,8 +3,9 @@
 
 use super::bodies;
 use super::builds::Build;
-use super::entry::{self, Args, Way};
-use super::shape::{Element, Isa, Shape, SideBySide, Stores};
+use super::entry::{Args, Way};
+use super::isa::{self, Isa};
+use super::shape::{Element, Shape, SideBySide, Stores};
 #[cfg(target_arch = "aarch64")]
 use super::sve;
 use super::table::Kernel;
@@ -12,15 +13,15 @@ use std::cmp::Reverse;
 
 /// Everything that is compiled in, for all instruction sets of the target.
 static BUILDS: &[&[&[Build]]] = &[
-    bodies::all::<entry::Portable>(),
+    bodies::all::<isa::Portable>(),
     #[cfg(target_arch = "x86_64")]
-    bodies::all::<entry::Sse2>(),
+    bodies::all::<isa::Sse2>(),
     #[cfg(target_arch = "x86_64")]
-    bodies::all::<entry::Avx>(),
+    bodies::all::<isa::Avx>(),
     #[cfg(target_arch = "x86_64")]
-    bodies::all::<entry::Avx512>(),
+    bodies::all::<isa::Avx512>(),
     #[cfg(target_arch = "aarch64")]
-    bodies::all::<entry::Neon>(),
+    bodies::all::<isa::Neon>(),
     #[cfg(target_arch = "aarch64")]
     sve::all(),
 ];
@@ -119,7 +120,7 @@ pub fn find(kernel: Kernel, element: Element, shape: Shape) -> Option<Variant> {
             (build.kernel, build.element, build.resident) == (kernel, element, false)
                 && build.shape == wanted
         })
-        .filter(|build| build.shape.isa.available())
+        .filter(|build| build.shape.isa.is_available())
         .map(|build| Variant { build, shape })
 }
 
@@ -136,7 +137,7 @@ fn shapes(build: &Build) -> impl Iterator<Item = Shape> {
 pub fn resident(kernel: Kernel, stores: Stores) -> Vec<Resident> {
     let mut found: Vec<Resident> = builds()
         .filter(|build| build.resident && build.kernel == kernel && build.shape.stores == stores)
-        .filter(|build| build.shape.isa.available())
+        .filter(|build| build.shape.isa.is_available())
         .flat_map(|build| shapes(build).map(move |shape| Resident { build, shape }))
         .collect();
     found.sort_by_key(|loops| {
@@ -149,8 +150,7 @@ pub fn resident(kernel: Kernel, stores: Stores) -> Vec<Resident> {
 /// The instruction sets that this processor has and that have loops, widest first.
 pub fn available_isas() -> Vec<Isa> {
     let has_loops = |isa: &Isa| builds().any(|build| build.shape.isa == *isa);
-    let mut isas: Vec<Isa> =
-        Isa::ALL.iter().copied().filter(|isa| isa.available() && has_loops(isa)).collect();
+    let mut isas: Vec<Isa> = Isa::available().filter(has_loops).collect();
     isas.sort_by_key(|isa| Reverse(isa.vector_bits()));
     isas
 }
@@ -158,7 +158,7 @@ pub fn available_isas() -> Vec<Isa> {
 /// All loops of passes that this processor can run; some distance stands for those of a prefetch.
 #[cfg(test)]
 pub(super) fn variants() -> impl Iterator<Item = Variant> {
-    let passes = builds().filter(|build| !build.resident && build.shape.isa.available());
+    let passes = builds().filter(|build| !build.resident && build.shape.isa.is_available());
     passes.flat_map(|build| {
         use super::Prefetch;
         let prefetch = match build.shape.prefetch {

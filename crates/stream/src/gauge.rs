@@ -47,7 +47,7 @@ impl Gauge for Stream {
     /// STREAM with threads where the environment says, else as they were tuned, else one a core.
     fn glance(&self, site: &Site, ask: &Glance<'_>) -> Result<Option<Box<dyn Planned>>, Failure> {
         let mut request = Request::default();
-        let said = ask.environment.apply(&mut request).map_err(Failure::usage)?;
+        let said = ask.environment.apply(&mut request)?;
         let notice = |text| Notice::new(NoticeId::Environment, GAUGE, text);
         let mut notices: Vec<Notice> = said.into_iter().map(notice).collect();
         let policy = MemoryPolicy::inherited();

@@ -1,11 +1,12 @@
 //! A domain's part of the solution: conjugate gradients, preconditioned by a multigrid cycle of symmetric
 //! Gauss-Seidel sweeps within the domain, as HPCG's reference code does step by step; and its tests.
 
-use super::loops::Loops;
+use super::loops;
 use super::matrix::{Matrix, Shape};
 use super::meeting::Place;
 use super::problem::{LEVELS, Layout, PARTS};
 use crate::array::Array;
+use crate::code::Code;
 use nodegauge_measure::Failure;
 use nodegauge_os::monotonic_nanos;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,7 +40,7 @@ const TURNS: usize = 3;
 /// A domain, in memory that the thread which works on it has touched first.
 #[derive(Debug)]
 pub(crate) struct Domain {
-    loops: Loops,
+    code: Code,
     levels: Vec<Level>,
     b: Array<f64>,
     x: Array<f64>,
@@ -77,7 +78,7 @@ impl Domain {
     ///
     /// # Errors
     /// When the kernel gives no memory.
-    pub fn new(layout: &Layout, number: usize, loops: Loops) -> Result<Self, Failure> {
+    pub fn new(layout: &Layout, number: usize, code: Code) -> Result<Self, Failure> {
         let touched = |shape: &Shape| -> Result<Array<f64>, Failure> {
             let mut array = Array::map(shape.length())?;
             array.fill(0.0);
@@ -92,36 +93,36 @@ impl Domain {
         let shape = levels[0].shape();
         let vector = || touched(&shape);
         let mut domain =
-            Self { loops, b: vector()?, x: vector()?, p: vector()?, ap: vector()?, levels };
+            Self { code, b: vector()?, x: vector()?, p: vector()?, ap: vector()?, levels };
         domain.set_right_hand_side(&|_| 1.0, layout, number);
         Ok(domain)
     }
 
     /// Takes the loops of `all` by which a sweep of this domain is fastest, by turns; all domains agree on them by
     /// the sums of their times.
-    pub fn choose(&mut self, place: &Place<'_>, all: &[Loops]) {
+    pub fn choose(&mut self, place: &Place<'_>, all: &[Code]) {
         let mut best = vec![f64::INFINITY; all.len()];
         let Level { matrix, r, x, t } = &mut self.levels[0];
         for _ in 0..TURNS {
-            for (loops, best) in all.iter().zip(&mut best) {
+            for (code, best) in all.iter().zip(&mut best) {
                 place.sum(0.0, false);
                 let begun = monotonic_nanos();
                 // SAFETY: the loops are of this processor; three vectors of this shape, all this thread's alone.
                 unsafe {
-                    (loops.forward_from_zero)(matrix, r.at(0), x.at_mut(0), t.at_mut(0));
-                    (loops.backward)(matrix, r.at(0), x.at_mut(0), t.at_mut(0));
+                    loops::forward_from_zero(*code, matrix, r.at(0), x.at_mut(0), t.at_mut(0));
+                    loops::backward(*code, matrix, r.at(0), x.at_mut(0), t.at(0));
                 }
                 *best = best.min((monotonic_nanos() - begun) as f64);
             }
         }
         let together = best.into_iter().map(|nanos| place.sum(nanos, false).0);
         let fastest = all.iter().zip(together).min_by(|(_, one), (_, other)| one.total_cmp(other));
-        self.loops = fastest.map_or(self.loops, |(loops, _)| *loops);
+        self.code = fastest.map_or(self.code, |(code, _)| *code);
     }
 
     /// Whether its loops ask for coefficients before they need them.
     pub fn asks_ahead(&self) -> bool {
-        self.loops.ahead
+        self.code.ahead
     }
 
     /// Bytes of a domain, the shared buffers not among them.
@@ -230,17 +231,17 @@ impl Domain {
 
     /// A p, behind an exchange.
     fn product_of_p(&mut self, place: &Place<'_>) {
-        let Level { matrix, t, .. } = &mut self.levels[0];
-        // SAFETY: the loops are of this processor; three vectors of this shape, all this thread's alone.
+        let matrix = &self.levels[0].matrix;
+        // SAFETY: the loops are of this processor; two vectors of this shape, all this thread's alone.
         unsafe {
             place.exchange(&matrix.shape, self.p.at_mut(0));
-            (self.loops.product)(matrix, self.p.at(0), self.ap.at_mut(0), t.at_mut(0));
+            loops::product(self.code, matrix, self.p.at(0), self.ap.at_mut(0));
         }
     }
 
     /// A multigrid cycle from level `level` on: x from r.
     fn cycle(&mut self, place: &Place<'_>, level: usize) {
-        let loops = self.loops;
+        let code = self.code;
         let (here, coarser) = self.levels[level..].split_at_mut(1);
         let Level { matrix, r, x, t } = &mut here[0];
         x.fill(0.0);
@@ -249,11 +250,11 @@ impl Domain {
         let x = x.at_mut(0);
         // SAFETY: as above; the coarser grid's vector is of half this shape.
         unsafe {
-            (loops.forward_from_zero)(matrix, r, x, t);
-            (loops.backward)(matrix, r, x, t);
+            loops::forward_from_zero(code, matrix, r, x, t);
+            loops::backward(code, matrix, r, x, t);
             if let [next, ..] = coarser {
                 place.exchange(&matrix.shape, x);
-                (loops.restrict)(matrix, r, x, next.r.at_mut(0));
+                loops::restrict(code, matrix, r, x, next.r.at_mut(0));
             }
         }
         if coarser.is_empty() {
@@ -266,8 +267,8 @@ impl Domain {
         // SAFETY: as above.
         unsafe {
             place.exchange(&matrix.shape, x.at_mut(0));
-            (loops.forward)(matrix, r.at(0), x.at_mut(0), t.at_mut(0));
-            (loops.backward)(matrix, r.at(0), x.at_mut(0), t.at_mut(0));
+            loops::forward(code, matrix, r.at(0), x.at_mut(0), t.at_mut(0));
+            loops::backward(code, matrix, r.at(0), x.at_mut(0), t.at(0));
         }
     }
 

@@ -1,9 +1,9 @@
 //! A set of iterations as HPCG counts them: domains that are made for it, their tests, and what they came to.
 
 use super::domain::{Domain, Until};
-use super::loops::Loops;
 use super::meeting::{Meeting, Place};
 use super::problem::{Layout, PARTS};
+use crate::code::Code;
 use nodegauge_measure::Failure;
 use nodegauge_os::monotonic_nanos;
 use nodegauge_team::{Laps, Member};
@@ -40,13 +40,13 @@ impl Set {
     /// That of a member's domain, which it makes.
     pub fn of_member(
         (member, laps): (&Member<'_>, &mut Laps<'_>),
-        (layout, meeting, loops): (&Layout, &Meeting, &[Loops]),
+        (layout, meeting, codes): (&Layout, &Meeting, &[Code]),
         (tested, until): (bool, Until<'_>),
     ) -> Result<Self, Failure> {
         let finite = |x: f64| Some(x).filter(|x| x.is_finite());
         let place = Place::new(meeting, member);
         let begun = monotonic_nanos();
-        let domain = Domain::new(layout, member.index, loops[0]);
+        let domain = Domain::new(layout, member.index, codes[0]);
         // A domain that is not there must not leave the others waiting.
         let (_, ended) = place.sum(0.0, domain.is_err());
         let setup_s = (monotonic_nanos() - begun) as f64 * 1e-9;
@@ -54,8 +54,8 @@ impl Set {
         if ended {
             return Err(Failure::missing("another domain has no memory"));
         }
-        if loops.len() > 1 {
-            domain.choose(&place, loops);
+        if codes.len() > 1 {
+            domain.choose(&place, codes);
         }
         let tests = (!tested).then(|| Tests {
             departures: domain.symmetry_test(&place, member.index).map(finite),

@@ -184,7 +184,7 @@ impl Evidence<'_> {
             tolerance: Some(options.tolerance),
             storage: Some(solution.products.storage.name().to_owned()),
             prefetch: Some(code::prefetch(code.ahead).to_string()),
-            isa: Some(code.isa.name().to_owned()),
+            isa: Some(code.isa().name().to_owned()),
             bcsr_s,
             sell_s,
             colours: (options.method != Method::Diagonal).then_some(solution.colours as u64),

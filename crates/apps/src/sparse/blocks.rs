@@ -2,7 +2,8 @@
 
 use super::kernel::{self, Rows};
 use crate::array::{Array, SharedArray};
-use crate::code::{Code, multiply_add};
+use crate::code::Code;
+use nodegauge_kernels::isa::{InstructionSet, multiply_add};
 use nodegauge_measure::Failure;
 use std::ops::Range;
 
@@ -124,7 +125,7 @@ pub(crate) fn transpose(block: &[f64; BLOCK]) -> [f64; BLOCK] {
 
 /// `sum += scale a b^T` of blocks.
 #[inline(always)]
-pub(crate) fn add_product<const FMA: bool>(
+pub(crate) fn add_product<S: InstructionSet>(
     sum: &mut [f64; BLOCK],
     scale: f64,
     a: &[f64; BLOCK],
@@ -135,7 +136,7 @@ pub(crate) fn add_product<const FMA: bool>(
             let factor = scale * b[3 * inner + column];
             for row in 0..3 {
                 let at = 3 * column + row;
-                sum[at] = multiply_add::<FMA>(a[3 * inner + row], factor, sum[at]);
+                sum[at] = multiply_add::<S>(a[3 * inner + row], factor, sum[at]);
             }
         }
     }

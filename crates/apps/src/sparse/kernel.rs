@@ -1,6 +1,7 @@
 //! The loops over blocks.
 
-use crate::code::{ask, compiled, multiply_add};
+use crate::code::{ask, compiled};
+use nodegauge_kernels::isa::{InstructionSet, multiply_add};
 
 /// Block rows of a slice: as many as the widest vectors have lanes.
 pub(crate) const LANES: usize = 8;
@@ -23,7 +24,7 @@ pub(crate) struct Rows {
 
 /// The product of row `i` with `x`, rows being visited in this direction; lane 3 has no meaning.
 #[inline(always)]
-unsafe fn row_product<const FMA: bool, const ASK: bool, const BACKWARD: bool>(
+unsafe fn row_product<S: InstructionSet, const ASK: bool, const BACKWARD: bool>(
     rows: &Rows,
     i: usize,
     x: *const f64,
@@ -44,7 +45,7 @@ unsafe fn row_product<const FMA: bool, const ASK: bool, const BACKWARD: bool>(
                 let column = values.add(3 * c).cast::<[f64; 4]>().read_unaligned();
                 let factor = *x.add(c);
                 for lane in 0..4 {
-                    sums[c][lane] = multiply_add::<FMA>(column[lane], factor, sums[c][lane]);
+                    sums[c][lane] = multiply_add::<S>(column[lane], factor, sums[c][lane]);
                 }
             }
         }
@@ -54,13 +55,13 @@ unsafe fn row_product<const FMA: bool, const ASK: bool, const BACKWARD: bool>(
 
 /// The product of a block of the diagonal with three components; lane 3 has no meaning.
 #[inline(always)]
-unsafe fn block_product<const FMA: bool>(block: *const f64, x: [f64; 3]) -> [f64; 4] {
+unsafe fn block_product<S: InstructionSet>(block: *const f64, x: [f64; 3]) -> [f64; 4] {
     let mut sum = [0.0; 4];
     for (c, factor) in x.into_iter().enumerate() {
         // SAFETY: the caller's promise: the block, and a number behind it, may be read.
         let column = unsafe { block.add(3 * c).cast::<[f64; 4]>().read_unaligned() };
         for lane in 0..4 {
-            sum[lane] = multiply_add::<FMA>(column[lane], factor, sum[lane]);
+            sum[lane] = multiply_add::<S>(column[lane], factor, sum[lane]);
         }
     }
     sum
@@ -76,13 +77,17 @@ compiled! {
 }
 
 #[inline(always)]
-unsafe fn product_body<const FMA: bool, const ASK: bool>(rows: &Rows, x: *const f64, y: *mut f64) {
+unsafe fn product_body<S: InstructionSet, const ASK: bool>(
+    rows: &Rows,
+    x: *const f64,
+    y: *mut f64,
+) {
     let (first, end) = rows.range;
     let each = (end - first) / SIDE_BY_SIDE;
     let write = |i: usize| {
         // SAFETY: the caller's promise.
         unsafe {
-            let product = row_product::<FMA, ASK, false>(rows, i, x);
+            let product = row_product::<S, ASK, false>(rows, i, x);
             (0..3).for_each(|lane| y.add(3 * i + lane).write(product[lane]));
         }
     };
@@ -104,11 +109,15 @@ compiled! {
 }
 
 #[inline(always)]
-unsafe fn forward_body<const FMA: bool, const ASK: bool>(rows: &Rows, r: *const f64, z: *mut f64) {
+unsafe fn forward_body<S: InstructionSet, const ASK: bool>(
+    rows: &Rows,
+    r: *const f64,
+    z: *mut f64,
+) {
     for i in rows.range.0..rows.range.1 {
         // SAFETY: the caller's promise: what is read of `z` is written before.
         unsafe {
-            let product = row_product::<FMA, ASK, false>(rows, i, z);
+            let product = row_product::<S, ASK, false>(rows, i, z);
             let r = r.add(3 * i).cast::<[f64; 3]>().read();
             z.add(3 * i)
                 .cast::<[f64; 3]>()
@@ -128,7 +137,7 @@ compiled! {
 }
 
 #[inline(always)]
-unsafe fn backward_body<const FMA: bool, const ASK: bool>(
+unsafe fn backward_body<S: InstructionSet, const ASK: bool>(
     rows: &Rows,
     diagonal: *const f64,
     z: *mut f64,
@@ -137,8 +146,8 @@ unsafe fn backward_body<const FMA: bool, const ASK: bool>(
         // SAFETY: the caller's promise.
         unsafe {
             let own = z.add(3 * i).cast::<[f64; 3]>();
-            let scaled = block_product::<FMA>(diagonal.add(9 * i), own.read());
-            let product = row_product::<FMA, ASK, true>(rows, i, z);
+            let scaled = block_product::<S>(diagonal.add(9 * i), own.read());
+            let product = row_product::<S, ASK, true>(rows, i, z);
             own.write(std::array::from_fn(|lane| scaled[lane] - product[lane]));
         }
     }
@@ -154,7 +163,7 @@ compiled! {
 }
 
 #[inline(always)]
-unsafe fn scale_body<const FMA: bool, const ASK: bool>(
+unsafe fn scale_body<S: InstructionSet, const ASK: bool>(
     range: (usize, usize),
     diagonal: *const f64,
     r: *const f64,
@@ -164,7 +173,7 @@ unsafe fn scale_body<const FMA: bool, const ASK: bool>(
         // SAFETY: the caller's promise.
         unsafe {
             let r = r.add(3 * i).cast::<[f64; 3]>().read();
-            let scaled = block_product::<FMA>(diagonal.add(9 * i), r);
+            let scaled = block_product::<S>(diagonal.add(9 * i), r);
             z.add(3 * i).cast::<[f64; 3]>().write([scaled[0], scaled[1], scaled[2]]);
         }
     }
@@ -197,7 +206,7 @@ compiled! {
 }
 
 #[inline(always)]
-unsafe fn slices_body<const FMA: bool, const ASK: bool>(
+unsafe fn slices_body<S: InstructionSet, const ASK: bool>(
     slices: &Slices,
     x: *const f64,
     y: *mut f64,
@@ -208,17 +217,17 @@ unsafe fn slices_body<const FMA: bool, const ASK: bool>(
     unsafe {
         for slice in 0..each {
             let these = std::array::from_fn(|part| part * each + slice);
-            slices_together::<FMA, ASK, SIDE_BY_SIDE>(slices, these, x, y);
+            slices_together::<S, ASK, SIDE_BY_SIDE>(slices, these, x, y);
         }
         for slice in SIDE_BY_SIDE * each..slices.count {
-            slices_together::<FMA, ASK, 1>(slices, [slice], x, y);
+            slices_together::<S, ASK, 1>(slices, [slice], x, y);
         }
     }
 }
 
 /// The products of some slices, place by place.
 #[inline(always)]
-unsafe fn slices_together<const FMA: bool, const ASK: bool, const N: usize>(
+unsafe fn slices_together<S: InstructionSet, const ASK: bool, const N: usize>(
     slices: &Slices,
     these: [usize; N],
     x: *const f64,
@@ -231,12 +240,12 @@ unsafe fn slices_together<const FMA: bool, const ASK: bool, const N: usize>(
         let shortest = places.iter().fold(usize::MAX, |least, (first, end)| least.min(end - first));
         for step in 0..shortest {
             for part in 0..N {
-                add_place::<FMA, ASK>(slices, places[part].0 + step, x, &mut sums[part]);
+                add_place::<S, ASK>(slices, places[part].0 + step, x, &mut sums[part]);
             }
         }
         for part in 0..N {
             for place in places[part].0 + shortest..places[part].1 {
-                add_place::<FMA, ASK>(slices, place, x, &mut sums[part]);
+                add_place::<S, ASK>(slices, place, x, &mut sums[part]);
             }
             let row = slices.first + these[part] * LANES;
             for lane in 0..LANES.min(slices.end - row) {
@@ -249,7 +258,7 @@ unsafe fn slices_together<const FMA: bool, const ASK: bool, const N: usize>(
 
 /// Adds the products of a place's blocks.
 #[inline(always)]
-unsafe fn add_place<const FMA: bool, const ASK: bool>(
+unsafe fn add_place<S: InstructionSet, const ASK: bool>(
     slices: &Slices,
     place: usize,
     x: *const f64,
@@ -266,7 +275,7 @@ unsafe fn add_place<const FMA: bool, const ASK: bool>(
                 ask::<ASK, false>(value.cast());
                 let value = value.read_unaligned();
                 for lane in 0..LANES {
-                    sum[lane] = multiply_add::<FMA>(value[lane], x[lane], sum[lane]);
+                    sum[lane] = multiply_add::<S>(value[lane], x[lane], sum[lane]);
                 }
             }
         }

@@ -1,5 +1,7 @@
 //! The trapezoid rule on 4 / (1 + x^2) between 0 and 1, which is pi: the loop, and how far its sum may be off.
 
+use nodegauge_kernels::isa::InstructionSet;
+use nodegauge_kernels::{Isa, dispatched};
 use std::array::from_fn;
 
 /// Operations a point: two multiplications, two additions, a division.
@@ -13,9 +15,8 @@ const BLOCK: u64 = 4096;
 /// The loop for the widest instruction set of this processor that it gains from.
 #[derive(Debug, Clone, Copy)]
 pub struct Rule {
-    /// Instruction set.
-    pub isa: &'static str,
-    run: unsafe fn(u64, u64, f64) -> f64,
+    /// One that this processor has.
+    isa: Isa,
 }
 
 impl Rule {
@@ -27,16 +28,16 @@ impl Rule {
 
     /// All that this processor can run, the widest last.
     pub fn available() -> Vec<Self> {
-        let baseline = Self { isa: "baseline", run: sum };
-        #[cfg(target_arch = "x86_64")]
-        if std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("fma") {
-            #[target_feature(enable = "avx2,fma")]
-            fn wide(first: u64, end: u64, h: f64) -> f64 {
-                sum(first, end, h)
-            }
-            return vec![baseline, Self { isa: "avx2", run: wide }];
+        let all = Isa::dispatched().filter(|isa| isa.vector_bits() <= 256);
+        all.map(|isa| Self { isa }).collect()
+    }
+
+    /// Name of the instruction set in records.
+    pub fn isa_name(self) -> &'static str {
+        match self.isa {
+            Isa::Portable => "baseline",
+            isa => isa.name(),
         }
-        vec![baseline]
     }
 
     /// The share of worker `index` of `count` in the integral by `points` intervals.
@@ -44,16 +45,24 @@ impl Rule {
         let at = |index: usize| (u128::from(points - 1) * index as u128 / count as u128) as u64 + 1;
         let h = 1.0 / points as f64;
         // SAFETY: `available` lists what this processor can run.
-        let inner = unsafe { (self.run)(at(index), at(index + 1), h) };
+        let inner = unsafe { sum(self.isa, at(index), at(index + 1), h) };
         // Half of f(0) = 4 and of f(1) = 2.
         let ends = if index == 0 { 3.0 } else { 0.0 };
         (inner + ends) * h
     }
 }
 
-/// f at points `first` to `end`, summed.
+dispatched! {
+    /// Sum of f at points `first` to `end`.
+    ///
+    /// # Safety
+    /// The processor has the instruction set.
+    unsafe fn sum(first: u64, end: u64, h: f64) -> f64 = sum_body;
+}
+
 #[inline(always)]
-fn sum(first: u64, end: u64, h: f64) -> f64 {
+#[allow(clippy::extra_unused_type_parameters, reason = "every dispatched body has one")]
+unsafe fn sum_body<S: InstructionSet>(first: u64, end: u64, h: f64) -> f64 {
     // Kahan's: what an addition loses goes to the next.
     let (mut total, mut lost) = (0.0, 0.0);
     let mut at = first;
@@ -108,7 +117,7 @@ mod tests {
         for rule in Rule::available() {
             for points in [1, 2, 31, 33, 1000, 4097, 1_000_000] {
                 let pi = rule.share(points, 0, 1);
-                assert!((pi - PI).abs() <= allowed(points), "{} {points}: {pi}", rule.isa);
+                assert!((pi - PI).abs() <= allowed(points), "{rule:?} {points}: {pi}");
                 // The rule's own error, and no other.
                 let left = 1.0 / (6.0 * (points as f64).powi(2));
                 assert!(points < 31 || (PI - pi - left).abs() < 0.01 * left + 1e-14, "{points}");

@@ -7,7 +7,7 @@
 //! processes). Between leaves, columns are shared out for exchanges and solves, rows for products.
 
 use super::{LuShared, swaps};
-use crate::leaf::{Elimination, Largest};
+use crate::leaf::{self, Elimination, Largest};
 use nodegauge_os::Barrier;
 use std::cell::UnsafeCell;
 use std::ops::Range;
@@ -142,7 +142,8 @@ impl<'a> Panel<'a> {
         };
         let own = self.below(first);
         // SAFETY: own rows of the first column.
-        let (value, at) = unsafe { (engine.leaf.largest)(view.at(own.start, first), own.len()) };
+        let (value, at) =
+            unsafe { leaf::largest(engine.isa, view.at(own.start, first), own.len()) };
         let mut best: Largest = (value, own.start + at);
         for j in columns {
             let slots = &self.shared.group.slots[(j - first) % 2];
@@ -192,7 +193,7 @@ impl<'a> Panel<'a> {
             }
             // SAFETY: own rows of this leaf's columns; the pivot's row is a copy.
             let (value, at) = unsafe {
-                (engine.leaf.eliminate)(Elimination {
+                let job = Elimination {
                     x: view.at(own.start, j),
                     rest: view.at(own.start, j + 1),
                     ld: view.ld,
@@ -200,7 +201,8 @@ impl<'a> Panel<'a> {
                     columns: last - j - 1,
                     pivot_row: pivot_row[j + 1 - first..].as_ptr(),
                     inverse,
-                })
+                };
+                leaf::eliminate(engine.isa, job)
             };
             best = (value, own.start + at);
         }

@@ -1,4 +1,3 @@
-use super::super::loops::Loops;
 use super::super::meeting::Meeting;
 use super::super::problem::{Grid, ITERATIONS};
 use super::*;
@@ -7,14 +6,14 @@ use nodegauge_team::Team;
 /// What each domain makes, with all of them together.
 fn each<T: Send>(
     (local, count): (Grid, usize),
-    loops: Loops,
+    code: Code,
     job: impl Fn(&mut Domain, &Place<'_>, &Layout, usize) -> T + Sync,
 ) -> Vec<T> {
     let layout = Layout::new(local, count);
     let meeting = Meeting::new(layout).unwrap();
     let mut team = Team::start(&vec![Vec::new(); count]).unwrap();
     team.map(|member| {
-        let mut domain = Domain::new(&layout, member.index, loops).unwrap();
+        let mut domain = Domain::new(&layout, member.index, code).unwrap();
         job(&mut domain, &Place::new(&meeting, member), &layout, member.index)
     })
     .unwrap()
@@ -30,7 +29,7 @@ fn set(domain: &mut Domain, place: &Place<'_>) -> Solved {
 #[test]
 fn residuals_are_those_of_xhpcg() {
     for (local, count, printed) in [([64; 3], 1, 1.13589e-11), ([32; 3], 2, 1.26595e-16)] {
-        let solved = each((local, count), Loops::widest()[1], |domain, place, _, _| {
+        let solved = each((local, count), Code::widest(true), |domain, place, _, _| {
             let solved = set(domain, place);
             (solved, domain.distance())
         });
@@ -46,7 +45,7 @@ fn residuals_are_those_of_xhpcg() {
 #[test]
 fn the_same_domains_give_the_same_bits() {
     let run =
-        || each(([16, 24, 32], 2), Loops::widest()[1], |domain, place, _, _| set(domain, place));
+        || each(([16, 24, 32], 2), Code::widest(true), |domain, place, _, _| set(domain, place));
     let residuals = |all: Vec<Solved>| all.iter().map(|s| s.residual.to_bits()).collect::<Vec<_>>();
     let first = residuals(run());
     assert_eq!(first, residuals(run()));
@@ -57,7 +56,7 @@ fn the_same_domains_give_the_same_bits() {
 #[test]
 fn tests_of_hpcg_are_passed_and_leave_no_trace() {
     for (count, expected) in [(1, [11, 1]), (2, [11, 2])] {
-        each(([32; 3], count), Loops::widest()[1], |domain, place, layout, number| {
+        each(([32; 3], count), Code::widest(true), |domain, place, layout, number| {
             let before = set(domain, place).residual;
             assert_eq!(domain.spectral_test(place, layout, number), expected);
             let departures = domain.symmetry_test(place, number);
@@ -69,7 +68,7 @@ fn tests_of_hpcg_are_passed_and_leave_no_trace() {
 
 #[test]
 fn a_matrix_that_is_not_symmetric_is_seen() {
-    let departures = each(([16; 3], 1), Loops::widest()[1], |domain, place, _, number| {
+    let departures = each(([16; 3], 1), Code::widest(true), |domain, place, _, number| {
         let slices = domain.levels[0].matrix.shape.all_slices();
         // The neighbour before the second point of a line.
         domain.levels[0].matrix.lower[(slices / 2 * 13 + 12) * 8 + 1] = -1.5;
@@ -80,7 +79,7 @@ fn a_matrix_that_is_not_symmetric_is_seen() {
 
 #[test]
 fn an_end_is_seen_by_all() {
-    let ended = each(([16; 3], 3), Loops::widest()[1], |domain, place, _, number| {
+    let ended = each(([16; 3], 3), Code::widest(true), |domain, place, _, number| {
         let stop = AtomicBool::new(number == 0);
         let until = Until { iterations: 50, tolerance: 0.0, preconditioned: true, stop: &stop };
         domain.solve(place, until)
@@ -124,7 +123,7 @@ fn plain_sweep<'a>(
 
 #[test]
 fn every_set_of_loops_does_what_is_defined_for_any_coefficients() {
-    for loops in Loops::available().into_iter().flatten() {
+    for code in Code::available() {
         for grid in [[16, 16, 16], [24, 16, 8], [2, 2, 2], [13, 6, 4]] {
             let layout = Layout { local: grid, domains: [1; 3] };
             let mut matrix = Matrix::new(&layout, 0).unwrap();
@@ -140,19 +139,19 @@ fn every_set_of_loops_does_what_is_defined_for_any_coefficients() {
                 rows.iter().for_each(|(at, _)| vector[*at] = random(&mut state));
                 vector
             };
-            let mut r = vector(3);
+            let r = vector(3);
             let mut x = vector(5);
             let mut t = vector(9);
             let close = |got: &[f64], expected: &[f64], what: &str| {
                 for (at, _) in &rows {
                     let difference = (got[*at] - expected[*at]).abs();
-                    assert!(difference < 1e-13, "{} {grid:?} {what}: {difference:e}", loops.isa);
+                    assert!(difference < 1e-13, "{code:?} {grid:?} {what}: {difference:e}");
                 }
             };
             // SAFETY: three vectors of this shape; the loops are of this processor.
             unsafe {
                 let mut expected = x.to_vec();
-                (loops.product)(&matrix, x.at(0), t.at_mut(0), r.at_mut(0));
+                loops::product(code, &matrix, x.at(0), t.at_mut(0));
                 for (at, row) in &rows {
                     expected[*at] = row.iter().map(|(column, a)| a * x[*column]).sum();
                 }
@@ -160,18 +159,23 @@ fn every_set_of_loops_does_what_is_defined_for_any_coefficients() {
                 for from_zero in [false, true] {
                     x = if from_zero { Array::map(x.len()).unwrap() } else { vector(5) };
                     let mut expected = x.to_vec();
-                    let forward = if from_zero { loops.forward_from_zero } else { loops.forward };
-                    forward(&matrix, r.at(0), x.at_mut(0), t.at_mut(0));
+                    let right = r.at(0);
+                    let t_mut = t.at_mut(0);
+                    if from_zero {
+                        loops::forward_from_zero(code, &matrix, right, x.at_mut(0), t_mut);
+                    } else {
+                        loops::forward(code, &matrix, right, x.at_mut(0), t_mut);
+                    }
                     plain_sweep(rows.iter(), &r, &mut expected);
                     close(&x, &expected, "forward");
-                    (loops.backward)(&matrix, r.at(0), x.at_mut(0), t.at_mut(0));
+                    loops::backward(code, &matrix, r.at(0), x.at_mut(0), t.at(0));
                     plain_sweep(rows.iter().rev(), &r, &mut expected);
                     close(&x, &expected, "backward");
                 }
                 if grid.iter().all(|points| points % 2 == 0) {
                     let coarse = Shape::new(grid.map(|points| points / 2));
                     let mut got = Array::<f64>::map(coarse.length()).unwrap();
-                    (loops.restrict)(&matrix, r.at(0), x.at_mut(0), got.at_mut(0));
+                    loops::restrict(code, &matrix, r.at(0), x.at(0), got.at_mut(0));
                     let row = |point: [usize; 3]| {
                         let at = matrix.shape.at(point.map(|at| at as isize));
                         rows.iter().find(|(row, _)| *row == at).unwrap()
