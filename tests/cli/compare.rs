@@ -1,6 +1,6 @@
 //! `nodegauge compare`: two runs or settings side by side.
 
-use crate::harness::{FAST, Harness, has_fields};
+use crate::harness::{FAST, Harness, has_keys};
 use serde_json::Value;
 
 /// What stream.c prints, with these rates in MB/s.
@@ -56,23 +56,9 @@ fn the_published_pair_differs_by_five_per_cent_without_a_verdict() {
         .tells("nothing tells how much such runs differ by themselves: make three runs a side");
     let json = harness.run(&["compare", "nps=1", "nps=4", "--json", "-"]).exits(0).json();
     assert_eq!(json["schema"], "nodegauge/1");
-    has_fields(
+    has_keys(
         pair(&json, "triad"),
-        &[
-            ("gauge", "string"),
-            ("test", "string"),
-            ("unit", "string"),
-            ("at", "object"),
-            ("a", "object"),
-            ("b", "object"),
-            ("ratio", "number"),
-            ("statistic", "string"),
-            ("ci95", "array?"),
-            ("visible", "number?"),
-            ("basis", "string?"),
-            ("verdict", "string"),
-            ("reasons", "array"),
-        ],
+        &["gauge", "test", "unit", "at", "a", "b", "ratio", "statistic", "verdict", "reasons"],
     );
     let ratio = pair(&json, "triad")["ratio"].as_f64().unwrap();
     assert!((ratio - 753_699.8 / 715_650.4).abs() < 1e-9);

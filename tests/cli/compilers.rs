@@ -2,7 +2,7 @@
 //! in which a compiler or what it makes can be no good. Bad compilers are small scripts around gcc.
 
 use crate::harness::{
-    Harness, Outcome, Part, has_fields, lives, make_program, measurements, names, skip, texts,
+    Harness, Outcome, Part, has_keys, lives, make_program, measurements, names, skip, texts,
     wait_for,
 };
 use nodegauge_kernels::KERNELS;
@@ -103,7 +103,6 @@ fn native_and_compiled_loops_stand_in_one_record() {
         assert!(m["value"].is_number(), "{m:#}");
         assert!((1..=3).contains(&m["summary"]["n"].as_u64().unwrap()), "{m:#}");
         let config = &m["config"];
-        has_fields(&config["compiler"], &[("command", "string"), ("version", "string")]);
         assert!(config["compiler"]["version"].as_str().unwrap().contains("gcc"));
         // The same arrays and threads as the native ones.
         for key in ["array_elements", "threads", "places", "pages", "element", "layout"] {
@@ -118,13 +117,7 @@ fn native_and_compiled_loops_stand_in_one_record() {
     if cfg!(target_arch = "x86_64") {
         let code = |i: usize| &compiled(&record)[i]["config"]["code"];
         for i in 0..8 {
-            let fields = [
-                ("vector_bits", "integer?"),
-                ("nontemporal", "bool"),
-                ("fma", "bool"),
-                ("calls", "array"),
-            ];
-            has_fields(code(i), &fields);
+            has_keys(code(i), &["nontemporal", "fma", "calls"]);
         }
         // Copy became a call at -O3, Triad vectors of SSE2; at -O1 both are scalar loops.
         assert_eq!(

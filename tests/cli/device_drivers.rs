@@ -187,11 +187,11 @@ fn a_device_that_is_lost_in_the_middle_leaves_what_was_measured() {
     let harness = Harness::new();
     let args =
         [&STREAM[..2], &["--samples", "40", "--size", "65536", "--device", "cuda:0"]].concat();
-    let lost = run(&harness, &[("STANDIN_LAUNCH", "719@300")], &args);
+    let lost = run(&harness, &[("STANDIN_LAUNCH", "719@100")], &args);
     lost.exits(3).complains("the device was lost");
     let record = harness.run(&["history", "show", "latest", "--json", "-"]).exits(0).json();
     assert_eq!(record["complete"], false);
-    let ecc = run(&harness, &[("STANDIN_LAUNCH", "214@300")], &args);
+    let ecc = run(&harness, &[("STANDIN_LAUNCH", "214@100")], &args);
     ecc.exits(1).complains("could not be corrected");
 }
 

@@ -420,7 +420,7 @@ fn csv_and_text_are_what_the_other_commands_print() {
     }
     let files = ["stream", "run"].map(|name| golden(name).to_str().unwrap().to_owned());
     let both = harness.run(&["report", &files[0], &files[1], "-f", "text"]).exits(0);
-    both.says("memory.stream");
+    both.says("2 runs side by side").says("triad");
     harness.run(&["report", &files[0], &files[0], "-f", "text"]).exits(2).complains("are one run");
 }
 

@@ -4,6 +4,7 @@
 //! `UPDATE_GOLDEN=1 cargo test --test cli golden` writes the files anew; `git diff` then shows what
 //! changed. See `tests/golden/README.md`.
 
+use crate::fields::faults;
 use crate::harness::Harness;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -155,34 +156,12 @@ fn every_record_has_its_files_and_tells_of_no_machine() {
 
 #[test]
 fn every_record_follows_the_schema_and_every_key_of_a_configuration_is_declared() {
-    let schema = Harness::new().run(&["schema"]).exits(0).json();
-    let validator = jsonschema::validator_for(&schema).unwrap();
-    let rules = schema["$defs"]["Measurement"]["allOf"].as_array().unwrap();
-    let declares = |m: &Value, key: &str| {
-        let of_test = rules.iter().filter(|rule| {
-            let properties = &rule["if"]["properties"];
-            [("gauge", &m["gauge"]), ("test", &m["test"])]
-                .iter()
-                .all(|(name, value)| properties[name]["const"] == **value)
-        });
-        let kinds = of_test.flat_map(|rule| {
-            rule["then"]["properties"]["config"]["anyOf"].as_array().unwrap().iter()
-        });
-        kinds
-            .filter_map(|kind| kind["$ref"].as_str()?.strip_prefix('#'))
-            .any(|place| schema.pointer(place).unwrap()["properties"].get(key).is_some())
-    };
     let mut wrong = String::new();
     for folder in recorded() {
         let text = std::fs::read(folder.join(RECORD)).unwrap();
         let record: Value = serde_json::from_slice(&text).unwrap();
-        for error in validator.iter_errors(&record) {
-            wrong.push_str(&format!("{}: {} {error}\n", name(&folder), error.instance_path()));
-        }
-        for m in record["measurements"].as_array().unwrap() {
-            for key in m["config"].as_object().unwrap().keys().filter(|key| !declares(m, key)) {
-                wrong.push_str(&format!("{}: {} {key}\n", name(&folder), m["test"]));
-            }
+        for fault in faults(&record) {
+            wrong.push_str(&format!("{}: {fault}\n", name(&folder)));
         }
     }
     assert!(wrong.is_empty(), "{wrong}");

@@ -1,7 +1,8 @@
 //! Runs the program in a folder of its own and a clean environment. What is expected of it reads
 //! as a sentence; what is not met prints the command, its status and everything that it said.
 
-pub use crate::fields::{has_fields, measurements, names, texts};
+use crate::fields::{faults, is_record};
+pub use crate::fields::{has_keys, measurements, names, texts};
 pub use crate::skip::{Part, skip};
 use crate::terminal::Terminal;
 use serde_json::Value;
@@ -475,10 +476,15 @@ impl Outcome {
         self
     }
 
-    /// Standard output as JSON, with nothing else.
+    /// Standard output as JSON, with nothing else; a record must follow the schema.
     #[track_caller]
     pub fn json(&self) -> Value {
-        serde_json::from_str(&self.stdout)
-            .unwrap_or_else(|error| self.fail(&format!("standard output is not JSON: {error}")))
+        let document: Value = serde_json::from_str(&self.stdout)
+            .unwrap_or_else(|error| self.fail(&format!("standard output is not JSON: {error}")));
+        let faults = if is_record(&document) { faults(&document) } else { Vec::new() };
+        if !faults.is_empty() {
+            self.fail(&format!("the record does not follow the schema: {}", faults.join("; ")));
+        }
+        document
     }
 }

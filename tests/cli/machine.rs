@@ -1,64 +1,13 @@
 //! `nodegauge machine`.
 
-use crate::harness::{GENOA, Harness, Part, ROME, has_fields, skip};
+use crate::harness::{GENOA, Harness, Part, ROME, has_keys, skip};
 use serde_json::{Value, json};
 
-/// The parts of a record that describe the machine, field by field.
+/// Checks the words that a description of a machine may contain.
 #[track_caller]
 pub fn check_machine(machine: &Value) {
-    has_fields(
-        machine,
-        &[
-            ("host", "string?"),
-            ("processor", "object"),
-            ("caches", "array"),
-            ("numa_nodes", "array"),
-            ("memory", "object"),
-            ("peak_flops", "object?"),
-            ("kernel", "string?"),
-            ("virtual", "string?"),
-        ],
-    );
-    has_fields(
-        &machine["processor"],
-        &[
-            ("model", "string?"),
-            ("microarchitecture", "string?"),
-            ("sockets", "integer"),
-            ("cores", "integer"),
-            ("threads", "integer"),
-            ("flops_per_cycle", "integer?"),
-            ("hz", "number?"),
-            ("isa", "array"),
-        ],
-    );
     for cache in machine["caches"].as_array().unwrap() {
-        let fields = [
-            ("level", "integer"),
-            ("bytes", "integer?"),
-            ("count", "integer"),
-            ("cores", "integer"),
-        ];
-        has_fields(cache, &fields);
         assert!(["data", "instruction", "unified"].contains(&cache["type"].as_str().unwrap()));
-    }
-    for node in machine["numa_nodes"].as_array().unwrap() {
-        has_fields(node, &[("id", "integer"), ("bytes", "integer?"), ("cpus", "array")]);
-    }
-    has_fields(
-        &machine["memory"],
-        &[
-            ("bytes", "integer?"),
-            ("available", "integer?"),
-            ("channels", "integer?"),
-            ("transfers_per_s", "number?"),
-            ("theoretical", "object?"),
-        ],
-    );
-    for figure in [&machine["memory"]["theoretical"], &machine["peak_flops"]] {
-        if !figure.is_null() {
-            has_fields(figure, &[("value", "number"), ("basis", "string")]);
-        }
     }
     if let Some(basis) = machine["memory"]["theoretical"]["basis"].as_str() {
         assert!(["DMI", "catalog", "option"].contains(&basis), "{basis}");
@@ -83,8 +32,8 @@ fn this_machine_is_described_as_a_record_without_measurements() {
     let machine = &record["machine"];
     check_machine(machine);
     assert_eq!(machine["source"], "live");
-    has_fields(machine, &[("host", "string"), ("kernel", "string"), ("pages", "object")]);
-    has_fields(&machine["memory"], &[("bytes", "integer"), ("available", "integer")]);
+    has_keys(machine, &["host", "kernel", "pages"]);
+    has_keys(&machine["memory"], &["bytes", "available"]);
     let processor = &machine["processor"];
     let count = |name: &str| processor[name].as_u64().unwrap();
     assert!(count("sockets") >= 1 && count("cores") >= count("sockets"));
@@ -278,9 +227,6 @@ fn devices_are_described_with_what_they_are_near_to() {
     let devices = record["machine"]["devices"].as_array().unwrap();
     assert_eq!(devices.len(), 16);
     let gpu = &devices[9];
-    let fields =
-        [("kind", "string"), ("address", "string"), ("memory", "object"), ("link", "object")];
-    has_fields(gpu, &fields);
     assert_eq!((&gpu["name"], &gpu["numa_node"]), (&json!("NVIDIA H100 80GB HBM3"), &json!(1)));
     assert_eq!(gpu["memory"]["theoretical"]["value"], 3.35e12);
     assert_eq!(gpu["networks"], json!([{"name": "mlx5_4", "same_switch": true}]));

@@ -10,6 +10,8 @@ mod compare;
 pub(crate) mod device;
 #[cfg(test)]
 mod fuzz;
+#[cfg(test)]
+mod grammars;
 pub(crate) mod history;
 pub(crate) mod hpl;
 pub(crate) mod io;

@@ -1,0 +1,32 @@
+//! Wrong texts of grammars: each option refuses them at the character that is wrong.
+
+use nodegauge_measure::SyntaxError;
+
+#[test]
+fn wrong_texts_are_pointed_at() {
+    let mut section = Vec::new();
+    let mut checked = 0;
+    let lines = include_str!("grammars.txt").lines();
+    for line in lines.filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        let parts: Vec<&'static str> = line.split(" | ").map(str::trim).collect();
+        assert_eq!(parts.len(), 3, "{line}");
+        if !line.starts_with(' ') {
+            section = parts;
+            continue;
+        }
+        let (command, option) = section[0].rsplit_once(' ').unwrap();
+        let option = format!("{option}={}", parts[0]);
+        let words = ["nodegauge"].into_iter().chain(command.split(' ')).chain([&option[..]]);
+        let error = super::command().try_get_matches_from(words).unwrap_err();
+        let expected = SyntaxError {
+            what: section[1],
+            input: parts[0].to_owned(),
+            at: parts[1].parse().unwrap(),
+            problem: parts[2].to_owned(),
+            example: section[2],
+        };
+        assert_eq!(crate::complaint(&error), Some(expected.to_string()), "{line}");
+        checked += 1;
+    }
+    assert!(checked > 60, "{checked}");
+}
