@@ -1,6 +1,7 @@
 //! Why a compiler or a program gave nothing: the whole command, and the last words of its error
 //! output.
 
+use nodegauge_measure::Bytes;
 use std::io;
 use std::time::Duration;
 
@@ -45,6 +46,38 @@ pub enum ToolchainError {
         /// The end of its error output.
         last_words: String,
     },
+    /// It printed more than it may, and was killed.
+    #[error("{command} printed more than {} and was killed\nhint: run it by hand to see what it prints", Bytes(*limit))]
+    TooMuchOutput {
+        /// The whole command.
+        command: String,
+        /// Most bytes of its output.
+        limit: u64,
+    },
+    /// A program of the user's ended with a failure.
+    #[error("{command} ended with {status}{}{}", said(last_words), hinted(hint))]
+    Ended {
+        /// The whole command.
+        command: String,
+        /// How it ended.
+        status: String,
+        /// The end of its error output.
+        last_words: String,
+        /// What to do, where there is more to say than the words do.
+        hint: &'static str,
+    },
+    /// A program of the user's ended without the result that it was run for.
+    #[error("{command} gave no result ({status}){}{}", said(last_words), hinted(hint))]
+    NoResult {
+        /// The whole command.
+        command: String,
+        /// How it ended.
+        status: String,
+        /// Its own reason, or the end of its error output.
+        last_words: String,
+        /// What to do.
+        hint: &'static str,
+    },
     /// A program did not end well, or cannot be watched; or there is no private folder.
     #[error("{0}")]
     Failed(String),
@@ -59,6 +92,11 @@ pub enum ToolchainError {
 /// Last words as lines of their own; nothing when there are none.
 pub(crate) fn said(last_words: &str) -> String {
     if last_words.is_empty() { String::new() } else { format!(":\n{last_words}") }
+}
+
+/// A hint as a line of its own; nothing when there is none.
+fn hinted(hint: &str) -> String {
+    if hint.is_empty() { String::new() } else { format!("\nhint: {hint}") }
 }
 
 impl From<ToolchainError> for nodegauge_measure::Failure {

@@ -20,7 +20,7 @@ mod words;
 
 pub use hosts::{HostList, HostRanks};
 pub use linked::library_of_program;
-pub use placed::MpiProgram;
+pub use placed::{MpiLaunch, MpiProgram, RankPlaces, RankWords};
 pub use runtime::MpiAbi;
 pub use words::{launcher_of, library_of};
 
