@@ -14,6 +14,7 @@ mod fork;
 mod input;
 mod library;
 mod mapping;
+pub mod mpi_abi;
 mod numa;
 mod process_memory;
 mod ring;
