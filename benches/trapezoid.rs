@@ -60,7 +60,7 @@ fn main() {
     let [own, other] = [best(&rates[0]), best(&rates[1])];
     print(&format!(
         "| loop | G intervals/s, best | ratio of bests | median of ratios | 5 % to 95 % |\n| --- | --- | --- | --- | --- |\n| nodegauge, {} | {:.3} | | | |\n| {compiler} {} | {:.3} | {:.3} | {:.3} | {:.3} to {:.3} |\n",
-        rule.isa,
+        rule.isa_name(),
         own / 1e9,
         flags.join(" "),
         other / 1e9,

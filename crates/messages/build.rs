@@ -1,7 +1,15 @@
 //! Compiles the message probe for each binary interface of MPI, with functions that it finds in a library when it
-//! runs: for nodes that have an MPI and no compiler for it. Nothing of an MPI is needed here.
+//! runs: for nodes that have an MPI and no compiler for it. Nothing of an MPI is needed here. The values of
+//! handles and constants come from the one table of them, as a header.
 
+use mpi_abi::{MPI_CONSTANTS, MPI_HANDLES, MPI_STATUS_IGNORE, MpiAbi, MpiHandleValue};
+use std::fmt::Write;
 use std::path::Path;
+
+/// The table; the program uses more of it than this script.
+#[allow(dead_code)]
+#[path = "../os/src/mpi_abi.rs"]
+mod mpi_abi;
 
 /// How the probe is compiled, here and by wrappers of an MPI.
 const FLAGS: &str = "-std=c99 -O2 -pthread";
@@ -9,14 +17,24 @@ const FLAGS: &str = "-std=c99 -O2 -pthread";
 fn main() {
     println!("cargo::rustc-env=PROBE_FLAGS={FLAGS}");
     println!("cargo::rerun-if-changed=../../probes");
+    println!("cargo::rerun-if-changed=../os/src/mpi_abi.rs");
     let out = std::env::var("OUT_DIR").expect("cargo says where output goes");
     let probes = Path::new("../../probes");
     let compiler = cc::Build::new().opt_level(2).debug(false).cargo_metadata(false).get_compiler();
-    for abi in ["MPICH", "OPEN_MPI", "STANDARD"] {
+    for abi in MpiAbi::ALL {
+        let name = match abi {
+            MpiAbi::Mpich => "MPICH",
+            MpiAbi::OpenMpi => "OPEN_MPI",
+            MpiAbi::Standard => "STANDARD",
+        };
+        let folder = Path::new(&out).join(name);
+        std::fs::create_dir_all(&folder).expect("the output folder can be written");
+        std::fs::write(folder.join("mpi_abi.h"), header(abi))
+            .expect("the output folder can be written");
         let mut command = compiler.to_command();
-        command.args(FLAGS.split(' ')).arg(format!("-DMPI_ABI_{abi}"));
+        command.args(FLAGS.split(' ')).arg(format!("-DMPI_ABI_{name}")).arg("-I").arg(&folder);
         command.arg("-I").arg(probes.join("abi")).arg(probes.join("messages.c"));
-        command.arg("-o").arg(format!("{out}/messages-{abi}")).args(["-ldl", "-s"]);
+        command.arg("-o").arg(format!("{out}/messages-{name}")).args(["-ldl", "-s"]);
         let status = command.status();
         let good = status.as_ref().is_ok_and(std::process::ExitStatus::success);
         assert!(
@@ -24,4 +42,23 @@ fn main() {
             "{command:?} fails ({status:?}): a C compiler is needed to build this program"
         );
     }
+}
+
+/// Handles, constants and addresses of an interface as lists of C macros.
+fn header(abi: MpiAbi) -> String {
+    let mut text = "#define MPI_HANDLES(_)".to_owned();
+    for handle in MPI_HANDLES {
+        let value = match handle.value(abi) {
+            MpiHandleValue::Number(number) => format!("{number:#x}"),
+            MpiHandleValue::Symbol(symbol) => symbol.to_owned(),
+        };
+        let _ = write!(text, " \\\n    _({}, {}, {value})", handle.kind, handle.name);
+    }
+    text.push_str("\n\n#define MPI_CONSTANTS(_)");
+    for constant in MPI_CONSTANTS {
+        let _ = write!(text, " \\\n    _({}, {})", constant.name, constant.value(abi));
+    }
+    let address = MPI_STATUS_IGNORE.value(abi);
+    let _ = write!(text, "\n\n#define MPI_STATUS_IGNORE_ADDRESS {address}\n");
+    text
 }

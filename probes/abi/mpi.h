@@ -3,7 +3,8 @@
  * probe is the one that nodegauge carries, compiled with this header in place of the library's own. Every
  * function is a pointer of the function's name, which open_mpi() fills; so the probe's text is one and the same.
  *
- * Handles, constants and the status are those of a binary interface (ABI) that libraries keep:
+ * The build script makes "mpi_abi.h" with the values of handles and constants: MPI_HANDLES, MPI_CONSTANTS and the
+ * address of MPI_STATUS_IGNORE. The status is that of a binary interface (ABI) that libraries keep:
  *
  *   MPI_ABI_MPICH     libmpi.so.12 of MPICH since 3.1 and of those that agreed on its ABI: Intel MPI, MVAPICH, Cray
  *   MPI_ABI_OPEN_MPI  libmpi.so.40 of Open MPI 3 to 5: handles are addresses of symbols of the library
@@ -15,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mpi_abi.h"
+
 #define MPI_OPENED_WHEN_RUN
 #define MPI_VERSION 3
 
@@ -23,25 +26,20 @@ typedef int MPI_Comm, MPI_Datatype, MPI_Op, MPI_Request;
 typedef struct {
     int count_low, count_high_and_cancelled, MPI_SOURCE, MPI_TAG, MPI_ERROR;
 } MPI_Status;
-#define MPI_STATUS_IGNORE ((MPI_Status *)1)
-#define ABI(mpich, open_mpi, standard) mpich
 #else
 typedef struct MPI_a_comm *MPI_Comm;
 typedef struct MPI_a_datatype *MPI_Datatype;
 typedef struct MPI_an_op *MPI_Op;
 typedef struct MPI_a_request *MPI_Request;
-#define MPI_STATUS_IGNORE ((MPI_Status *)0)
 #if defined(MPI_ABI_OPEN_MPI)
 typedef struct {
     int MPI_SOURCE, MPI_TAG, MPI_ERROR, cancelled;
     size_t bytes;
 } MPI_Status;
-#define ABI(mpich, open_mpi, standard) open_mpi
 #elif defined(MPI_ABI_STANDARD)
 typedef struct {
     int MPI_SOURCE, MPI_TAG, MPI_ERROR, internal[5];
 } MPI_Status;
-#define ABI(mpich, open_mpi, standard) standard
 #else
 #error "which ABI?"
 #endif
@@ -49,34 +47,9 @@ typedef struct {
 typedef struct MPI_an_enum *MPI_T_enum;
 typedef struct MPI_a_cvar_handle *MPI_T_cvar_handle;
 
-enum {
-    MPI_SUCCESS = 0,
-    MPI_UNDEFINED = -32766,
-    MPI_PROC_NULL = ABI(-1, -2, -3),
-    MPI_ANY_SOURCE = ABI(-2, -1, -1),
-    MPI_THREAD_SINGLE = 0,
-    MPI_THREAD_FUNNELED = ABI(1, 1, 1024),
-    MPI_THREAD_SERIALIZED = ABI(2, 2, 2048),
-    MPI_THREAD_MULTIPLE = ABI(3, 3, 4096),
-    MPI_T_BIND_NO_OBJECT = ABI(9700, 0, 1),
-    /* The longest of them all. */
-    MPI_MAX_LIBRARY_VERSION_STRING = 8192
-};
-
-/* Handles: type, name, MPICH's number, Open MPI's symbol, the standard's number. */
-#define MPI_HANDLES(_)                                                                            \
-    _(MPI_Comm, MPI_COMM_NULL, 0x04000000, ompi_mpi_comm_null, 0x100)                             \
-    _(MPI_Comm, MPI_COMM_WORLD, 0x44000000, ompi_mpi_comm_world, 0x101)                           \
-    _(MPI_Datatype, MPI_CHAR, 0x4c000101, ompi_mpi_char, 0x243)                                   \
-    _(MPI_Datatype, MPI_INT, 0x4c000405, ompi_mpi_int, 0x209)                                     \
-    _(MPI_Datatype, MPI_LONG, 0x4c000807, ompi_mpi_long, 0x20a)                                   \
-    _(MPI_Datatype, MPI_UNSIGNED_LONG, 0x4c000808, ompi_mpi_unsigned_long, 0x20e)                 \
-    _(MPI_Datatype, MPI_UNSIGNED_LONG_LONG, 0x4c000819, ompi_mpi_unsigned_long_long, 0x20f)       \
-    _(MPI_Datatype, MPI_FLOAT, 0x4c00040a, ompi_mpi_float, 0x210)                                 \
-    _(MPI_Datatype, MPI_DOUBLE, 0x4c00080b, ompi_mpi_double, 0x214)                               \
-    _(MPI_Op, MPI_SUM, 0x58000003, ompi_mpi_op_sum, 0x21)                                         \
-    _(MPI_Op, MPI_MIN, 0x58000002, ompi_mpi_op_min, 0x22)                                         \
-    _(MPI_Op, MPI_MAX, 0x58000001, ompi_mpi_op_max, 0x23)
+#define MPI_STATUS_IGNORE ((MPI_Status *)MPI_STATUS_IGNORE_ADDRESS)
+#define MPI_CONSTANT(name, value) name = value,
+enum { MPI_CONSTANTS(MPI_CONSTANT) MPI_CONSTANTS_END };
 
 /* Functions: type of the result, name, arguments. */
 #define MPI_FUNCTIONS(_)                                                                          \
@@ -120,10 +93,9 @@ enum {
     _(int, MPI_T_cvar_read, (MPI_T_cvar_handle, void *))
 
 #ifdef MPI_ABI_OPEN_MPI
-#define MPI_HANDLE(type, name, mpich, open_mpi, standard) static type name;
+#define MPI_HANDLE(type, name, symbol) static type name;
 #else
-#define MPI_HANDLE(type, name, mpich, open_mpi, standard)                                         \
-    static const type name = (type)ABI(mpich, open_mpi, standard);
+#define MPI_HANDLE(type, name, number) static const type name = (type)number;
 #endif
 #define MPI_FUNCTION(result, name, arguments) static result(*name) arguments;
 MPI_HANDLES(MPI_HANDLE)
@@ -145,7 +117,7 @@ static void open_mpi(const char *path) {
     }                                                                                             \
     memcpy(&name, &found, sizeof name);
 #define MPI_FIND_FUNCTION(result, name, arguments) MPI_FIND(name, #name)
-#define MPI_FIND_HANDLE(type, name, mpich, open_mpi, standard) MPI_FIND(name, #open_mpi)
+#define MPI_FIND_HANDLE(type, name, symbol) MPI_FIND(name, #symbol)
     MPI_FUNCTIONS(MPI_FIND_FUNCTION)
 #ifdef MPI_ABI_OPEN_MPI
     MPI_HANDLES(MPI_FIND_HANDLE)

@@ -33,6 +33,7 @@ mod io;
 mod io_faults;
 mod io_folders;
 mod io_reference;
+mod leftovers;
 mod machine;
 mod memory;
 mod mpi;

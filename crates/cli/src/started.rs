@@ -6,12 +6,17 @@ use crate::failure::Failure;
 use crate::signals::Signals;
 use clap::CommandFactory;
 use nodegauge_measure::record::Record;
-use nodegauge_os::{KillReason, describe, last_lines};
-use nodegauge_toolchain::{CommandLine, Job, ToolchainError, run_with_descendants};
+use nodegauge_os::describe;
+use nodegauge_toolchain::program::{self, Run};
+use nodegauge_toolchain::{CommandLine, ToolchainError};
 use std::time::Duration;
 
 /// What is started: the command as it was typed, in its variables, with its record on standard output.
-pub(crate) fn job(command: &CommandLine, db: &Database, limit: Duration) -> Result<Job, Failure> {
+pub(crate) fn program_of(
+    command: &CommandLine,
+    db: &Database,
+    limit: Duration,
+) -> Result<Run<'static>, Failure> {
     let is_variable = |word: &&String| {
         word.split_once('=').is_some_and(|(name, _)| {
             let letter = |c: char| c.is_ascii_alphabetic() || c == '_';
@@ -38,37 +43,33 @@ pub(crate) fn job(command: &CommandLine, db: &Database, limit: Duration) -> Resu
         false => rest.next().cloned().unwrap_or_default(),
     };
     let arguments = rest.cloned().chain(["--no-save", "--json", "-"].map(str::to_owned));
-    let mut job = Job::new(CommandLine::new(program, arguments), limit);
+    let mut run = Run::new(CommandLine::new(program, arguments), limit);
     let value = |(name, value): (&str, &str)| (name.to_owned(), Some(value.to_owned()));
-    job.environment = variables.iter().filter_map(|word| word.split_once('=')).map(value).collect();
+    run.environment = variables.iter().filter_map(|word| word.split_once('=')).map(value).collect();
     // What runs read of the history, such as what was tuned, is of the one that is meant.
     let db = db.db.iter().map(|path| path.to_string_lossy().into_owned());
-    job.environment.extend(db.map(|path| ("NODEGAUGE_DB".to_owned(), Some(path))));
-    Ok(job)
+    run.environment.extend(db.map(|path| ("NODEGAUGE_DB".to_owned(), Some(path))));
+    Ok(run)
 }
 
 /// Runs a command to its end. When the user ends it, what it had measured until then, if anything: a record that
 /// is not complete.
 pub(crate) fn record_of(
     command: &CommandLine,
-    job: &Job,
+    run: &Run<'_>,
     signals: &Signals,
 ) -> Result<Option<Record>, Failure> {
-    let mut printed = String::new();
-    let output = run_with_descendants(job, &mut |lines| {
-        printed.push_str(lines);
-        signals.received().map(|_| KillReason::Interrupted)
-    })
-    .map_err(|error| match error {
-        ToolchainError::Start { cause, .. } => {
-            Failure::missing(format!("cannot start '{command}': {cause}"))
-        }
-        other => other.into(),
-    })?;
+    let output =
+        program::run(run, &|| signals.received().is_some()).map_err(|error| match error {
+            ToolchainError::Start { cause, .. } => {
+                Failure::missing(format!("cannot start '{command}': {cause}"))
+            }
+            other => other.into(),
+        })?;
     // What a launcher prints before is none of the record's.
-    let text = printed.find('{').map_or("", |start| &printed[start..]);
+    let text = output.stdout.find('{').map_or("", |start| &output.stdout[start..]);
     let record = nodegauge_history::parse(text);
-    let status = match job.status(&output) {
+    let status = match output.status() {
         Err(ToolchainError::Interrupted) => {
             return Ok(record.ok().filter(|record| !record.measurements.is_empty()));
         }
@@ -83,7 +84,8 @@ pub(crate) fn record_of(
                 .hint("give commands that measure, such as --run stream 'stream --pages 4k'"))
         }
         _ => {
-            let (status, said) = (describe(status), last_lines(&output.stderr));
+            let status = describe(status);
+            let said = output.last_words();
             Err(Failure::usage(format!("'{command}' ended with {status}: {said}")))
         }
     }

@@ -8,7 +8,7 @@ use crate::hip::Hip;
 use crate::info::DeviceInfo;
 use crate::opencl::OpenCl;
 use nodegauge_measure::{Failure, FailureKind, Notice, NoticeId, UnknownName};
-use nodegauge_os::{ChildEnd, describe, last_lines};
+use nodegauge_os::{ChildEnd, KillReason, describe, last_lines};
 use nodegauge_toolchain::{CommandLine, Job, run};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -82,6 +82,7 @@ pub fn list(interrupted: &dyn Fn() -> bool) -> Result<Vec<Listing>, Failure> {
                 let answer = answer.filter(|_| status.success());
                 answer.map_or_else(|| Err(died(describe(status))), |listing| listing.devices)
             }
+            ChildEnd::Killed(KillReason::TooMuchOutput) => Err(died("endless output".to_owned())),
             ChildEnd::Killed(_) => Err(died(format!("no answer in {} s", LIMIT.as_secs()))),
         };
         Ok(Listing { driver: (*name).to_owned(), devices })

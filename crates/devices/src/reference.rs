@@ -9,8 +9,8 @@ use crate::nvbandwidth::NvbandwidthOutput;
 use nodegauge_kernels::Element;
 use nodegauge_measure::record::{Category, Measurement};
 use nodegauge_measure::{Failure, Notice, NoticeId};
-use nodegauge_os::{describe, last_lines};
-use nodegauge_toolchain::{CommandLine, Job, ToolchainError, find_program, with_path_hint};
+use nodegauge_toolchain::program::{self, Run};
+use nodegauge_toolchain::{CommandLine, ToolchainError, find_program, with_path_hint};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -51,19 +51,11 @@ impl UsersProgram {
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Option<String>, Failure> {
         let command = CommandLine::new(self.path.display().to_string(), arguments.iter().cloned());
-        let in_words = command.to_string();
-        let job = Job { environment, ..Job::new(command, LIMIT) };
-        let output = nodegauge_toolchain::run(&job, interrupted)?;
-        match job.status(&output) {
+        let run = Run::new(command, LIMIT).with_environment(environment);
+        let ended = program::run(&run, interrupted)?;
+        match ended.success("run it by hand") {
             Err(ToolchainError::Interrupted) => Ok(None),
-            Ok(status) if status.success() => Ok(Some(output.stdout)),
-            Ok(status) => {
-                let said = last_lines(&output.stderr);
-                let line = said.lines().last().map(|line| format!(":\n{line}")).unwrap_or_default();
-                Err(Failure::missing(format!("{in_words} ended with {}{line}", describe(status)))
-                    .hint("run it by hand"))
-            }
-            Err(error) => Err(error.into()),
+            ended => Ok(Some(ended?.stdout)),
         }
     }
 

@@ -4,7 +4,7 @@ use crate::error::{Access, HistoryError};
 use crate::moment::Moment;
 use crate::store::Store;
 use nodegauge_measure::Unit;
-use nodegauge_measure::record::IMPORTED;
+use nodegauge_measure::record::MachineSource;
 use nodegauge_measure::stats::Better;
 use rusqlite::types::Value;
 use rusqlite::{OptionalExtension, Row, params_from_iter};
@@ -141,8 +141,9 @@ impl Store {
             // Records of this node are not looked into. The command of an import ends with the file.
             let columns = format!(
                 "id, started, seconds, host, command, complete, own,
-                 CASE WHEN NOT own AND json_extract(record, '$.machine.source') = '{IMPORTED}'
-                      THEN coalesce(json_extract(record, '$.command[#-1]'), '') END"
+                 CASE WHEN NOT own AND json_extract(record, '$.machine.source') = '{}'
+                      THEN coalesce(json_extract(record, '$.command[#-1]'), '') END",
+                MachineSource::Import.name()
             );
             let mut lines = self.runs(&columns, filter, |row| {
                 Ok(RunLine {

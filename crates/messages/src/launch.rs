@@ -9,11 +9,10 @@ use crate::options::{Buffers, MessageOptions, SideThreads, Timing};
 use crate::pattern::Pattern;
 use nodegauge_machine::{CpuId, Topology};
 use nodegauge_placement::Distance;
-use nodegauge_placement::emit::{self, OpenMpi, OpenMpiVersion};
 use nodegauge_placement::ranks::{RankPlace, RankPlan};
 use nodegauge_placement::{Bind, MemoryPolicy, Placement};
-use nodegauge_toolchain::CommandLine;
-use nodegauge_toolchain::mpi::{HostRanks, LauncherKind, MpiLauncher};
+use nodegauge_toolchain::mpi::{HostRanks, LauncherKind, MpiLaunch, MpiLauncher, RankPlaces};
+use std::borrow::Cow;
 use std::time::Duration;
 
 /// Where ranks go.
@@ -162,57 +161,32 @@ impl Launch {
         words
     }
 
-    /// The launcher with its options, without the program, and the content of the rank file that they
-    /// name, `rankfile`, where there is one. `in_job` is whether a batch system has given the node.
-    pub fn words(
-        &self,
-        launcher: &MpiLauncher,
-        topology: &Topology,
+    /// The start of these ranks by a launcher.
+    pub fn by<'a>(
+        &'a self,
+        launcher: &'a MpiLauncher,
+        topology: &'a Topology,
         as_root: bool,
-        rankfile: &str,
-        in_job: bool,
-    ) -> (CommandLine, Option<String>) {
-        let fixed: &[&str] = match launcher.kind {
-            LauncherKind::OpenMpi if as_root => &[OpenMpi::AS_ROOT],
-            // Steps of one job may share its CPUs.
-            LauncherKind::Slurm => &["--overlap"],
-            _ => &[],
-        };
-        let mut words: Vec<String> = fixed.iter().map(|word| (*word).to_owned()).collect();
-        if launcher.kind == LauncherKind::OpenMpi {
-            for framework in ["pml", "btl"] {
-                let verbose = format!("{framework}_base_verbose");
-                words.extend(["--mca".to_owned(), verbose, "10".to_owned()]);
-            }
-        }
-        let mut content = None;
-        words.extend(match &self.ranks {
-            Where::Hosts(hosts) => {
-                HostRanks { hosts, each: 1, threads: None }.arguments(launcher.kind)
-            }
-            Where::Here(ranks) => {
-                let plan = rank_plan(ranks);
-                match launcher.kind {
-                    LauncherKind::Hydra => emit::mpich(&plan),
-                    LauncherKind::Slurm => emit::slurm(&plan),
-                    LauncherKind::OpenMpi => {
-                        let version = match launcher.major() {
-                            Some(5..) => OpenMpiVersion::V5,
-                            _ => OpenMpiVersion::V4,
-                        };
-                        let emitted = emit::openmpi(&plan, topology, version);
-                        let words = emitted.args(rankfile);
-                        content = emitted.rankfile;
-                        words
-                    }
+    ) -> MpiLaunch<'a> {
+        let mut options = Vec::new();
+        match launcher.kind {
+            LauncherKind::OpenMpi => {
+                for framework in ["pml", "btl"] {
+                    let verbose = format!("{framework}_base_verbose");
+                    options.extend(["--mca".to_owned(), verbose, "10".to_owned()]);
                 }
             }
-        });
-        if in_job {
-            // The node has a name of its own, and is the first of the job.
-            content = content.map(|text| text.replace("=localhost ", "=+n0 "));
+            // Steps of one job may share its CPUs.
+            LauncherKind::Slurm => options.push("--overlap".to_owned()),
+            LauncherKind::Hydra => {}
         }
-        (launcher.command.with(words), content)
+        let ranks = match &self.ranks {
+            Where::Hosts(hosts) => RankPlaces::Hosts(HostRanks { hosts, each: 1, threads: None }),
+            Where::Here(ranks) => {
+                RankPlaces::Planned { plan: Cow::Owned(rank_plan(ranks)), topology }
+            }
+        };
+        MpiLaunch { launcher, as_root, options, ranks }
     }
 }
 
@@ -242,6 +216,7 @@ fn rank_plan(ranks: &[Vec<CpuId>]) -> RankPlan {
 mod tests {
     use super::*;
     use nodegauge_machine::TopologySource;
+    use nodegauge_toolchain::CommandLine;
 
     fn launcher(kind: LauncherKind, version: &str) -> MpiLauncher {
         let command = CommandLine::new("run", []);
@@ -257,8 +232,9 @@ mod tests {
         // Logical and physical numbers differ: the operating system counts over the sockets in turn.
         let text = "Package:2 Core:2 PU:1(indexes=0,2,1,3)".to_owned();
         let topology = Topology::load(&TopologySource::Synthetic(text)).unwrap();
-        let (command, file) = launch.words(launcher, &topology, true, "/t/ranks", in_job);
-        (command.to_string(), file)
+        let launched = launch.by(launcher, &topology, true);
+        let ranks = launched.words_in("/t/ranks", in_job);
+        (launcher.command.with(ranks.words).to_string(), ranks.rankfile)
     }
 
     #[test]

@@ -12,7 +12,8 @@ use nodegauge_measure::record::Measurement;
 use nodegauge_measure::schedule::shuffle::Shuffler;
 use nodegauge_os::describe;
 use nodegauge_placement::Distance;
-use nodegauge_toolchain::{ChildEnd, KillReason, run_with_descendants};
+use nodegauge_toolchain::program::{self, Run};
+use nodegauge_toolchain::{ChildEnd, KillReason};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -118,10 +119,10 @@ pub(crate) fn ask(
 /// Whether a host answers; else why not.
 fn one(mpi: &Starter<'_>, host: &str, ended: &AtomicBool) -> Result<(), String> {
     let launch = Launch::new(Where::Hosts(vec![host.to_owned()]), None, Vec::new());
-    let (mut job, _, _folder) = mpi.job(&launch, "true", &[]).map_err(|error| error.to_string())?;
-    job.limit = ANSWER;
+    let run = mpi.program(&launch, "true", &[]).map_err(|error| error.to_string())?;
+    let run = Run { limit: ANSWER, ..run };
     let mut monitor = |_: &str| ended.load(Ordering::Relaxed).then_some(KillReason::Interrupted);
-    let output = run_with_descendants(&job, &mut monitor).map_err(|error| error.to_string())?;
+    let output = program::listen(&run, &mut monitor).map_err(|error| error.to_string())?;
     Err(match output.end {
         ChildEnd::Exited(status) if status.success() => return Ok(()),
         ChildEnd::Exited(status) => {
@@ -130,6 +131,7 @@ fn one(mpi: &Starter<'_>, host: &str, ended: &AtomicBool) -> Result<(), String> 
         ChildEnd::Killed(KillReason::TimedOut) => {
             format!("no answer within {} s", ANSWER.as_secs())
         }
+        ChildEnd::Killed(KillReason::TooMuchOutput) => "endless output".to_owned(),
         ChildEnd::Killed(KillReason::Interrupted) => "interrupted".to_owned(),
     })
 }

@@ -12,9 +12,9 @@ use nodegauge_machine::Topology;
 use nodegauge_measure::{Bytes, Failure, Observer, stats};
 use nodegauge_os::describe;
 use nodegauge_toolchain::mpi::{LauncherKind, Mpi};
-use nodegauge_toolchain::{ChildEnd, CommandLine, Job, KillReason, Scratch, run_with_descendants};
+use nodegauge_toolchain::program::{self, Run};
+use nodegauge_toolchain::{ChildEnd, CommandLine, KillReason};
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Why a start did not come to its end, though something was measured.
@@ -90,18 +90,12 @@ const OWN_SILENCE: u32 = 5;
 pub(crate) const FOREVER: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Lines of error output that a message shows.
 const LINES: usize = 4;
+/// Bytes that the probe prints at most for a second of a size; it prints some ten thousand lines.
+const OUTPUT_A_SECOND: u64 = 8 << 20;
 const UCX_LOG_LEVEL: &str = "UCX_LOG_LEVEL";
-/// Where Linux has memory that processes share by a name.
-const SHARED_MEMORY: &str = "/dev/shm";
-/// What tells Open MPI 4 and 5 where to put the files of theirs, which stay when ranks are killed.
-const BACKING: [&str; 2] =
-    ["OMPI_MCA_btl_vader_backing_directory", "OMPI_MCA_btl_sm_backing_directory"];
 /// What launchers say when they have fewer slots than ranks.
 const SLOTS: [&str; 4] =
     ["not enough slots", "More processors requested", "too many tasks", "not enough hosts"];
-
-/// The folders of a job, of which nothing is left when it is over: its temporary one, and one in shared memory.
-pub(crate) type JobFolders = (Scratch, Option<Scratch>);
 
 /// Who carries messages.
 #[derive(Clone, Copy)]
@@ -195,12 +189,12 @@ impl Starter<'_> {
         launch: &Launch,
         observer: &mut dyn Observer,
     ) -> Result<StartReport, MessagesError> {
-        let (job, command, _folder) = self.measuring_job(launch)?;
+        let run = self.measuring_run(launch)?;
         let hosts = launch.hosts().map_or(0, <[String]>::len) as u32;
         let expected = launch.count(self.options).max(1) as f64;
         let mut output = ProbeOutput::default();
         let (mut silence, mut timeout) = (Silence::new(), START + START_A_HOST * hosts);
-        let finished = run_with_descendants(&job, &mut |lines| {
+        let finished = program::listen(&run, &mut |lines| {
             if output.read(lines) {
                 silence = Silence::new();
                 let done = output.sizes.iter().filter(|size| size.done.is_some()).count();
@@ -220,6 +214,9 @@ impl Starter<'_> {
             ChildEnd::Exited(status) => Some(Broken::Died(describe(status))),
             ChildEnd::Killed(KillReason::TimedOut) => Some(Broken::Hung(timeout)),
             ChildEnd::Killed(KillReason::Interrupted) => Some(Broken::Interrupted),
+            ChildEnd::Killed(KillReason::TooMuchOutput) => {
+                Some(Broken::Died(format!("more than {} of output", Bytes(run.output_limit))))
+            }
         };
         let measured = output.sizes.iter().any(|size| !size.groups.is_empty());
         let answered = broken.is_none() && !output.refused.is_empty();
@@ -234,6 +231,7 @@ impl Starter<'_> {
             }
         }
         let transport = transport(&text);
+        let command = finished.launcher.map_or_else(|| "nodegauge".to_owned(), |l| l.to_string());
         let (launch, by_start) = (launch.clone(), vec![StartMedians::of(&output)]);
         Ok(StartReport { launch, output, starts: 1, by_start, transport, broken, command })
     }
@@ -256,67 +254,43 @@ impl Starter<'_> {
         matches!(self.carrier, Carrier::Own(_))
     }
 
-    /// The job that has `launch` measured.
-    fn measuring_job(&self, launch: &Launch) -> Result<(Job, String, JobFolders), MessagesError> {
-        match self.carrier {
+    /// The run that has `launch` measured.
+    fn measuring_run<'a>(&'a self, launch: &'a Launch) -> Result<Run<'a>, MessagesError> {
+        let run = match self.carrier {
             Carrier::Mpi(_, probe) => {
                 let program = probe.path.display().to_string();
                 let own = launch.probe_arguments(self.options);
-                self.job(launch, &program, &[probe.arguments.as_slice(), &own].concat())
+                self.program(launch, &program, &[probe.arguments.as_slice(), &own].concat())?
             }
             Carrier::Own(fabric) => {
                 let order = Order::of(launch, fabric, self.options).ok_or_else(only_mpi)?;
                 let command = CommandLine::new("/proc/self/exe", []).with(order.arguments());
-                let folders = (Scratch::new()?, None);
-                Ok((Job::new(command, FOREVER), "nodegauge".to_owned(), folders))
+                Run::new(command, FOREVER)
             }
-        }
+        };
+        let seconds = self.options.size_limit.as_secs().saturating_add(1);
+        let sizes = launch.count(self.options) as u64;
+        let measured = seconds.saturating_mul(sizes).saturating_mul(OUTPUT_A_SECOND);
+        let output_limit = run.output_limit.saturating_add(measured);
+        Ok(Run { output_limit, ..run })
     }
 
-    /// The job that starts `program` as `launch` says, the command as people see it, and the folders
-    /// that must live as long as the job.
-    pub(crate) fn job(
-        &self,
-        launch: &Launch,
+    /// The run of `program` whose ranks are started as `launch` says.
+    pub(crate) fn program<'a>(
+        &'a self,
+        launch: &'a Launch,
         program: &str,
         arguments: &[String],
-    ) -> Result<(Job, String, JobFolders), MessagesError> {
+    ) -> Result<Run<'a>, MessagesError> {
         let Carrier::Mpi(mpi, _) = self.carrier else { return Err(only_mpi()) };
-        let folder = Scratch::new()?;
-        let path = folder.path().join("ranks");
-        let in_job = std::env::var_os("SLURM_JOB_ID").is_some();
-        let (command, rankfile) = launch.words(
-            &mpi.launcher,
-            self.topology,
-            cares_for_root(mpi),
-            &path.display().to_string(),
-            in_job,
-        );
-        if let Some(content) = rankfile {
-            std::fs::write(&path, content).map_err(|cause| MessagesError::write(&path, &cause))?;
-        }
-        let all = command.with([program.to_owned()]).with(arguments.iter().cloned());
-        let mut job = Job::new(all, FOREVER);
-        // What Open MPI leaves in its session's folder when it is killed goes with this one. Slurm hands
-        // variables on to other hosts, which have no such folder.
-        if launch.hosts().is_none() || !in_job {
-            let own = folder.path().display().to_string();
-            job.environment.push(("TMPDIR".to_owned(), Some(own)));
-        }
-        let shared = match launch.hosts() {
-            None => Scratch::new_in(Path::new(SHARED_MEMORY)).ok(),
-            Some(_) => None,
-        };
-        if let Some(shared) = &shared {
-            let own = shared.path().display().to_string();
-            let unset = BACKING.iter().filter(|name| std::env::var_os(name).is_none());
-            job.environment.extend(unset.map(|name| ((*name).to_owned(), Some(own.clone()))));
-        }
+        let command = CommandLine::new(program, []).with(arguments.iter().cloned());
+        let launch = launch.by(&mpi.launcher, self.topology, cares_for_root(mpi));
+        let mut run = Run::new(command, FOREVER).launched(launch);
         // What UCX tells of its transport, it tells once at its start.
         if std::env::var_os(UCX_LOG_LEVEL).is_none() {
-            job.environment.push((UCX_LOG_LEVEL.to_owned(), Some("info".to_owned())));
+            run.environment.push((UCX_LOG_LEVEL.to_owned(), Some("info".to_owned())));
         }
-        Ok((job, command.to_string(), (folder, shared)))
+        Ok(run)
     }
 
     /// The error for a start that measured nothing.

@@ -1,11 +1,14 @@
-//! Child processes that end: by themselves, at a time limit, or when the user wants to. A child runs in
-//! a process group of its own, and nothing of what it started stays behind.
+//! Child processes that end: by themselves, at a limit of time or output, or when the user wants to.
+//! [`run_child`] is the only way to run one to its end. A child runs in a process group of its own, and
+//! every descendant on this machine carries a variable in its environment, because launchers of MPI and
+//! daemons leave the group. However the child ended, the group and all marked processes are killed. At a
+//! forced end a launcher first gets SIGTERM and a grace period: it knows its ranks on other machines.
 //!
-//! Launchers of MPI start ranks outside their group. [`run_with_descendants`] marks every descendant on
-//! this machine with a variable in its environment. At a forced end the launcher gets SIGTERM first,
-//! because it knows its ranks on other machines, then its group is killed; however it ended, every
-//! process that carries the mark is killed.
+//! A signal that would end this process at once while a child runs ends the child first, see
+//! [`SignalDelay`].
 
+use crate::input::LONGEST_TEXT;
+use crate::signal_delay::SignalDelay;
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid,
 };
@@ -14,19 +17,17 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The variable that descendants carry.
 const MARK: &str = "NODEGAUGE_RUN";
 /// How often a running child is looked at: seldom, because looking takes a CPU from it.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
-/// How long a launcher may take to end its ranks after SIGTERM.
-const GRACE_PERIOD: Duration = Duration::from_millis(1500);
 /// Searches for marked processes that are just being born or dying.
 const SWEEPS: u32 = 20;
-/// Output beyond this is read and thrown away.
-const OUTPUT_LIMIT: usize = 1 << 20;
+/// Most bytes of standard output that wait for the listener.
+const WAITING_LIMIT: u64 = LONGEST_TEXT;
 /// How long the output of a dead child is waited for: something that left its group may hold it.
 const OUTPUT_TIMEOUT: Duration = Duration::from_millis(500);
 /// Lines of error output that a message shows.
@@ -39,6 +40,19 @@ pub enum KillReason {
     TimedOut,
     /// The user ends the run.
     Interrupted,
+    /// Its limit of output.
+    TooMuchOutput,
+}
+
+/// Limits of a child process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChildLimits {
+    /// Longest time.
+    pub time: Duration,
+    /// Most bytes of standard output, and of error output.
+    pub output: u64,
+    /// Time between SIGTERM and SIGKILL at a forced end; where it is zero, there is no SIGTERM.
+    pub grace: Duration,
 }
 
 /// How a child ended.
@@ -55,9 +69,7 @@ pub enum ChildEnd {
 pub struct ChildOutput {
     /// How it ended.
     pub end: ChildEnd,
-    /// Its standard output, up to a bound.
-    pub stdout: String,
-    /// Its error output, up to the same bound.
+    /// Its error output.
     pub stderr: String,
     /// How long it ran.
     pub seconds: f64,
@@ -74,43 +86,33 @@ pub enum ChildError {
     Watch(#[source] io::Error),
 }
 
-/// Runs `command` to its end in a process group of its own, which is killed at `limit`, when
-/// `interrupted` says so, and when its leader has ended.
-///
-/// # Errors
-/// When it cannot be started or watched; how it ends is no error here.
-pub fn run_group(
-    command: Command,
-    limit: Duration,
-    interrupted: &dyn Fn() -> bool,
-) -> Result<ChildOutput, ChildError> {
-    let mut poll = |_: &Collector| interrupted().then_some(KillReason::Interrupted);
-    let mut child = Supervised::start(command)?;
-    let end = child.wait(limit, Duration::ZERO, &mut poll)?;
-    Ok(child.output(end))
-}
-
 /// Runs `command` to its end and ends all its descendants. `listen` is called some hundred times a
-/// second with what standard output has got since the last call, in whole lines, possibly none, and may
-/// stop the child; `stdout` of the result is empty.
+/// second with the standard output since the last call, in whole lines, possibly none, and may stop the
+/// child.
 ///
 /// # Errors
 /// When it cannot be started or watched; how it ends is no error here.
-pub fn run_with_descendants(
+pub fn run_child(
     mut command: Command,
-    limit: Duration,
+    limits: ChildLimits,
     listen: &mut dyn FnMut(&str) -> Option<KillReason>,
 ) -> Result<ChildOutput, ChildError> {
     static RUNS: AtomicU64 = AtomicU64::new(0);
     let mark = format!("{}-{}", std::process::id(), RUNS.fetch_add(1, Ordering::Relaxed));
     command.env(MARK, &mark);
-    let mut child = Supervised::start(command)?;
-    let mut poll = |stdout: &Collector| listen(&stdout.take_lines());
-    let end = child.wait(limit, GRACE_PERIOD, &mut poll);
+    let signals = SignalDelay::new();
+    let mut child = Supervised::start(command, limits.output)?;
+    let mut poll = |stdout: &Collector| {
+        let lines = stdout.take_lines();
+        let stop = listen(&lines);
+        if signals.caught() { Some(KillReason::Interrupted) } else { stop }
+    };
+    let end = child.wait(limits, &mut poll);
     // Before the last output is waited for: descendants may hold the pipe.
     kill_marked(&mark);
-    let mut output = child.output(end?);
-    listen(&std::mem::take(&mut output.stdout));
+    let end = end?;
+    let (stdout, output) = child.output(end);
+    listen(&stdout);
     Ok(output)
 }
 
@@ -123,7 +125,7 @@ struct Supervised {
 }
 
 impl Supervised {
-    fn start(mut command: Command) -> Result<Self, ChildError> {
+    fn start(mut command: Command, output_limit: u64) -> Result<Self, ChildError> {
         command
             .env("LC_ALL", "C")
             .stdin(Stdio::null())
@@ -132,8 +134,8 @@ impl Supervised {
             .process_group(0);
         let started = Instant::now();
         let mut child = command.spawn().map_err(ChildError::Start)?;
-        let stdout = Collector::of(child.stdout.take());
-        let stderr = Collector::of(child.stderr.take());
+        let stdout = Collector::new(child.stdout.take(), output_limit);
+        let stderr = Collector::new(child.stderr.take(), output_limit);
         Ok(Self { child, started, stdout, stderr })
     }
 
@@ -141,8 +143,7 @@ impl Supervised {
     /// its number cannot belong to anybody else.
     fn wait(
         &mut self,
-        limit: Duration,
-        grace: Duration,
+        limits: ChildLimits,
         poll: &mut dyn FnMut(&Collector) -> Option<KillReason>,
     ) -> Result<ChildEnd, ChildError> {
         let leader = Pid::from_child(&self.child);
@@ -151,16 +152,22 @@ impl Supervised {
             if !matches!(ended, Ok(false)) {
                 break ended.map(|_| None);
             }
-            let late = || (self.started.elapsed() >= limit).then_some(KillReason::TimedOut);
-            if let Some(stop) = poll(&self.stdout).or_else(late) {
-                break Ok(Some(stop));
+            let stop = poll(&self.stdout);
+            if stop.is_some() {
+                break Ok(stop);
+            }
+            if self.has_overflowed() {
+                break Ok(Some(KillReason::TooMuchOutput));
+            }
+            if self.started.elapsed() >= limits.time {
+                break Ok(Some(KillReason::TimedOut));
             }
             std::thread::sleep(POLL_INTERVAL);
         };
-        if matches!(stop, Ok(Some(_))) && !grace.is_zero() {
+        if matches!(stop, Ok(Some(_))) && !limits.grace.is_zero() {
             let _ = kill_process_group(leader, Signal::TERM);
             let asked = Instant::now();
-            while asked.elapsed() < grace && !has_ended(leader).unwrap_or(true) {
+            while asked.elapsed() < limits.grace && !has_ended(leader).unwrap_or(true) {
                 std::thread::sleep(POLL_INTERVAL);
             }
         }
@@ -171,10 +178,26 @@ impl Supervised {
         Ok(stop.map_or(ChildEnd::Exited(status), ChildEnd::Killed))
     }
 
-    /// What came of a child that has ended.
-    fn output(self, end: ChildEnd) -> ChildOutput {
+    /// True if one of the outputs is longer than its limit.
+    fn has_overflowed(&self) -> bool {
+        self.stdout.has_overflowed() || self.stderr.has_overflowed()
+    }
+
+    /// Returns the rest of standard output, and the result of a child that has ended.
+    fn output(self, end: ChildEnd) -> (String, ChildOutput) {
         let seconds = self.started.elapsed().as_secs_f64();
-        ChildOutput { end, stdout: self.stdout.text(), stderr: self.stderr.text(), seconds }
+        self.stdout.wait();
+        self.stderr.wait();
+        let end = match end {
+            // It ended before its output was looked at.
+            ChildEnd::Exited(_) if self.has_overflowed() => {
+                ChildEnd::Killed(KillReason::TooMuchOutput)
+            }
+            end => end,
+        };
+        let stdout = self.stdout.take();
+        let stderr = self.stderr.take();
+        (stdout, ChildOutput { end, stderr, seconds })
     }
 }
 
@@ -219,44 +242,76 @@ fn marked_processes(mark: &str) -> Vec<Pid> {
         .collect()
 }
 
-/// Reads a pipe to its end on a thread of its own, so that a child never waits for its reader.
+/// Reads a pipe to its end on a thread of its own, so that a child never waits for its reader. Text beyond
+/// the limit is read and dropped.
 struct Collector {
-    kept: Arc<Mutex<Vec<u8>>>,
+    kept: Arc<Mutex<Kept>>,
     done: Receiver<()>,
 }
 
+/// Text of a pipe that nobody has taken yet.
+#[derive(Debug)]
+struct Kept {
+    text: Vec<u8>,
+    /// Bytes that may still come.
+    left: u64,
+    overflowed: bool,
+}
+
+impl Kept {
+    fn add(&mut self, bytes: &[u8]) {
+        let room = self.left.min(WAITING_LIMIT.saturating_sub(self.text.len() as u64));
+        let fitting = bytes.len().min(room as usize);
+        self.text.extend_from_slice(&bytes[..fitting]);
+        self.left -= fitting as u64;
+        self.overflowed |= fitting < bytes.len();
+    }
+}
+
 impl Collector {
-    fn of(pipe: Option<impl Read + Send + 'static>) -> Self {
-        let kept = Arc::new(Mutex::new(Vec::new()));
-        let (tell, done) = mpsc::channel();
+    fn new(pipe: Option<impl Read + Send + 'static>, limit: u64) -> Self {
+        let kept = Kept { text: Vec::new(), left: limit, overflowed: false };
+        let kept = Arc::new(Mutex::new(kept));
+        let (finished, done) = mpsc::channel();
         if let Some(mut pipe) = pipe {
             let kept = Arc::clone(&kept);
             std::thread::spawn(move || {
                 let mut buffer = [0; 8192];
                 while let Ok(n @ 1..) = pipe.read(&mut buffer) {
-                    let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-                    let room = OUTPUT_LIMIT.saturating_sub(kept.len()).min(n);
-                    kept.extend_from_slice(&buffer[..room]);
+                    kept.lock().unwrap_or_else(PoisonError::into_inner).add(&buffer[..n]);
                 }
-                let _ = tell.send(());
+                let _ = finished.send(());
             });
         }
         Self { kept, done }
     }
 
-    /// Takes what has come since the last time, up to the last line break.
-    fn take_lines(&self) -> String {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let end = kept.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-        let rest = kept.split_off(end);
-        String::from_utf8_lossy(&std::mem::replace(&mut *kept, rest)).into_owned()
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All that is left, once the pipe has ended.
-    fn text(self) -> String {
+    fn has_overflowed(&self) -> bool {
+        self.kept().overflowed
+    }
+
+    /// Takes what has come since the last time, up to the last line break.
+    fn take_lines(&self) -> String {
+        let mut kept = self.kept();
+        let end = kept.text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let rest = kept.text.split_off(end);
+        let lines = std::mem::replace(&mut kept.text, rest);
+        String::from_utf8_lossy(&lines).into_owned()
+    }
+
+    /// Waits for the end of the pipe, but not for ever.
+    fn wait(&self) {
         let _ = self.done.recv_timeout(OUTPUT_TIMEOUT);
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        String::from_utf8_lossy(&kept).into_owned()
+    }
+
+    /// Takes all that is left.
+    fn take(&self) -> String {
+        let text = std::mem::take(&mut self.kept().text);
+        String::from_utf8_lossy(&text).into_owned()
     }
 }
 
@@ -325,6 +380,20 @@ mod tests {
         command
     }
 
+    const LIMITS: ChildLimits =
+        ChildLimits { time: Duration::from_secs(30), output: 1 << 20, grace: Duration::ZERO };
+
+    /// Runs a script, and returns its standard output, too.
+    fn run(script: &str, limits: ChildLimits) -> (String, ChildOutput) {
+        let mut stdout = String::new();
+        let mut listener = |lines: &str| {
+            stdout.push_str(lines);
+            None
+        };
+        let output = run_child(shell(script), limits, &mut listener).unwrap();
+        (stdout, output)
+    }
+
     fn is_alive(pid: &str) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
         stat.is_ok_and(|stat| !stat.contains(") Z "))
@@ -337,40 +406,65 @@ mod tests {
             printed.push_str(lines);
             printed.contains("two\n").then_some(KillReason::Interrupted)
         };
-        let limit = Duration::from_secs(30);
         let output =
-            run_with_descendants(shell("echo one; echo two; sleep 60"), limit, &mut listener)
-                .unwrap();
+            run_child(shell("echo one; echo two; sleep 60"), LIMITS, &mut listener).unwrap();
         assert_eq!(output.end, ChildEnd::Killed(KillReason::Interrupted));
         assert_eq!(printed, "one\ntwo\n");
         assert!(output.seconds < 20.0);
     }
 
     #[test]
-    fn a_descendant_in_a_session_of_its_own_does_not_stay() {
+    fn a_descendant_in_a_session_of_its_own_is_killed() {
+        let script = "setsid sh -c 'trap \"\" TERM; echo $$; exec sleep 60' & wait";
+        let grace = Duration::from_millis(300);
+        let limits = ChildLimits { time: Duration::from_millis(700), grace, ..LIMITS };
+        let (printed, output) = run(script, limits);
+        assert_eq!(output.end, ChildEnd::Killed(KillReason::TimedOut));
+        let pid = printed.trim().to_owned();
+        assert!(!pid.is_empty(), "the descendant printed its number");
+        assert!(!is_alive(&pid), "descendant {pid} is alive");
+    }
+
+    #[test]
+    fn a_daemon_of_a_child_that_succeeds_is_killed() {
+        // The script ends when the daemon has printed its number.
+        let script = "mkfifo \"$1\"; setsid sh -c 'echo $$ >\"$1\"; exec sleep 60' sh \"$1\" \
+                      >/dev/null 2>&1 & cat \"$1\"";
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = shell(script);
+        command.arg("sh").arg(folder.path().join("pipe"));
         let mut printed = String::new();
         let mut listener = |lines: &str| {
             printed.push_str(lines);
             None
         };
-        let script = "setsid sh -c 'trap \"\" TERM; echo $$; exec sleep 60' & wait";
-        let limit = Duration::from_millis(700);
-        let output = run_with_descendants(shell(script), limit, &mut listener).unwrap();
-        assert_eq!(output.end, ChildEnd::Killed(KillReason::TimedOut));
+        let output = run_child(command, LIMITS, &mut listener).unwrap();
+        assert!(matches!(output.end, ChildEnd::Exited(status) if status.success()));
         let pid = printed.trim().to_owned();
-        assert!(!pid.is_empty(), "the descendant told its number");
-        assert!(!is_alive(&pid), "descendant {pid} is alive");
+        assert!(!pid.is_empty() && !is_alive(&pid), "daemon {pid:?} is alive");
     }
 
     #[test]
-    fn a_group_says_what_it_printed_and_how_it_ended() {
-        let output =
-            run_group(shell("echo out; echo err >&2; exit 3"), Duration::from_secs(30), &|| false)
-                .unwrap();
+    fn output_and_end_of_a_child_are_returned() {
+        let (stdout, output) = run("echo out; echo err >&2; exit 3", LIMITS);
         assert!(matches!(output.end, ChildEnd::Exited(status) if status.code() == Some(3)));
-        assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("out\n", "err\n"));
-        let missing = run_group(Command::new("no-such-program"), Duration::ZERO, &|| false);
+        assert_eq!((stdout.as_str(), output.stderr.as_str()), ("out\n", "err\n"));
+        let missing = run_child(Command::new("no-such-program"), LIMITS, &mut |_| None);
         assert!(matches!(missing, Err(ChildError::Start(_))));
+    }
+
+    #[test]
+    fn endless_output_ends_a_child_with_or_without_lines() {
+        let too_much = ChildEnd::Killed(KillReason::TooMuchOutput);
+        let (stdout, output) = run("yes", LIMITS);
+        assert_eq!((output.end, stdout.len() as u64), (too_much, LIMITS.output));
+        let (_, output) = run("tr '\\0' x </dev/zero", LIMITS);
+        assert_eq!(output.end, too_much);
+        let (_, output) = run("yes >&2", LIMITS);
+        assert_eq!((output.end, output.stderr.len() as u64), (too_much, LIMITS.output));
+        // The child may have ended before its output was read.
+        let (_, output) = run("echo 123456789", ChildLimits { output: 5, ..LIMITS });
+        assert_eq!(output.end, too_much);
     }
 
     #[test]

@@ -14,10 +14,12 @@ mod fork;
 mod input;
 mod library;
 mod mapping;
+pub mod mpi_abi;
 mod numa;
 mod output;
 mod process_memory;
 mod ring;
+mod signal_delay;
 mod smaps;
 mod spin;
 mod status;
@@ -28,8 +30,8 @@ pub use barrier::{Barrier, CacheLine, Gate, Poisoned, ProcessBarrier};
 pub use bus_error::BusErrorGuard;
 pub use call::{SysError, check};
 pub use child::{
-    ChildEnd, ChildError, ChildOutput, KillOnDrop, KillReason, first_errors, last_lines, run_group,
-    run_with_descendants,
+    ChildEnd, ChildError, ChildLimits, ChildOutput, KillOnDrop, KillReason, first_errors,
+    last_lines, run_child,
 };
 pub use fork::{ChildAnswer, ForkedChild, ask_child, fork, fork_alone, receive};
 pub use input::{LONGEST_TEXT, read_file, read_input};

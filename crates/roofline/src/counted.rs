@@ -5,7 +5,8 @@ use nodegauge_gauge::roofline::{MEMORY, Point};
 use nodegauge_machine::SysRoot;
 use nodegauge_machine::counters::{FlopCounters, MemoryCounters};
 use nodegauge_measure::Failure;
-use nodegauge_toolchain::{self as toolchain, CommandLine, Job};
+use nodegauge_toolchain::CommandLine;
+use nodegauge_toolchain::program::{self, Run};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -33,22 +34,21 @@ impl Counters {
 /// # Errors
 /// When the program or the counters fail, or nothing was counted.
 pub(crate) fn counted(
-    program: CommandLine,
+    command: CommandLine,
     interrupted: &dyn Fn() -> bool,
 ) -> Result<Point, Failure> {
     /// A day.
     const LIMIT: Duration = Duration::from_secs(24 * 3600);
-    let path = PathBuf::from(program.program());
+    let path = PathBuf::from(command.program());
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
     let counters = Counters::start()?;
     let lost = |cause| Failure::missing(format!("--perf: the counters cannot be read: {cause}"));
     let before = counters.memory.read().map_err(lost)?;
-    let job = Job::new(program, LIMIT);
-    let output = toolchain::run(&job, interrupted)?;
+    let output = program::run(&Run::new(command, LIMIT), interrupted)?;
     let seconds = output.seconds;
     let after = counters.memory.read().map_err(lost)?;
     let flops = counters.operations.operations().map_err(lost)?;
-    job.success(output)?;
+    output.success("")?;
     let moved = counters.memory.traffic(&[(before, after)]).map(|moved| moved.total);
     let (Some(flops), Some(bytes)) = (flops.filter(|n| *n > 0.0), moved.filter(|n| *n > 0.0))
     else {

@@ -1,14 +1,14 @@
 //! Ranks that a launcher of MPI has started, as one of them sees the others: MPI carries all that they say.
 //!
 //! The library is opened when it is needed, so that nodegauge is built and starts without one. Handles and
-//! constants are those of binary interfaces that libraries keep: that of MPICH and of those that agreed on it
-//! (Intel MPI, MVAPICH, Cray MPICH; <https://www.mpich.org/abi/>), and that of Open MPI 3 to 5.
+//! constants are those of its binary interface ([`MpiAbi`]).
 
 use crate::timed::{Laps, Timed};
 use crate::{Meeting, Member};
 use nodegauge_measure::Failure;
 use nodegauge_measure::interference::stolen_ticks;
 use nodegauge_os::SharedLibrary;
+use nodegauge_os::mpi_abi::{self as abi, MpiAbi, MpiHandle, MpiHandleValue};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::cell::Cell;
@@ -38,56 +38,8 @@ type Own = unsafe extern "C" fn(Handle, *mut c_int) -> Code;
 type Version = unsafe extern "C" fn(*mut c_char, *mut c_int) -> Code;
 type Finalise = unsafe extern "C" fn() -> Code;
 
-/// A handle in a binary interface.
-enum Known {
-    Number(Handle),
-    /// The address of a symbol.
-    Symbol(&'static str),
-}
-
-/// A binary interface.
-struct Abi {
-    /// Files of libraries that have it.
-    libraries: &'static [&'static str],
-    world: Known,
-    byte: Known,
-    double: Known,
-    sum: Known,
-    /// `MPI_STATUS_IGNORE` and `MPI_STATUSES_IGNORE`.
-    no_status: usize,
-    /// Bytes of a request.
-    request: usize,
-    /// `MPI_THREAD_FUNNELED`.
-    funneled: c_int,
-}
-
-const MPICH: Abi = Abi {
-    // Open MPI 1 had a libmpi.so.12, too.
-    libraries: &["libmpich.so.12", "libmpi.so.12"],
-    world: Known::Number(0x4400_0000),
-    byte: Known::Number(0x4c00_010d),
-    double: Known::Number(0x4c00_080b),
-    sum: Known::Number(0x5800_0003),
-    no_status: 1,
-    request: 4,
-    funneled: 1,
-};
-
-const OPEN_MPI: Abi = Abi {
-    libraries: &["libmpi.so.40"],
-    world: Known::Symbol("ompi_mpi_comm_world"),
-    byte: Known::Symbol("ompi_mpi_byte"),
-    double: Known::Symbol("ompi_mpi_double"),
-    sum: Known::Symbol("ompi_mpi_op_sum"),
-    no_status: 0,
-    request: 8,
-    funneled: 1,
-};
-
 /// Bytes of a status at least, in every interface.
 const STATUS: usize = 64;
-/// Characters of what a library says of itself, at most: that of MPICH.
-const LONGEST_VERSION: usize = 8192;
 /// The tag of messages of [`World::exchange`].
 const HALO: c_int = 1;
 /// The tag of messages of [`World::say`].
@@ -183,7 +135,8 @@ impl World {
         static WORLD: OnceLock<Result<World, Failure>> = OnceLock::new();
         // What speaks PMIx are Open MPI's ranks, also where srun starts them.
         let pmix = std::env::var_os("PMIX_RANK").is_some();
-        let abi = if launcher == "Open MPI" || pmix { &OPEN_MPI } else { &MPICH };
+        let is_open = launcher == "Open MPI" || pmix;
+        let abi = if is_open { MpiAbi::OpenMpi } else { MpiAbi::Mpich };
         let world = WORLD.get_or_init(|| Self::initialise(abi)).as_ref().map_err(Clone::clone)?;
         if world.count != count {
             return Err(Failure::missing(format!(
@@ -198,11 +151,11 @@ impl World {
         Ok(world)
     }
 
-    fn initialise(abi: &Abi) -> Result<Self, Failure> {
+    fn initialise(abi: MpiAbi) -> Result<Self, Failure> {
         // SAFETY: the launcher is one of this library, whose initialisation programs started by it run; the
         // symbols have the types that the MPI standard gives them in C.
         unsafe {
-            let library = SharedLibrary::first_global_of(abi.libraries).map_err(|why| {
+            let library = SharedLibrary::first_global_of(abi.files()).map_err(|why| {
                 Failure::missing(format!("ranks cannot meet: {why}")).hint(
                     "have the linker find the library of the MPI that started them \
                          (LD_LIBRARY_PATH), or start one process, with --ranks",
@@ -211,9 +164,9 @@ impl World {
             let lacks = |name: &str| {
                 Failure::missing(format!("ranks cannot meet: the library of MPI has no {name}"))
             };
-            let handle = |known: &Known| match known {
-                Known::Number(number) => Ok(*number),
-                Known::Symbol(name) => library.address(name).ok_or_else(|| lacks(name)),
+            let handle = |handle: MpiHandle| match handle.value(abi) {
+                MpiHandleValue::Number(number) => Ok(number as Handle),
+                MpiHandleValue::Symbol(name) => library.address(name).ok_or_else(|| lacks(name)),
             };
             macro_rules! call {
                 ($name:literal) => {
@@ -224,12 +177,12 @@ impl World {
             let (rank_of, count_of): (Own, Own) = (call!("MPI_Comm_rank"), call!("MPI_Comm_size"));
             let version: Version = call!("MPI_Get_library_version");
             let calls = Calls {
-                world: handle(&abi.world)?,
-                byte: handle(&abi.byte)?,
-                double: handle(&abi.double)?,
-                sum: handle(&abi.sum)?,
-                no_status: abi.no_status,
-                request: abi.request,
+                world: handle(abi::MPI_COMM_WORLD)?,
+                byte: handle(abi::MPI_BYTE)?,
+                double: handle(abi::MPI_DOUBLE)?,
+                sum: handle(abi::MPI_SUM)?,
+                no_status: abi::MPI_STATUS_IGNORE.value(abi) as usize,
+                request: abi.request_bytes(),
                 barrier: call!("MPI_Barrier"),
                 send: call!("MPI_Send"),
                 receive: call!("MPI_Recv"),
@@ -245,12 +198,18 @@ impl World {
             let (mut provided, mut rank, mut count, mut length) = (0, 0, 0, 0);
             // Some network's library catches Ctrl-C to print a backtrace.
             nodegauge_os::keep_interrupts(|| {
-                initialise(null_mut(), null_mut(), abi.funneled, &raw mut provided)
+                initialise(
+                    null_mut(),
+                    null_mut(),
+                    abi::MPI_THREAD_FUNNELED.value(abi),
+                    &raw mut provided,
+                )
             });
             SPEAKS.set(true);
             rank_of(calls.world, &raw mut rank);
             count_of(calls.world, &raw mut count);
-            let mut said = vec![0_u8; LONGEST_VERSION + 1];
+            let longest_version = abi::MPI_MAX_LIBRARY_VERSION_STRING.value(abi) as usize;
+            let mut said = vec![0_u8; longest_version + 1];
             version(said.as_mut_ptr().cast(), &raw mut length);
             said.truncate(length.max(0) as usize);
             let name = name_of(&String::from_utf8_lossy(&said));

@@ -1,7 +1,7 @@
 //! Why a compiler or a program gave nothing: the whole command, and the last words of its error
 //! output.
 
-use nodegauge_measure::Failure;
+use nodegauge_measure::{Bytes, Failure};
 use std::io;
 use std::time::Duration;
 
@@ -44,6 +44,38 @@ pub enum ToolchainError {
         /// The end of its error output.
         last_words: String,
     },
+    /// It printed more than it may, and was killed.
+    #[error("{command} printed more than {} and was killed", Bytes(*limit))]
+    TooMuchOutput {
+        /// The whole command.
+        command: String,
+        /// Most bytes of its output.
+        limit: u64,
+    },
+    /// A program of the user's ended with a failure.
+    #[error("{command} ended with {status}{}", said(last_words))]
+    Ended {
+        /// The whole command.
+        command: String,
+        /// How it ended.
+        status: String,
+        /// The end of its error output.
+        last_words: String,
+        /// What to do, where there is more to say than the words do.
+        hint: &'static str,
+    },
+    /// A program of the user's ended without the result that it was run for.
+    #[error("{command} gave no result ({status}){}", said(last_words))]
+    NoResult {
+        /// The whole command.
+        command: String,
+        /// How it ended.
+        status: String,
+        /// Its own reason, or the end of its error output.
+        last_words: String,
+        /// What to do.
+        hint: &'static str,
+    },
     /// A program did not end well, or cannot be watched; or there is no private folder.
     #[error("{0}")]
     Failed(String),
@@ -72,6 +104,10 @@ impl ToolchainError {
             ),
             Self::Start { hint, .. } => Some(hint),
             Self::Compile { .. } => Some("run that command to see all it says"),
+            Self::TooMuchOutput { .. } => Some("run it by hand to see what it prints"),
+            Self::Ended { hint, .. } | Self::NoResult { hint, .. } => {
+                Some(*hint).filter(|hint| !hint.is_empty())
+            }
             _ => None,
         }
     }

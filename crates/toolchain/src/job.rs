@@ -1,53 +1,77 @@
-//! A program that is run as a child process, with a time limit, and what comes of it.
+//! A child process with a time limit: a compiler, a question to a program, or this program itself.
+//! Programs that the user wants to have measured are run by [`crate::program`], on top of this.
 
 use crate::error::said;
 use crate::{CommandLine, ToolchainError, search};
-use nodegauge_os::{ChildEnd, ChildError, ChildOutput, KillReason, describe, last_lines};
+use nodegauge_os::{
+    ChildEnd, ChildError, ChildLimits, ChildOutput, KillReason, LONGEST_TEXT, describe, last_lines,
+};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
-/// What to run.
+/// Default limit of output, bytes.
+pub(crate) const OUTPUT_LIMIT: u64 = LONGEST_TEXT;
+
+/// A program to be run.
 #[derive(Debug, Clone)]
 pub struct Job {
     /// Program and arguments.
     pub command: CommandLine,
-    /// Where it runs.
+    /// Folder in which it runs.
     pub folder: PathBuf,
     /// Variables that are set for it, and those (`None`) that are taken away.
     pub environment: Vec<(String, Option<String>)>,
-    /// How long it may take.
+    /// Longest time.
     pub limit: Duration,
+    /// Most bytes of standard output, and of error output.
+    pub output_limit: u64,
 }
 
-/// Runs `job` in a process group of its own, which does not outlive it. `interrupted` is asked all the
-/// while.
+/// Result of a job.
+#[derive(Debug, Clone)]
+pub struct JobOutput {
+    /// How it ended.
+    pub end: ChildEnd,
+    /// Its standard output.
+    pub stdout: String,
+    /// Its error output.
+    pub stderr: String,
+    /// Elapsed time.
+    pub seconds: f64,
+}
+
+/// Runs `job` to its end and ends all its descendants. `interrupted` is called all the while.
 ///
 /// # Errors
 /// When it cannot be started or watched; how it ends is no error here.
-pub fn run(job: &Job, interrupted: &dyn Fn() -> bool) -> Result<ChildOutput, ToolchainError> {
-    nodegauge_os::run_group(job.to_command(), job.limit, interrupted)
-        .map_err(|error| job.error(error))
+pub fn run(job: &Job, interrupted: &dyn Fn() -> bool) -> Result<JobOutput, ToolchainError> {
+    let mut stdout = String::new();
+    let mut collect = |lines: &str| {
+        stdout.push_str(lines);
+        interrupted().then_some(KillReason::Interrupted)
+    };
+    let output = listen(job, Duration::ZERO, &mut collect)?;
+    Ok(JobOutput { end: output.end, stdout, stderr: output.stderr, seconds: output.seconds })
 }
 
-/// Runs `job`, a launcher that starts programs outside its process group, and ends all its descendants.
-/// `listen` gets all standard output as it comes, see [`nodegauge_os::run_with_descendants`].
-///
-/// # Errors
-/// As [`run`].
-pub fn run_with_descendants(
+/// As [`run`]; `listen` gets standard output as it comes and may stop the job, which has `grace` to end by
+/// itself.
+pub(crate) fn listen(
     job: &Job,
+    grace: Duration,
     listen: &mut dyn FnMut(&str) -> Option<KillReason>,
 ) -> Result<ChildOutput, ToolchainError> {
-    nodegauge_os::run_with_descendants(job.to_command(), job.limit, listen)
-        .map_err(|error| job.error(error))
+    let limits = ChildLimits { time: job.limit, output: job.output_limit, grace };
+    nodegauge_os::run_child(job.to_command(), limits, listen).map_err(|error| job.error(error))
 }
 
 impl Job {
     /// A program in the current folder, with the environment of this process.
     pub fn new(command: CommandLine, limit: Duration) -> Self {
-        Self { command, folder: PathBuf::from("."), environment: Vec::new(), limit }
+        let folder = PathBuf::from(".");
+        Self { command, folder, environment: Vec::new(), limit, output_limit: OUTPUT_LIMIT }
     }
 
     fn to_command(&self) -> Command {
@@ -83,18 +107,30 @@ impl Job {
         }
     }
 
-    /// The status with which it ended by itself.
+    /// Returns the status with which it ended by itself.
     ///
     /// # Errors
     /// When it was killed; with its last words.
-    pub fn status(&self, output: &ChildOutput) -> Result<ExitStatus, ToolchainError> {
-        match output.end {
+    pub fn status(&self, output: &JobOutput) -> Result<ExitStatus, ToolchainError> {
+        self.exit_status(output.end, &output.stderr)
+    }
+
+    pub(crate) fn exit_status(
+        &self,
+        end: ChildEnd,
+        stderr: &str,
+    ) -> Result<ExitStatus, ToolchainError> {
+        match end {
             ChildEnd::Exited(status) => Ok(status),
             ChildEnd::Killed(KillReason::Interrupted) => Err(ToolchainError::Interrupted),
             ChildEnd::Killed(KillReason::TimedOut) => Err(ToolchainError::TooLong {
                 command: self.command.to_string(),
                 limit: self.limit,
-                last_words: last_lines(&output.stderr),
+                last_words: last_lines(stderr),
+            }),
+            ChildEnd::Killed(KillReason::TooMuchOutput) => Err(ToolchainError::TooMuchOutput {
+                command: self.command.to_string(),
+                limit: self.output_limit,
             }),
         }
     }
@@ -103,7 +139,7 @@ impl Job {
     ///
     /// # Errors
     /// When it was killed or ended with a failure; with its last words.
-    pub fn success(&self, output: ChildOutput) -> Result<String, ToolchainError> {
+    pub fn success(&self, output: JobOutput) -> Result<String, ToolchainError> {
         let status = self.status(&output)?;
         if status.success() {
             return Ok(output.stdout);

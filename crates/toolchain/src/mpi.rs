@@ -20,8 +20,8 @@ mod words;
 
 pub use hosts::{HostList, HostRanks};
 pub use linked::library_of_program;
-pub use placed::MpiProgram;
-pub use runtime::MpiAbi;
+pub use nodegauge_os::mpi_abi::{self as abi, MpiAbi};
+pub use placed::{MpiLaunch, MpiProgram, RankPlaces, RankWords};
 pub use words::{launcher_of, library_of};
 
 /// An MPI library, as its compiler wrapper names it.

@@ -24,10 +24,9 @@ fn job(scratch: &Scratch, source: &str, limit: Duration) -> Result<Job, Toolchai
         &no,
     )?;
     Ok(Job {
-        command: CommandLine::new(program.path.display().to_string(), []),
         folder: scratch.path().to_owned(),
         environment: vec![("GIVEN".to_owned(), Some("7".to_owned())), ("HOME".to_owned(), None)],
-        limit,
+        ..Job::new(CommandLine::new(program.path.display().to_string(), []), limit)
     })
 }
 
@@ -140,12 +139,14 @@ fn what_a_program_leaves_running_goes_with_it() {
 }
 
 #[test]
-fn endless_output_is_cut_and_stops_nobody() {
+fn endless_output_ends_a_program_with_one_line() {
     let scratch = Scratch::new().unwrap();
     let source = r#"#include <stdio.h>
         int main(void) { for (;;) puts("more and more and more and more"); }"#;
-    let job = job(&scratch, source, Duration::from_millis(500)).unwrap();
+    let job = Job { output_limit: 1 << 20, ..job(&scratch, source, LONG).unwrap() };
     let output = run(&job, &no).unwrap();
-    assert_eq!(output.end, ChildEnd::Killed(KillReason::TimedOut));
+    assert_eq!(output.end, ChildEnd::Killed(KillReason::TooMuchOutput));
     assert_eq!(output.stdout.len(), 1 << 20);
+    let error = job.success(output).unwrap_err().to_string();
+    assert!(error.contains(" printed more than 1 MiB and was killed\nhint: "), "{error}");
 }

@@ -8,10 +8,11 @@ use crate::config::HpcgConfig;
 use nodegauge_gauge::Site;
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::{Failure, Notice, NoticeId};
-use nodegauge_os::describe_launched;
 use nodegauge_placement::{RankPlan, RankRequest, Request, plan_ranks};
-use nodegauge_toolchain::mpi::MpiProgram;
-use nodegauge_toolchain::{CommandLine, Job, Scratch, ToolchainError};
+use nodegauge_toolchain::mpi::{MpiProgram, RankPlaces};
+use nodegauge_toolchain::program::{self, Folder, Run};
+use nodegauge_toolchain::{CommandLine, ToolchainError};
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -69,18 +70,8 @@ impl PlacedXhpcg {
         site: &Site,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Option<Vec<Measurement>>, Failure> {
-        let folder = Scratch::new()?;
-        let rankfile = folder.path().join("ranks");
-        let shown = rankfile.display().to_string();
-        let (words, ranks) = self.program.words(&self.plan, &site.topology, &shown);
-        if let Some(ranks) = ranks {
-            std::fs::write(&rankfile, ranks).map_err(|cause| {
-                Failure::missing(format!("cannot use ranks in the private folder: {cause}"))
-            })?;
-        }
         let ([x, y, z], [px, py, pz]) = (self.layout.local, self.layout.domains);
         let arguments = [
-            self.program.path.display().to_string(),
             format!("--nx={x}"),
             format!("--ny={y}"),
             format!("--nz={z}"),
@@ -89,29 +80,26 @@ impl PlacedXhpcg {
             format!("--npy={py}"),
             format!("--npz={pz}"),
         ];
-        let command = self.program.launcher.command.with(words).with(arguments);
-        let in_words = command.to_string();
+        let command = CommandLine::new(self.program.path.display().to_string(), arguments);
+        let plan = Cow::Borrowed(&self.plan);
+        let ranks = RankPlaces::Planned { plan, topology: &site.topology };
         // One domain a rank, as here: a rank with threads of its own is another layout.
         let environment = vec![("OMP_NUM_THREADS".to_owned(), Some("1".to_owned()))];
-        let job = Job { command, folder: folder.path().to_owned(), environment, limit: LIMIT };
-        let ended = nodegauge_toolchain::run(&job, interrupted)?;
-        let status = match job.status(&ended) {
+        let run = Run::new(command, LIMIT)
+            .launched(self.program.launch(ranks))
+            .within(Folder::Private(Vec::new()))
+            .with_environment(environment);
+        let ended = program::run(&run, interrupted)?;
+        let status = match ended.status() {
             Err(ToolchainError::Interrupted) => return Ok(None),
             status => status?,
         };
-        let files = std::fs::read_dir(folder.path()).into_iter().flatten().flatten();
-        let written = files.filter_map(|file| std::fs::read_to_string(file.path()).ok());
-        let read = written.filter_map(|text| HpcgOutput::read(&text)).next();
+        let read = ended.files.iter().find_map(|file| HpcgOutput::read(&file.text));
         match read.filter(|_| status.success()) {
-            Some(output) => Ok(Some(output.measurements(Some(&in_words)))),
+            Some(output) => Ok(Some(output.measurements(Some(&ended.command())))),
             None => {
-                let last = ended.stderr.lines().rev().find(|line| !line.trim().is_empty());
-                let said = last.map(|line| format!(":\n{line}")).unwrap_or_default();
-                Err(Failure::missing(format!(
-                    "{in_words} gave no result ({}){said}",
-                    describe_launched(status),
-                ))
-                .hint("run it by hand, or give another MPI's launcher with --launcher"))
+                let hint = "run it by hand, or give another MPI's launcher with --launcher";
+                Err(ended.no_result(None, hint).into())
             }
         }
     }

@@ -9,7 +9,7 @@ use crate::gauges::GAUGES;
 use crate::output::{self, Sink};
 use crate::session;
 use crate::signals::Signals;
-use crate::started::{job, record_of};
+use crate::started::{program_of, record_of};
 use grid::Grid;
 use humantime::format_duration;
 use nodegauge_gauge::Site;
@@ -17,7 +17,8 @@ use nodegauge_machine::{DescribeOptions, OTHER_LOAD, SysRoot};
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{self, Record, Severity, Status};
 use nodegauge_report::export::json_line;
-use nodegauge_toolchain::{CommandLine, Job};
+use nodegauge_toolchain::CommandLine;
+use nodegauge_toolchain::program::Run;
 use std::time::{Duration, SystemTime};
 
 /// What a sample consists of.
@@ -143,7 +144,7 @@ struct Watch<'a> {
     site: Site,
     signals: Signals,
     labels: Vec<(String, String)>,
-    jobs: Vec<(CommandLine, Job)>,
+    jobs: Vec<(CommandLine, Run<'static>)>,
     /// Runs that could not be saved yet.
     unsaved: Vec<Record>,
     samples: usize,
@@ -164,7 +165,7 @@ impl<'a> Watch<'a> {
         let of = |words: &&[&str]| {
             let rest = words[1..].iter().map(|word| (*word).to_owned()).chain(budget.clone());
             let command = CommandLine::new(words[0].to_owned(), rest);
-            Ok((command.clone(), job(&command, &args.db, limit)?))
+            Ok((command.clone(), program_of(&command, &args.db, limit)?))
         };
         let jobs = COMMANDS.iter().map(of).collect::<Result<_, Failure>>()?;
         let unsaved = Vec::new();

@@ -1,5 +1,4 @@
-//! Finds xhpl, or the HPL inside hpcc, and runs it with its input written, its ranks bound, its output
-//! read. Everything happens in a private folder.
+//! Finds xhpl, or the HPL inside hpcc, places its ranks, writes its input and reads its output.
 
 use super::{Grid, PlacedReference, RankLayout};
 use crate::dat;
@@ -7,12 +6,13 @@ use crate::options::HplOptions;
 use crate::output::{self, HplOutput};
 use nodegauge_machine::Topology;
 use nodegauge_measure::Failure;
-use nodegauge_os::describe_launched;
 use nodegauge_placement::Request;
 use nodegauge_placement::ranks::{RankRequest, plan_ranks};
 use nodegauge_toolchain::blas::probe::threads_environment;
-use nodegauge_toolchain::mpi::{HostRanks, MpiProgram};
-use nodegauge_toolchain::{Job, Scratch, ToolchainError};
+use nodegauge_toolchain::mpi::{HostRanks, MpiProgram, RankPlaces};
+use nodegauge_toolchain::program::{self, Folder, InputFile, Run};
+use nodegauge_toolchain::{CommandLine, ToolchainError};
+use std::borrow::Cow;
 use std::path::Path;
 use std::time::Duration;
 
@@ -80,57 +80,36 @@ impl PlacedReference {
         topology: &Topology,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Option<(HplOutput, String)>, Failure> {
-        let folder = Scratch::new()?;
-        let write = |file: &str, text: &str| {
-            std::fs::write(folder.path().join(file), text).map_err(|cause| {
-                Failure::missing(format!("cannot use {file} in the private folder: {cause}"))
-            })
-        };
-        let input = match self.kind {
+        let name = match self.kind {
             ReferenceKind::Xhpl => "HPL.dat",
             ReferenceKind::Hpcc => "hpccinf.txt",
         };
-        write(input, &dat::write(n, nbs, grids))?;
-        let rankfile = folder.path().join("ranks");
-        let (words, ranks) = self.words(topology, &rankfile.display().to_string());
-        if let Some(ranks) = ranks {
-            write("ranks", &ranks)?;
-        }
-        let program = self.program.path.display().to_string();
-        let command = self.program.launcher.command.with(words).with([program]);
-        let environment = threads_environment(self.threads_a_rank());
-        let in_words = command.to_string();
-        let job = Job { command, folder: folder.path().to_owned(), environment, limit: LIMIT };
-        let ended = nodegauge_toolchain::run(&job, interrupted)?;
-        let status = match job.status(&ended) {
+        let input = InputFile { name, text: dat::write(n, nbs, grids) };
+        let command = CommandLine::new(self.program.path.display().to_string(), []);
+        let run = Run::new(command, LIMIT)
+            .launched(self.program.launch(self.places(topology)))
+            .within(Folder::Private(vec![input]))
+            .with_environment(threads_environment(self.threads_a_rank()));
+        let ended = program::run(&run, interrupted)?;
+        let status = match ended.status() {
             Err(ToolchainError::Interrupted) => return Ok(None),
             status => status?,
         };
         let read = match self.kind {
             ReferenceKind::Xhpl => output::read(&ended.stdout),
             // Appended to as it goes on; what is there counts.
-            ReferenceKind::Hpcc => {
-                let file = folder.path().join("hpccoutf.txt");
-                output::read(&std::fs::read_to_string(file).unwrap_or_default())
-            }
+            ReferenceKind::Hpcc => output::read(ended.file("hpccoutf.txt").unwrap_or_default()),
         };
         if !read.rows.is_empty() && status.success() {
-            return Ok(Some((read, in_words)));
+            return Ok(Some((read, ended.command())));
         }
         let errors = [read.errors, output::read(&ended.stderr).errors].concat();
-        let last = || {
-            let speaks = |line: &&str| !line.trim().is_empty() && !line.starts_with("---");
-            ended.stderr.lines().rev().find(speaks)
-        };
-        let said = errors.first().map(String::as_str).or_else(last);
-        let said = said.map(|line| format!(":\n{line}")).unwrap_or_default();
         let hint = if errors.iter().any(|error| error.starts_with("Need at least")) {
             "each rank was started alone, as by the launcher of another MPI than the program's: give its own with --launcher"
         } else {
             "run it by hand in a folder with the input that --hpl-dat-only writes"
         };
-        let how = describe_launched(status);
-        Err(Failure::missing(format!("{in_words} gave no result ({how}){said}")).hint(hint))
+        Err(ended.no_result(errors.first().map(String::as_str), hint).into())
     }
 
     /// Threads of each rank.
@@ -138,16 +117,14 @@ impl PlacedReference {
         self.plan.ranks.first().map_or(1, |rank| rank.placement.threads.len())
     }
 
-    /// The launcher's words and the content of a rank file.
-    fn words(&self, topology: &Topology, rankfile: &str) -> (Vec<String>, Option<String>) {
-        let plan = &self.plan;
-        if !self.hosts.is_empty() {
-            // The plan is for one host; every host gets the like.
-            let (each, threads) = (plan.ranks.len(), Some(self.threads_a_rank()));
-            let kind = self.program.launcher.kind;
-            let words = HostRanks { hosts: &self.hosts, each, threads }.arguments(kind);
-            return (words.into_iter().chain(self.program.root_word()).collect(), None);
+    /// Places of the ranks.
+    fn places<'a>(&'a self, topology: &'a Topology) -> RankPlaces<'a> {
+        if self.hosts.is_empty() {
+            return RankPlaces::Planned { plan: Cow::Borrowed(&self.plan), topology };
         }
-        self.program.words(plan, topology, rankfile)
+        // The plan is for one host; every host gets the like.
+        let each = self.plan.ranks.len();
+        let threads = Some(self.threads_a_rank());
+        RankPlaces::Hosts(HostRanks { hosts: &self.hosts, each, threads })
     }
 }

@@ -17,9 +17,8 @@ use crate::scratch::ScratchDirectory;
 use crate::task::Task;
 use crate::workers::Workers;
 use nodegauge_measure::Failure;
-use nodegauge_toolchain::{
-    CommandLine, Job, ToolchainError, find_program, is_path, with_path_hint,
-};
+use nodegauge_toolchain::program::{self, Folder, Run};
+use nodegauge_toolchain::{CommandLine, ToolchainError, find_program, is_path, with_path_hint};
 use std::path::Path;
 use std::time::Duration;
 
@@ -70,6 +69,8 @@ pub struct ReferenceProgram {
 
 /// A program runs at most this long for a cell.
 const LONGEST: Duration = Duration::from_secs(3600);
+/// Longest time in which a program prints its version.
+const VERSION_LIMIT: Duration = Duration::from_secs(10);
 
 impl ReferenceProgram {
     /// Finds fio and asks for its version. Each job ends after `limit`.
@@ -101,9 +102,8 @@ impl ReferenceProgram {
         let Kind { name, title, .. } = *kind;
         let path = located(program, name)?;
         let command = CommandLine::new(path.as_str(), [kind.version_option]);
-        let job =
-            Job { folder: std::env::temp_dir(), ..Job::new(command, Duration::from_secs(10)) };
-        let said = nodegauge_toolchain::run(&job, &|| false)?.stdout;
+        let run = Run::new(command, VERSION_LIMIT).within(Folder::Private(Vec::new()));
+        let said = program::run(&run, &|| false)?.stdout;
         let version = (kind.version)(&said).ok_or_else(|| {
             Failure::missing(format!("{path}: this is not {title}: it prints no version"))
                 .hint(format!("--{name} takes the path of the program {name}"))
@@ -126,19 +126,16 @@ impl ReferenceProgram {
             if operations.iter().any(|operation| operation.creates) {
                 self.remove_files(scratch);
             }
-            let command = CommandLine::new(self.path.clone(), arguments);
-            let shown = command.to_string();
-            let job = Job { folder: scratch.folder().to_owned(), ..Job::new(command, limit) };
-            let output = nodegauge_toolchain::run(&job, interrupted);
-            let text =
-                output.and_then(|output| job.success(output)).map_err(|error| match error {
-                    ToolchainError::Interrupted => Ending::Cut(PassEnd::Interrupted),
-                    ToolchainError::TooLong { .. } if limit < LONGEST => {
-                        Ending::Cut(PassEnd::Budget)
-                    }
-                    error => Ending::Failed(error.into()),
-                })?;
-            let found = (self.kind.figures)(&text, task, &operations, &shown);
+            let run = Run::new(CommandLine::new(self.path.clone(), arguments), limit)
+                .within(Folder::Existing(scratch.folder()));
+            let ended = program::run(&run, interrupted).and_then(|output| output.success(""));
+            let output = ended.map_err(|error| match error {
+                ToolchainError::Interrupted => Ending::Cut(PassEnd::Interrupted),
+                ToolchainError::TooLong { .. } if limit < LONGEST => Ending::Cut(PassEnd::Budget),
+                error => Ending::Failed(error.into()),
+            })?;
+            let shown = output.command();
+            let found = (self.kind.figures)(&output.stdout, task, &operations, &shown);
             let unread = |why| Ending::Failed(Failure::missing(format!("{shown}: {why}")));
             figures.extend(found.map_err(unread)?);
         }

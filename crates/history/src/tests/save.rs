@@ -1,7 +1,7 @@
 //! Saving, listing, labelling and removing runs.
 
 use super::*;
-use nodegauge_measure::record::IMPORTED;
+use nodegauge_measure::record::MachineSource;
 
 #[test]
 fn a_list_is_newest_first_and_can_be_narrowed() {
@@ -95,7 +95,7 @@ fn a_published_figure_is_no_headline() {
     let command = ["history", "import", "logs/osu.log"].map(str::to_owned).to_vec();
     let started = "2031-01-01T00:00:00Z".to_owned();
     let measurements = record.measurements.split_off(1);
-    let machine = Machine { source: IMPORTED.to_owned(), ..Machine::default() };
+    let machine = Machine { source: MachineSource::Import, ..Machine::default() };
     let imported = Record { command, started, measurements, ..self::record(1e9) };
     store.save(&Record { machine, ..imported.clone() }).unwrap();
     let line = store.list(&RunFilter::default()).unwrap().remove(0);

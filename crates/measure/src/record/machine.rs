@@ -61,6 +61,19 @@ pub enum MachineSource {
     Unknown,
 }
 
+impl MachineSource {
+    /// Returns the name in records.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Live => "live",
+            Self::Xml => "xml",
+            Self::Synthetic => "synthetic",
+            Self::Import => "import",
+            Self::Unknown => "",
+        }
+    }
+}
+
 impl Machine {
     /// Whether it is known from a description alone.
     pub fn is_described(&self) -> bool {

@@ -18,7 +18,7 @@ use nodegauge_measure::schedule::{Limits, Schedule};
 use nodegauge_measure::{Notice, NoticeId, Observer, Outcome};
 use nodegauge_os::describe;
 use nodegauge_toolchain::mpi::LauncherKind;
-use nodegauge_toolchain::{ChildEnd, KillReason, run_with_descendants};
+use nodegauge_toolchain::{ChildEnd, KillReason, ToolchainError, program};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -191,22 +191,23 @@ fn osu(
     observer: &mut dyn Observer,
 ) -> Result<OsuOutput, MessagesError> {
     let path = program.display().to_string();
-    let (job, _, _folder) = mpi.job(launch, &path, &arguments(mpi.options, launch))?;
-    let (mut printed, mut silence) = (String::new(), Silence::new());
-    let finished = run_with_descendants(&job, &mut |lines| {
+    let run = mpi.program(launch, &path, &arguments(mpi.options, launch))?;
+    let mut printed = String::new();
+    let mut silence = Silence::new();
+    let finished = program::listen(&run, &mut |lines| {
         if !lines.is_empty() {
             printed.push_str(lines);
             silence = Silence::new();
         }
         silence.reason_to_kill(observer, TIMEOUT)
     })?;
-    let status = match finished.end {
-        ChildEnd::Exited(status) => status,
-        ChildEnd::Killed(KillReason::Interrupted) => return Err(MessagesError::Interrupted),
-        ChildEnd::Killed(KillReason::TimedOut) => {
-            let name = program.file_name().unwrap_or_default().to_string_lossy();
-            return Err(MessagesError::silent(&name, TIMEOUT.as_secs_f64(), ""));
-        }
+    if finished.end == ChildEnd::Killed(KillReason::TimedOut) {
+        let name = program.file_name().unwrap_or_default().to_string_lossy();
+        return Err(MessagesError::silent(&name, TIMEOUT.as_secs_f64(), ""));
+    }
+    let status = match finished.status() {
+        Err(ToolchainError::Interrupted) => return Err(MessagesError::Interrupted),
+        status => status?,
     };
     let all = format!("{printed}\n{}", finished.stderr);
     if all.contains("requires exactly two processes") || all.contains("requires at least two") {

@@ -8,7 +8,7 @@ use crate::result;
 use nodegauge_measure::record::Measurement;
 use nodegauge_toolchain::code::SharedObject;
 use nodegauge_toolchain::{
-    ChildEnd, ChildOutput, CommandLine, CompileLimits, Compiler, Job, KillReason, Scratch,
+    ChildEnd, CommandLine, CompileLimits, Compiler, Job, JobOutput, KillReason, Scratch,
     ToolchainError, run,
 };
 use std::path::Path;
@@ -229,6 +229,9 @@ impl<'a> KernelBuilder<'a> {
                 "{kernel} hangs: it took longer than {} s and was killed",
                 job.limit.as_secs_f64()
             )),
+            ChildEnd::Killed(KillReason::TooMuchOutput) => {
+                SelfTest::Failed(format!("{kernel} prints without end"))
+            }
             ChildEnd::Killed(KillReason::Interrupted) => return Err(ToolchainError::Interrupted),
         })
     }
@@ -242,7 +245,7 @@ enum SelfTest {
 }
 
 /// The last line of error output that says something.
-fn last_line(output: &ChildOutput) -> &str {
+fn last_line(output: &JobOutput) -> &str {
     output.stderr.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no reason given")
 }
 

@@ -28,8 +28,9 @@ use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{Limits, Policy, Schedule, policy};
 use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome, Seconds, stats};
-use nodegauge_toolchain::{CommandLine, Job, ToolchainError};
-use std::path::PathBuf;
+use nodegauge_toolchain::program::{self, Folder};
+use nodegauge_toolchain::{CommandLine, ToolchainError};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// A native part takes as long as the run of a build before it, within these bounds.
@@ -276,22 +277,22 @@ fn run_once(
     observer: &dyn Observer,
 ) -> Result<Output, Unusable> {
     let path = &build.program.path;
-    let job = Job {
-        folder: path.parent().map_or_else(|| PathBuf::from("."), std::path::Path::to_owned),
-        environment: environment.to_vec(),
-        ..Job::new(CommandLine::new(path.display().to_string(), []), limit)
-    };
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let run = program::Run::new(CommandLine::new(path.display().to_string(), []), limit)
+        .within(Folder::Existing(folder))
+        .with_environment(environment.to_vec());
     let because = |error: ToolchainError| match error {
         ToolchainError::Interrupted => Unusable::Interrupted,
         // The program's private path says nothing to the user; what made it does.
         other => {
             let why = Failure::from(other).problem();
-            Unusable::Because(why.replace(&job.command.to_string(), "the program"))
+            Unusable::Because(why.replace(&run.program.to_string(), "the program"))
         }
     };
-    let text = nodegauge_toolchain::run(&job, &|| observer.interrupted())
-        .and_then(|output| job.success(output))
-        .map_err(because)?;
+    let text = program::run(&run, &|| observer.interrupted())
+        .and_then(|output| output.success(""))
+        .map_err(because)?
+        .stdout;
     Output::read(&text).map_err(|error| {
         Unusable::Because(format!("the program is not STREAM as it is known: {error}"))
     })

@@ -111,6 +111,9 @@ impl BlasProber {
             ChildEnd::Killed(KillReason::TimedOut) => {
                 return Err(crashed(format!("no answer in {} s", LIMIT.as_secs())));
             }
+            ChildEnd::Killed(KillReason::TooMuchOutput) => {
+                return Err(crashed("endless output".to_owned()));
+            }
         };
         // A library may print on standard output itself; the answer is the last line.
         let line = output.stdout.lines().next_back().unwrap_or_default();

@@ -1,6 +1,6 @@
 //! Which MPI a finished program was linked with, by the libraries that it names.
 
-use super::{LauncherKind, MpiLibrary};
+use super::{LauncherKind, MpiAbi, MpiLibrary};
 use object::read::elf::{Dyn, FileHeader};
 use object::{Endianness, elf};
 use std::path::Path;
@@ -12,18 +12,23 @@ pub fn library_of_program(program: &Path) -> Option<MpiLibrary> {
     needed(&data)?.iter().find_map(|name| library_by_file(name))
 }
 
-/// The library whose file has this name. Open MPI numbers its libmpi 12 (versions 1.7 to 1.10), 20
-/// (2) and 40 (3 to 5); MPICH's ABI has libmpi.so.12 too, which since 2014 is the likelier.
+/// File of Open MPI 2, whose interface is another.
+const OPEN_MPI_2: &str = "libmpi.so.20";
+/// Files of MPICH before version 3.1 and of its development packages.
+const MPICH_UNNUMBERED: &str = "libmpich.so";
+
+/// Returns the library whose file has this name. Open MPI 1.7 to 1.10 have a libmpi.so.12, too, which since
+/// 2014 is likelier of MPICH's interface.
 fn library_by_file(name: &str) -> Option<MpiLibrary> {
-    let of = |files: [&str; 2]| files.iter().any(|file| name.starts_with(file));
-    let (family, said) = if of(["libmpi.so.40", "libmpi.so.20"]) {
+    let has = |abi: MpiAbi| abi.files().iter().any(|file| name.starts_with(file));
+    let (family, title) = if has(MpiAbi::OpenMpi) || name.starts_with(OPEN_MPI_2) {
         (LauncherKind::OpenMpi, "Open MPI")
-    } else if of(["libmpich.so", "libmpi.so.12"]) {
+    } else if has(MpiAbi::Mpich) || name.starts_with(MPICH_UNNUMBERED) {
         (LauncherKind::Hydra, "MPICH")
     } else {
         return None;
     };
-    Some(MpiLibrary { family, name: said.to_owned(), version: None })
+    Some(MpiLibrary { family, name: title.to_owned(), version: None })
 }
 
 /// The libraries that an ELF program of this machine's word size names.

@@ -1,37 +1,8 @@
 //! The shared library of an MPI that has no compiler here, by the binary interface that its name stands for.
 
-use super::LauncherKind;
+use super::{LauncherKind, MpiAbi};
 use crate::search::{self, expand};
-use std::fmt;
 use std::path::{Path, PathBuf};
-
-/// A binary interface of MPI: handles, constants and the layout of a status.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MpiAbi {
-    /// That of MPICH since 3.1, which Intel MPI, MVAPICH and Cray's MPI share.
-    Mpich,
-    /// That of Open MPI 3 to 5.
-    OpenMpi,
-    /// That of the standard, MPI 5.0.
-    Standard,
-}
-
-impl fmt::Display for MpiAbi {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Mpich => "MPICH's ABI",
-            Self::OpenMpi => "Open MPI's ABI",
-            Self::Standard => "the ABI of MPI 5",
-        })
-    }
-}
-
-/// Names of libraries; Debian calls MPICH's by a name of its own.
-const FILES: [(MpiAbi, &[&str]); 3] = [
-    (MpiAbi::Mpich, &["libmpi.so.12", "libmpich.so.12"]),
-    (MpiAbi::OpenMpi, &["libmpi.so.40"]),
-    (MpiAbi::Standard, &["libmpi_abi.so.*"]),
-];
 
 /// Folders below the root of an installation that has `bin/mpirun`.
 const BELOW: [&str; 5] =
@@ -61,8 +32,7 @@ fn library_in(folders: &[PathBuf], kind: LauncherKind) -> Option<(PathBuf, MpiAb
         _ => MpiAbi::Mpich,
     };
     let find = |wanted: MpiAbi| {
-        let names = FILES.iter().filter(|(abi, _)| *abi == wanted).flat_map(|(_, names)| *names);
-        let names: Vec<&&str> = names.collect();
+        let names = wanted.files();
         let paths =
             folders.iter().flat_map(|folder| names.iter().flat_map(|name| expand(folder, name)));
         Some((paths.into_iter().find(|path| path.is_file())?, wanted))
@@ -90,9 +60,9 @@ mod tests {
         assert_eq!(found(LauncherKind::OpenMpi), Some(standard.clone()));
         make("libmpi.so.12");
         make("libmpich.so.12");
-        assert_eq!(found(LauncherKind::Hydra), Some((lib.join("libmpi.so.12"), MpiAbi::Mpich)));
+        assert_eq!(found(LauncherKind::Hydra), Some((lib.join("libmpich.so.12"), MpiAbi::Mpich)));
         assert_eq!(found(LauncherKind::OpenMpi), Some(standard));
         let beside = library_of_launcher(&mpirun, LauncherKind::Hydra);
-        assert_eq!(beside, Some((lib.join("libmpi.so.12"), MpiAbi::Mpich)));
+        assert_eq!(beside, Some((lib.join("libmpich.so.12"), MpiAbi::Mpich)));
     }
 }

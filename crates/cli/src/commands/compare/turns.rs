@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::session;
 use crate::signals::Signals;
-use crate::started::{job, record_of};
+use crate::started::{program_of, record_of};
 use nodegauge_analysis::compare::{Side, TURNS};
 use nodegauge_history::Store;
 use nodegauge_measure::Observer;
@@ -36,7 +36,7 @@ pub(super) fn measure(commands: &[CommandLine], args: &CompareArgs) -> Result<Tu
     let mut progress = Progress::new(false, signals.clone(), "compare", None);
     let id = record::new_id();
     let label = |side: usize| format!("{id}-{}", ["A", "B"][side]);
-    let jobs = commands.iter().map(|command| job(command, &args.db, LIMIT));
+    let jobs = commands.iter().map(|command| program_of(command, &args.db, LIMIT));
     let jobs = jobs.collect::<Result<Vec<_>, _>>()?;
     let mut sides =
         [0, 1].map(|side| Side { asked: commands[side].to_string(), ..Side::default() });

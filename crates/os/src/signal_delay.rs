@@ -1,0 +1,75 @@
+//! Signals that would end this process at once, delayed while a child process runs.
+//!
+//! A child in a process group of its own does not get the terminal's Ctrl-C. Where this process has no
+//! handler yet, it would end and leave the child running. [`SignalDelay`] catches such a signal; whoever
+//! waits for the child kills it, and the signal takes effect when the last delay ends. Where the program
+//! handles or ignores a signal itself, nothing changes.
+
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Signals that users and systems send to end a program.
+const SIGNALS: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+
+/// The signal that was caught; 0 for none.
+static CAUGHT: AtomicI32 = AtomicI32::new(0);
+/// Delays in force in all threads.
+static DELAYS: Mutex<usize> = Mutex::new(0);
+
+/// A delay in force; ends when it is dropped.
+#[derive(Debug)]
+pub(crate) struct SignalDelay(());
+
+impl SignalDelay {
+    /// Delays the signals that have their default effect.
+    pub(crate) fn new() -> Self {
+        let mut delays = DELAYS.lock().unwrap_or_else(PoisonError::into_inner);
+        if *delays == 0 {
+            exchange_handlers(libc::SIG_DFL, catch as *const () as libc::sighandler_t);
+        }
+        *delays += 1;
+        Self(())
+    }
+
+    /// True if a signal waits for the end of the delay.
+    pub(crate) fn caught(&self) -> bool {
+        CAUGHT.load(Ordering::Relaxed) != 0
+    }
+}
+
+impl Drop for SignalDelay {
+    fn drop(&mut self) {
+        let mut delays = DELAYS.lock().unwrap_or_else(PoisonError::into_inner);
+        *delays -= 1;
+        if *delays > 0 {
+            return;
+        }
+        exchange_handlers(catch as *const () as libc::sighandler_t, libc::SIG_DFL);
+        let signal = CAUGHT.swap(0, Ordering::Relaxed);
+        if signal != 0 {
+            // SAFETY: sends a signal to this thread.
+            unsafe { libc::raise(signal) };
+        }
+    }
+}
+
+extern "C" fn catch(signal: libc::c_int) {
+    CAUGHT.store(signal, Ordering::Relaxed);
+}
+
+/// Gives the signals that have the handler `from` the handler `to`.
+fn exchange_handlers(from: libc::sighandler_t, to: libc::sighandler_t) {
+    for signal in SIGNALS {
+        // SAFETY: the kernel fills the structure, for which zero is a value; the handler is a default of the
+        // system or one that only stores a number.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            let done = libc::sigaction(signal, std::ptr::null(), &raw mut action);
+            if done == 0 && action.sa_sigaction == from {
+                action.sa_sigaction = to;
+                action.sa_flags = libc::SA_RESTART;
+                libc::sigaction(signal, &raw const action, std::ptr::null_mut());
+            }
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! The table of MPI's binary interfaces against the headers of the libraries that are installed.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../../../tests/skip.rs"]
+mod skip;
+
+use nodegauge_toolchain::mpi::abi::{
+    MPI_CONSTANTS, MPI_HANDLES, MPI_STATUS_IGNORE, MpiAbi, MpiHandleValue,
+};
+use nodegauge_toolchain::{CommandLine, Scratch, which};
+use skip::{Part, skip};
+use std::process::Command;
+
+/// A program that prints 1 for every value of the table that is the header's, else 0 and its name.
+fn comparison(abi: MpiAbi) -> String {
+    let mut source = "#include <mpi.h>\n#include <stdio.h>\nstatic void same(const char *name, \
+                      int is_same) { printf(\"%d %s\\n\", is_same, name); }\nint main(void) {\n"
+        .to_owned();
+    let mut compare = |name: &str, value: String| {
+        source += &format!("    same(\"{name}\", {name} == {value});\n");
+    };
+    for handle in MPI_HANDLES {
+        let value = match handle.value(abi) {
+            MpiHandleValue::Number(number) => format!("({})(size_t){number:#x}u", handle.kind),
+            MpiHandleValue::Symbol(symbol) => format!("({})(void *)&{symbol}", handle.kind),
+        };
+        compare(handle.name, value);
+    }
+    for constant in MPI_CONSTANTS {
+        compare(constant.name, constant.value(abi).to_string());
+    }
+    compare("MPI_STATUS_IGNORE", format!("(MPI_Status *){}", MPI_STATUS_IGNORE.value(abi)));
+    compare("sizeof(MPI_Request)", abi.request_bytes().to_string());
+    source + "    return 0;\n}\n"
+}
+
+#[test]
+fn the_table_has_the_values_of_installed_libraries() {
+    let wrappers = [("mpicc.mpich", MpiAbi::Mpich), ("mpicc.openmpi", MpiAbi::OpenMpi)];
+    for (wrapper, abi) in wrappers {
+        if which(wrapper).is_none() {
+            skip(Part::Mpi, &format!("there is no {wrapper}"));
+            continue;
+        }
+        let scratch = Scratch::new().unwrap();
+        let source = scratch.path().join("compare.c");
+        let program = scratch.path().join("compare");
+        std::fs::write(&source, comparison(abi)).unwrap();
+        let compile = Command::new(wrapper).arg(&source).arg("-o").arg(&program).output().unwrap();
+        let errors = String::from_utf8_lossy(&compile.stderr);
+        assert!(compile.status.success(), "{wrapper}: {errors}");
+        let printed = Command::new(&program).output().unwrap();
+        let printed = String::from_utf8(printed.stdout).unwrap();
+        assert_eq!(printed.lines().count(), MPI_HANDLES.len() + MPI_CONSTANTS.len() + 2);
+        for line in printed.lines() {
+            assert!(line.starts_with("1 "), "{wrapper} has another value of {line}");
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Programs as users run them, by a launcher and without one, and what is left of them: nothing.
+#![allow(clippy::unwrap_used)]
+
+use nodegauge_machine::{Topology, TopologySource};
+use nodegauge_placement::{RankPlan, RankRequest, Request, plan_ranks};
+use nodegauge_toolchain::mpi::{LauncherKind, MpiLaunch, MpiLauncher, RankPlaces};
+use nodegauge_toolchain::program::{Folder, InputFile, Output, Run, listen, run};
+use nodegauge_toolchain::{ChildEnd, CommandLine, KillReason, ToolchainError};
+use std::borrow::Cow;
+use std::path::Path;
+use std::time::Duration;
+
+const LONG: Duration = Duration::from_secs(30);
+
+/// A launcher of Open MPI's kind: starts the program behind its options once, in a session of its own, as
+/// ranks are, and leaves files in its session folder and in its folder of shared memory.
+const LAUNCHER: &str = r#"
+    mkdir "$TMPDIR/ompi.host.0"; echo x >"$TMPDIR/ompi.host.0/contact"
+    echo segment >"$OMPI_MCA_btl_vader_backing_directory/vader_segment.0"
+    echo "folders $TMPDIR $OMPI_MCA_btl_vader_backing_directory"
+    while [ "$1" != /bin/sh ]; do [ "$1" = --rankfile ] && echo "rankfile $(cat $2)"; shift; done
+    setsid "$@" & wait $!"#;
+
+fn script(text: &str) -> CommandLine {
+    CommandLine::new("/bin/sh", ["-c", text, "sh"])
+}
+
+fn launcher() -> MpiLauncher {
+    let version = Some("4.1.4".to_owned());
+    MpiLauncher { command: script(LAUNCHER), kind: LauncherKind::OpenMpi, version }
+}
+
+fn topology() -> Topology {
+    Topology::load(&TopologySource::Synthetic("Package:1 Core:2 PU:1".to_owned())).unwrap()
+}
+
+fn plan(topology: &Topology) -> RankPlan {
+    let together = Request::default();
+    plan_ranks(topology, &RankRequest { ranks: 1, together, ..RankRequest::default() }).unwrap()
+}
+
+/// A run of a script by the launcher in a private folder.
+fn launched<'a>(
+    text: &str,
+    launcher: &'a MpiLauncher,
+    topology: &'a Topology,
+    plan: &'a RankPlan,
+) -> Run<'a> {
+    let ranks = RankPlaces::Planned { plan: Cow::Borrowed(plan), topology };
+    let options = vec!["--quiet".to_owned()];
+    let launch = MpiLaunch { launcher, as_root: true, options, ranks };
+    let input = InputFile { name: "input", text: "17\n".to_owned() };
+    Run::new(script(text), LONG).launched(launch).within(Folder::Private(vec![input]))
+}
+
+/// The session folder and the folder of shared memory that the launcher printed.
+fn folders(stdout: &str) -> Vec<String> {
+    let line = stdout.lines().find_map(|line| line.strip_prefix("folders ")).unwrap();
+    line.split(' ').map(str::to_owned).collect()
+}
+
+fn assert_gone(folders: &[String]) {
+    assert_eq!(folders.len(), 2);
+    for folder in folders {
+        assert!(folder.contains("nodegauge-"), "{folder} is one of the run");
+        assert!(!Path::new(folder).exists(), "{folder} is left");
+    }
+}
+
+fn is_alive(pid: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
+    stat.is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+#[test]
+fn a_launched_program_has_its_input_and_its_output_is_read() {
+    let launcher = launcher();
+    let topology = topology();
+    let plan = plan(&topology);
+    let text = "cat input; echo written >output; echo more >>input; head -c 8 /dev/zero >image; \
+                printf '\\377' >broken; echo last >&2";
+    let output = run(&launched(text, &launcher, &topology, &plan), &|| false).unwrap();
+    assert!(output.status().unwrap().success());
+    assert_gone(&folders(&output.stdout));
+    assert!(output.stdout.contains("rankfile rank 0=localhost slot="), "{}", output.stdout);
+    assert!(output.stdout.ends_with("\n17\n"), "{}", output.stdout);
+    assert_eq!((output.file("output"), output.file("input")), (Some("written\n"), None));
+    assert_eq!((output.file("broken"), output.file("ranks")), (None, None));
+    let words = output.launcher.as_ref().unwrap().words().join(" ");
+    assert!(words.contains(" sh --allow-run-as-root --quiet -np 1 "), "{words}");
+    let error = output.no_result(None, "try again").to_string();
+    assert!(error.ends_with("gave no result (exit status 0):\nlast\nhint: try again"), "{error}");
+}
+
+/// Ranks that leave a daemon, and wait.
+const HANGS: &str = "setsid sh -c 'trap \"\" TERM INT; echo daemon $$; exec sleep 60' & \
+                     echo rank $$; wait";
+
+/// The numbers of the rank and of the daemon, as far as they are printed.
+fn processes(stdout: &str) -> Vec<&str> {
+    let number = |line: &'_ str| {
+        let printed = line.strip_prefix("rank ").or_else(|| line.strip_prefix("daemon "));
+        printed.filter(|number| !number.is_empty()).is_some()
+    };
+    let lines = stdout.lines().filter(|line| number(line));
+    lines.filter_map(|line| line.split(' ').nth(1)).collect()
+}
+
+fn assert_ended(stdout: &str) {
+    let processes = processes(stdout);
+    assert_eq!(processes.len(), 2, "{stdout}");
+    for pid in processes {
+        assert!(!is_alive(pid), "process {pid} is left");
+    }
+}
+
+#[test]
+fn an_interrupted_program_leaves_no_process_and_no_folder() {
+    let launcher = launcher();
+    let topology = topology();
+    let plan = plan(&topology);
+    let mut stdout = String::new();
+    let mut interrupt = |lines: &str| {
+        stdout.push_str(lines);
+        (processes(&stdout).len() == 2).then_some(KillReason::Interrupted)
+    };
+    let output = listen(&launched(HANGS, &launcher, &topology, &plan), &mut interrupt).unwrap();
+    assert!(matches!(output.status(), Err(ToolchainError::Interrupted)));
+    assert_ended(&stdout);
+    assert_gone(&folders(&stdout));
+}
+
+#[test]
+fn a_program_that_hangs_leaves_no_process_and_no_folder() {
+    let launcher = launcher();
+    let topology = topology();
+    let plan = plan(&topology);
+    let hanging =
+        Run { limit: Duration::from_secs(1), ..launched(HANGS, &launcher, &topology, &plan) };
+    let output = run(&hanging, &|| false).unwrap();
+    assert_eq!(output.end, ChildEnd::Killed(KillReason::TimedOut));
+    assert_ended(&output.stdout);
+    assert_gone(&folders(&output.stdout));
+}
+
+#[test]
+fn endless_output_ends_a_program_with_one_line() {
+    let endless = Run { output_limit: 1 << 20, ..Run::new(script("exec yes"), LONG) };
+    let output = run(&endless, &|| false).unwrap();
+    assert_eq!(output.stdout.len(), 1 << 20);
+    let error = output.success("").unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "/bin/sh -c 'exec yes' sh printed more than 1 MiB and was killed\n\
+         hint: run it by hand to see what it prints"
+    );
+}
+
+#[test]
+fn failures_are_reported_with_their_last_words_and_a_hint() {
+    let fails = |text: &str| -> Output { run(&Run::new(script(text), LONG), &|| false).unwrap() };
+    let error = fails("echo why >&2; exit 3").success("ask").unwrap_err().to_string();
+    assert!(error.ends_with(" ended with exit status 3:\nwhy\nhint: ask"), "{error}");
+    let error = fails("exit 3").success("").unwrap_err().to_string();
+    assert!(error.ends_with(" ended with exit status 3"), "{error}");
+    let output = fails("echo no licence >&2; echo ---- >&2");
+    let error = output.no_result(None, "ask").to_string();
+    assert!(error.ends_with("gave no result (exit status 0):\nno licence\nhint: ask"), "{error}");
+    let error = output.no_result(Some("its own words"), "ask").to_string();
+    assert!(error.contains(":\nits own words\n"), "{error}");
+}

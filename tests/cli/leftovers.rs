@@ -1,0 +1,96 @@
+//! Programs of users that hang, leave daemons or print without end: they are ended, and nothing of them is
+//! left behind.
+
+use crate::harness::{Harness, Part, lives, make_program, wait_for};
+use crate::hpl::SMALL;
+use std::path::Path;
+
+/// Ranks that leave a daemon and wait; both write their numbers, and the rank the folders of its run.
+const HANGS: &str = r#"#!/bin/sh
+setsid sh -c 'trap "" TERM INT HUP; echo $$ >>"$HOME/processes"; exec sleep 300' &
+echo "$TMPDIR $OMPI_MCA_btl_vader_backing_directory" >"$HOME/folders"
+echo $$ >>"$HOME/processes"
+wait
+"#;
+
+/// The numbers of `count` processes, once they are written.
+#[track_caller]
+fn processes(harness: &Harness, count: usize) -> Vec<u32> {
+    wait_for("numbers of processes", || {
+        let text = std::fs::read_to_string(harness.path("processes")).ok()?;
+        let numbers: Vec<u32> = text.lines().filter_map(|line| line.parse().ok()).collect();
+        (text.ends_with('\n') && numbers.len() == count).then_some(numbers)
+    })
+}
+
+#[track_caller]
+fn assert_ended(processes: &[u32]) {
+    for process in processes {
+        assert!(!lives(*process), "process {process} is left");
+    }
+}
+
+/// Entries of a folder that the launcher or nodegauge made.
+fn entries(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap().flatten();
+    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
+#[test]
+fn an_interrupted_hpl_leaves_no_rank_no_daemon_and_no_folder() {
+    let harness = Harness::new();
+    if !harness.has(Part::Mpi, "mpirun.openmpi") {
+        return;
+    }
+    let program = harness.write("xhpl", HANGS);
+    make_program(&program);
+    for (signal, code) in [("INT", 130), ("TERM", 143)] {
+        let temporary = harness.path(signal);
+        std::fs::create_dir(&temporary).unwrap();
+        let variables = [("TMPDIR", temporary.to_str().unwrap())];
+        let launcher = ["--launcher", "mpirun.openmpi", "--allow-run-as-root", "--ranks", "1"];
+        let args = [&["hpl", "--xhpl", &program], &launcher[..], &SMALL].concat();
+        let running = harness.start_with(&variables, &args);
+        let processes = processes(&harness, 2);
+        let folders = std::fs::read_to_string(harness.path("folders")).unwrap();
+        assert_eq!(folders.split_whitespace().count(), 2, "{folders}");
+        running.signal(signal);
+        running.end().exits(code);
+        assert_ended(&processes);
+        for folder in folders.split_whitespace() {
+            assert!(!Path::new(folder).exists(), "{folder} is left");
+        }
+        assert_eq!(entries(&temporary), [] as [String; 0]);
+        std::fs::remove_file(harness.path("processes")).unwrap();
+    }
+}
+
+#[test]
+fn endless_output_ends_a_program_with_one_line() {
+    let harness = Harness::new();
+    let endless = harness.write("endless", "#!/bin/sh\nexec yes 'more and more and more'\n");
+    make_program(&endless);
+    let run = ["compare", "--run", &endless, "stream --budget 1", "--blocks", "2"];
+    harness.run(&run).exits(3).complains("printed more than 64 MiB and was killed\nhint: ");
+    let numbers = harness.write("babelstream", "#!/bin/sh\nyes 1 | tr -d '\\n'\n");
+    make_program(&numbers);
+    let run = ["compare", "--run", &numbers, "stream --budget 1", "--blocks", "2"];
+    harness.run(&run).exits(3).complains("printed more than 64 MiB and was killed\nhint: ");
+}
+
+#[test]
+fn a_question_that_is_interrupted_leaves_no_process() {
+    let harness = Harness::new();
+    let hangs = harness.write("hangs", HANGS);
+    make_program(&hangs);
+    for args in [["mpi", "--mpicc", &hangs], ["mpi", "--launcher", &hangs]] {
+        let running = harness.start(&args);
+        let processes = processes(&harness, 2);
+        // Ctrl-C has the same effect, but is ignored where a shell has started the tests in the background.
+        running.signal("TERM");
+        let outcome = running.end();
+        assert_eq!(outcome.code, None, "ended by the signal: {}", outcome.stderr);
+        assert_ended(&processes);
+        std::fs::remove_file(harness.path("processes")).unwrap();
+    }
+}
