@@ -61,4 +61,5 @@ mod sweep;
 mod terminal;
 mod transport;
 mod tune;
+mod unsaved;
 mod watch;

@@ -26,6 +26,9 @@ pub enum HistoryError {
     /// A permission, a folder or space is missing.
     #[error("{0}")]
     Environment(String),
+    /// Another program is writing to the database.
+    #[error("{0}")]
+    Busy(String),
 }
 
 fn near(candidates: &[String]) -> String {
@@ -71,6 +74,22 @@ impl HistoryError {
         Self::Environment(format!("cannot {access} history database {path}: {cause}\nhint: {hint}"))
     }
 
+    /// Another program has been writing to the database for `waited`.
+    pub(crate) fn busy(path: &Path, access: Access, waited: Duration) -> Self {
+        Self::Busy(format!(
+            "cannot {access} history database {}: another program has been writing to it for {} s\n\
+             hint: try again when that has ended, or use --db FILE",
+            path.display(),
+            waited.as_secs()
+        ))
+    }
+
+    /// Returns what went wrong, without the hint.
+    pub fn problem(&self) -> String {
+        let text = self.to_string();
+        text.split("\nhint: ").next().unwrap_or(&text).to_owned()
+    }
+
     /// A file cannot be read.
     pub(crate) fn of_file(path: &Path, cause: &io::Error) -> Self {
         let problem = format!("cannot read {}: {cause}", path.display());
@@ -88,12 +107,9 @@ impl HistoryError {
             Some(Code::CannotOpen) => {
                 Self::closed(path, access, refusal(path, access).unwrap_or_else(|| plain(error)))
             }
-            Some(Code::DatabaseBusy | Code::DatabaseLocked) => Self::Environment(format!(
-                "cannot {access} history database {}: another program has been writing to it for {} s\n\
-                 hint: try again when that has ended, or use --db FILE",
-                path.display(),
-                BUSY_TIMEOUT.as_secs()
-            )),
+            Some(Code::DatabaseBusy | Code::DatabaseLocked) => {
+                Self::busy(path, access, BUSY_TIMEOUT)
+            }
             Some(Code::DiskFull) => Self::Environment(format!(
                 "cannot {access} history database {}: {}\nhint: make room there, or use --db FILE elsewhere",
                 path.display(),
@@ -135,7 +151,7 @@ fn plain(error: &rusqlite::Error) -> String {
 impl From<HistoryError> for nodegauge_measure::Failure {
     fn from(error: HistoryError) -> Self {
         match error {
-            HistoryError::Environment(_) => Self::missing(error),
+            HistoryError::Environment(_) | HistoryError::Busy(_) => Self::missing(error),
             HistoryError::Input(_) | HistoryError::NotFound { .. } => Self::usage(error),
         }
     }

@@ -6,7 +6,8 @@ mod grid;
 use crate::args::{WatchArgs, WhenBusy};
 use crate::failure::{Exit, Failure};
 use crate::gauges::GAUGES;
-use crate::output::{self, Sink};
+use crate::output;
+use crate::saving;
 use crate::session;
 use crate::signals::Signals;
 use crate::started::{job, record_of};
@@ -17,6 +18,7 @@ use nodegauge_machine::{DescribeOptions, OTHER_LOAD, SysRoot};
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{self, Record, Severity, Status};
 use nodegauge_toolchain::{CommandLine, Job};
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 /// What a sample consists of.
@@ -276,13 +278,13 @@ impl<'a> Watch<'a> {
         if !self.unsaved.is_empty()
             && let Err(failure) = self.save_all()
         {
-            let file = format!("nodegauge-unsaved-{}.jsonl", self.unsaved[0].id);
-            Sink::File(file.clone().into())
-                .write_parts(self.unsaved.iter().map(output::json_line))?;
+            let file = saving::keep(&self.unsaved, &[PathBuf::new(), std::env::temp_dir()])?;
             return Err(Failure::missing(format!(
-                "{}; {} are in {file}\nhint: nodegauge history import {file}",
+                "{}; {} are in {}\nhint: {}",
                 failure.in_a_line(),
                 counted(self.unsaved.len(), "run"),
+                file.display(),
+                saving::import_command(&file, &self.args.db),
             )));
         }
         Ok(match self.signals.received() {

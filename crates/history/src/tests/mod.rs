@@ -75,7 +75,7 @@ fn two_runs() -> (tempfile::TempDir, Store, Record, Record) {
 
 /// Whether what is missing is of the system's: exit code 3.
 fn is_environment(error: &HistoryError) -> bool {
-    matches!(error, HistoryError::Environment(_))
+    matches!(error, HistoryError::Environment(_) | HistoryError::Busy(_))
 }
 
 /// The full text of an error, with the folder that tests run in left out.
