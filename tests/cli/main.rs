@@ -62,4 +62,5 @@ mod sweep;
 mod terminal;
 mod transport;
 mod tune;
+mod unsaved;
 mod watch;

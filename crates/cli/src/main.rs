@@ -9,6 +9,7 @@ mod launched;
 mod output;
 mod progress;
 mod resolve;
+mod saving;
 mod session;
 mod signals;
 mod started;

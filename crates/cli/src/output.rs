@@ -1,7 +1,7 @@
 //! The only place that writes to standard output and standard error.
 
 use crate::args::Documents;
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 use nodegauge_gauge::view::{Page, Section};
 use nodegauge_measure::legible;
 use nodegauge_measure::record::{Measurement, Status};
@@ -60,20 +60,27 @@ pub(crate) fn both_to_stdout() -> Failure {
         .hint("give one of them a file")
 }
 
-/// Prints a result. A reader that has gone away (`| head`) ends the program quietly.
+/// Prints a result; ends the program if that fails. A reader that has gone away (`| head`) is no failure.
 pub(crate) fn print(text: &str) {
-    write(&legible::page(text));
+    if let Err(failure) = try_print(text) {
+        error(&failure.to_string());
+        std::process::exit(Exit::from(&failure).number().into());
+    }
+}
+
+/// Prints a result like [`print`], and returns the failure.
+pub(crate) fn try_print(text: &str) -> Result<(), Failure> {
+    write(&legible::page(text))
 }
 
 /// Writes to standard output as it is.
-fn write(text: &str) {
+fn write(text: &str) -> Result<(), Failure> {
     let mut out = anstream::stdout().lock();
-    if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush())
-        && error.kind() != io::ErrorKind::BrokenPipe
-        && !is_hung_up(&error)
-    {
-        self::error(&format!("cannot write to standard output: {error}"));
-        std::process::exit(3);
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe && !is_hung_up(&error) => {
+            Err(Failure::missing(format!("cannot write to standard output: {error}")))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -6,6 +6,7 @@ use crate::failure::{Exit, Failure};
 use crate::gauges;
 use crate::output::{self, Sink};
 use crate::progress::Progress;
+use crate::saving::Saving;
 use crate::signals::Signals;
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::{Gauge, Planned, Site};
@@ -199,7 +200,7 @@ pub(crate) fn conduct(
     for expectation in common.conditions.expect.iter().filter(|_| !figures.is_empty()) {
         expectation.refusal(figures).map_or(Ok(()), Err)?;
     }
-    let mut session = Session::begin(common)?;
+    let session = Session::begin(common)?;
     let mut findings = nodegauge_machine::examine(&node.topology, &SysRoot::live(), &node.machine);
     let command = std::env::args().nth(1).filter(|word| !word.starts_with('-'));
     let command = command.as_deref().unwrap_or("run");
@@ -221,31 +222,16 @@ pub(crate) fn conduct(
         measurements: found.measurements,
         ..description(node.machine, findings)
     };
-    let talks = !session.stdout_is_taken() && !common.quiet;
-    // Saved first: neither a terminal that is gone nor a file that cannot be written costs the measurement.
-    let saved = session.save(&record)?;
-    let ended = match show(&record, output::style()) {
-        Shown::Table(table) if !session.stdout_is_taken() => {
-            output::print(&table);
-            session.end(common, &record)
-        }
-        Shown::Text(mut text) if talks => {
-            if common.verbose {
-                found.details.iter().for_each(|line| text.push_str(&format!("{line}\n")));
-            }
-            if let Some(path) = saved {
-                text.push_str(&format!("{:11}{} in {path}\n", "saved", record.id));
-            }
-            output::print(&text);
-            session.end(common, &record)
-        }
-        _ => session.end(common, &record),
-    }?;
-    // Why it ended early stands last, below what was measured until then.
-    match (ended, found.failure) {
-        (Exit::Success | Exit::Unmet, Some(failure)) => Err(failure),
-        _ => Ok(ended),
+    let shown = show(&record, output::style());
+    let (ended, mut failures) = session.end(common, &record, shown, &found.details);
+    // Why it ended early stands below what was measured until then.
+    if ended != Exit::Success && ended != Exit::Unmet {
+        found.failure = None;
     }
+    failures.splice(0..0, found.failure);
+    let Some(last) = failures.pop() else { return Ok(ended) };
+    failures.iter().for_each(|failure| output::error(&failure.to_string()));
+    Err(last)
 }
 
 impl Session {
@@ -285,33 +271,85 @@ impl Session {
         [&self.json, &self.csv].into_iter().flatten().any(|sink| *sink == Sink::Stdout)
     }
 
-    /// Saves the record; where, unless nothing is to be saved.
-    fn save(&mut self, record: &Record) -> Result<Option<String>, Failure> {
-        let Some(store) = &mut self.store else { return Ok(None) };
-        store.save(record)?;
-        Ok(Some(store.path().display().to_string()))
+    /// Shows the record, writes the documents that are asked for, and saves it; returns how the command ended
+    /// and what failed. A failure of one of them does not keep the others from being done. The history, which
+    /// others may lock, is last.
+    fn end(
+        mut self,
+        common: &Common,
+        record: &Record,
+        shown: Shown,
+        details: &[String],
+    ) -> (Exit, Vec<Failure>) {
+        // A signal from here on ends the wait for the history, not the measurement.
+        let signal = self.signals.received();
+        let mut failures = Vec::new();
+        let is_page = self.show(common, shown, details).unwrap_or_else(|failure| {
+            failures.push(failure);
+            false
+        });
+        if let Some(sink) = &self.csv {
+            failures.extend(sink.write(&gauges::csv(record)).err());
+        }
+        let mut copy = None;
+        if let Some(sink) = &self.json {
+            match output::json(record).and_then(|text| sink.write(&text)) {
+                Ok(()) => copy = sink.regular_file(),
+                Err(failure) => failures.push(failure),
+            }
+        }
+        let mut is_saved = false;
+        if let Some(store) = &mut self.store {
+            let elapsed = self.started.elapsed();
+            let saving = Saving { db: &common.db, signals: &self.signals, elapsed };
+            match saving.save(store, record, copy) {
+                Ok(()) => is_saved = true,
+                Err(failure) => failures.push(failure),
+            }
+            if is_saved && is_page {
+                let path = store.path().display();
+                let line = format!("{:11}{} in {path}\n", "saved", record.id);
+                failures.extend(output::try_print(&line).err());
+            }
+        }
+        (exit(common, record, is_saved, signal), failures)
     }
 
-    /// Writes the documents that are asked for; says how it all ended.
-    fn end(self, common: &Common, record: &Record) -> Result<Exit, Failure> {
-        if let Some(sink) = &self.json {
-            sink.write(&output::json(record)?)?;
+    /// Prints what standard output gets; true if it is a page, behind which stands where the run is saved.
+    fn show(&self, common: &Common, shown: Shown, details: &[String]) -> Result<bool, Failure> {
+        if self.stdout_is_taken() {
+            return Ok(false);
         }
-        if let Some(sink) = &self.csv {
-            sink.write(&gauges::csv(record))?;
+        match shown {
+            Shown::Table(table) => {
+                output::try_print(&table)?;
+                Ok(false)
+            }
+            Shown::Text(_) if common.quiet => Ok(false),
+            Shown::Text(mut text) => {
+                if common.verbose {
+                    details.iter().for_each(|line| text.push_str(&format!("{line}\n")));
+                }
+                output::try_print(&text)?;
+                Ok(true)
+            }
         }
-        let unmet = unmet(&common.conditions, record, "", common.verbose);
-        if let Some(signal) = self.signals.received() {
-            let what = match record.measurements.is_empty() {
-                true => "nothing measured yet; the record is",
-                false => "what was measured is",
-            };
-            let saved = if self.store.is_some() { "saved and " } else { "" };
-            output::note(&format!("interrupted: {what} {saved}marked incomplete"));
-            return Ok(Exit::Signal(signal));
-        }
-        Ok(if unmet || has_invalid(record) { Exit::Unmet } else { Exit::Success })
     }
+}
+
+/// Reports conditions that are not met and the signal that ended the measurement; returns how it ended.
+fn exit(common: &Common, record: &Record, is_saved: bool, signal: Option<u8>) -> Exit {
+    let unmet = unmet(&common.conditions, record, "", common.verbose);
+    if let Some(signal) = signal {
+        let what = match record.measurements.is_empty() {
+            true => "nothing measured yet; the record is",
+            false => "what was measured is",
+        };
+        let saved = if is_saved { "saved and " } else { "" };
+        output::note(&format!("interrupted: {what} {saved}marked incomplete"));
+        return Exit::Signal(signal);
+    }
+    if unmet || has_invalid(record) { Exit::Unmet } else { Exit::Success }
 }
 
 /// Adds findings that are not there yet, and puts the worst first again.

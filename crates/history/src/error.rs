@@ -25,6 +25,9 @@ pub enum HistoryError {
     /// permission, a folder or space is missing.
     #[error(transparent)]
     Failed(#[from] Failure),
+    /// Another program is writing to the database.
+    #[error(transparent)]
+    Busy(Failure),
 }
 
 fn near(candidates: &[String]) -> String {
@@ -74,6 +77,18 @@ impl HistoryError {
             .into()
     }
 
+    /// Another program has been writing to the database for `waited`.
+    pub(crate) fn busy(path: &Path, access: Access, waited: Duration) -> Self {
+        Self::Busy(
+            Failure::missing(format!(
+                "cannot {access} history database {}: another program has been writing to it for {} s",
+                path.display(),
+                waited.as_secs()
+            ))
+            .hint("try again when that has ended, or use --db FILE"),
+        )
+    }
+
     /// A file cannot be read.
     pub(crate) fn of_file(path: &Path, cause: &io::Error) -> Self {
         let problem = format!("cannot read {}: {cause}", path.display());
@@ -91,14 +106,9 @@ impl HistoryError {
             Some(Code::CannotOpen) => {
                 Self::closed(path, access, refusal(path, access).unwrap_or_else(|| plain(error)))
             }
-            Some(Code::DatabaseBusy | Code::DatabaseLocked) => Failure::missing(format!(
-                "cannot {access} history database {}: another program has been writing to it \
-                     for {} s",
-                path.display(),
-                BUSY_TIMEOUT.as_secs(),
-            ))
-            .hint("try again when that has ended, or use --db FILE")
-            .into(),
+            Some(Code::DatabaseBusy | Code::DatabaseLocked) => {
+                return Self::busy(path, access, BUSY_TIMEOUT);
+            }
             Some(Code::DiskFull) => Failure::missing(format!(
                 "cannot {access} history database {}: {}",
                 path.display(),
@@ -142,7 +152,7 @@ fn plain(error: &rusqlite::Error) -> String {
 impl From<&HistoryError> for Failure {
     fn from(error: &HistoryError) -> Self {
         match error {
-            HistoryError::Failed(failure) => failure.clone(),
+            HistoryError::Failed(failure) | HistoryError::Busy(failure) => failure.clone(),
             HistoryError::NotFound { .. } => Self::usage(error).hint("nodegauge history list"),
         }
     }

@@ -8,6 +8,10 @@ use nodegauge_measure::Failure;
 use nodegauge_measure::record::Record;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, params};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Time after which a save that waits for another program asks its caller whether to go on.
+const ATTEMPT: Duration = Duration::from_millis(250);
 
 /// The history.
 #[derive(Debug)]
@@ -118,6 +122,37 @@ impl Store {
         let transaction = self.begin()?;
         self.insert(record, !record.machine.is_imported())?;
         transaction.commit().map_err(self.failed(Access::Write))
+    }
+
+    /// Saves a run like [`Store::save`], but waits for other programs that write until `limit` has elapsed or
+    /// `is_ended` returns true.
+    ///
+    /// # Errors
+    /// The same as for [`Store::save`].
+    pub fn save_within(
+        &mut self,
+        record: &Record,
+        limit: Duration,
+        is_ended: &dyn Fn() -> bool,
+    ) -> Result<(), HistoryError> {
+        let started = Instant::now();
+        self.set_timeout(ATTEMPT)?;
+        let saved = loop {
+            match self.save(record) {
+                Err(HistoryError::Busy(_)) if started.elapsed() < limit && !is_ended() => {}
+                Err(HistoryError::Busy(_)) => {
+                    let waited = started.elapsed();
+                    break Err(HistoryError::busy(&self.path, Access::Write, waited));
+                }
+                result => break result,
+            }
+        };
+        self.set_timeout(BUSY_TIMEOUT)?;
+        saved
+    }
+
+    fn set_timeout(&self, timeout: Duration) -> Result<(), HistoryError> {
+        self.connection.busy_timeout(timeout).map_err(self.failed(Access::Write))
     }
 
     /// Puts a record beside the others, within a transaction; `own` when this node measured it.

@@ -4,10 +4,14 @@ use crate::error::{Access, HistoryError};
 use crate::selector;
 use crate::store::Store;
 use nodegauge_measure::Failure;
+use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::Record;
 use rusqlite::OptionalExtension;
 use serde::de::IgnoredAny;
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// What became of records that were imported.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -52,46 +56,103 @@ pub fn records<'a>(
 }
 
 impl Store {
-    /// Saves records of another history under their identifiers, as runs that are not this node's own; all of
-    /// them or, where one is refused, none. One that is saved already is left as it is, with its labels of
-    /// today.
+    /// Saves records of another history under their identifiers, as runs that are not this node's own. One that
+    /// is saved already is left as it is, with its labels of today. `records` is read twice: if a record is
+    /// refused, none is saved. The records are committed in portions, so that other programs can save meanwhile.
     ///
     /// # Errors
     /// What `records` fails with, a record that has no identifier of nodegauge's, or one that differs from
-    /// the run of its identifier; and when they cannot be written.
-    pub fn import(
+    /// the run of its identifier. If they cannot be written; the portions before that are saved, and importing
+    /// them again saves the rest.
+    pub fn import<R>(&mut self, records: impl Fn() -> R) -> Result<Imported, HistoryError>
+    where
+        R: Iterator<Item = Result<Record, HistoryError>>,
+    {
+        self.import_in_portions(records, PORTION)
+    }
+
+    pub(crate) fn import_in_portions<R>(
         &mut self,
-        records: impl Iterator<Item = Result<Record, HistoryError>>,
-    ) -> Result<Imported, HistoryError> {
-        let transaction = self.begin()?;
+        records: impl Fn() -> R,
+        portion: Duration,
+    ) -> Result<Imported, HistoryError>
+    where
+        R: Iterator<Item = Result<Record, HistoryError>>,
+    {
+        self.check(records())?;
+        let mut records = records().peekable();
         let mut imported = Imported::default();
+        while records.peek().is_some() {
+            if imported != Imported::default() {
+                std::thread::sleep(PAUSE);
+            }
+            self.import_portion(&mut records, portion, &mut imported)?;
+        }
+        Ok(imported)
+    }
+
+    /// Checks that each record can be imported.
+    fn check(
+        &self,
+        records: impl Iterator<Item = Result<Record, HistoryError>>,
+    ) -> Result<(), HistoryError> {
+        let mut seen: HashMap<String, u64> = HashMap::new();
         for record in records {
-            let record = record?;
-            match self.saved(&record.id)? {
-                Some(saved)
-                    if Record { labels: saved.labels.clone(), ..record.clone() } == saved =>
-                {
-                    imported.known += 1;
-                }
-                Some(_) => {
-                    let (id, path) = (&record.id, self.path().display());
-                    return Err(Failure::usage(format!(
-                        "run {id} is in history database {path} with other content: nothing \
-                             is imported"
-                    ))
-                    .hint(format!(
-                        "nodegauge history remove {id}, or import into another --db FILE"
-                    ))
-                    .into());
-                }
-                None => {
-                    self.insert(&record, false)?;
-                    imported.saved += 1;
-                }
+            let record = Record { labels: BTreeMap::new(), ..record? };
+            self.is_saved(&record)?;
+            let digest = digest(&record)?;
+            if seen.insert(record.id.clone(), digest).is_some_and(|other| other != digest) {
+                return Err(self.other_content(&record.id));
             }
         }
-        transaction.commit().map_err(self.failed(Access::Write))?;
-        Ok(imported)
+        Ok(())
+    }
+
+    /// Imports records in one transaction until `portion` has elapsed.
+    fn import_portion(
+        &mut self,
+        records: impl Iterator<Item = Result<Record, HistoryError>>,
+        portion: Duration,
+        imported: &mut Imported,
+    ) -> Result<(), HistoryError> {
+        let earlier = imported.saved;
+        let rest = |error: HistoryError| error.with_saved(earlier);
+        let transaction = self.begin().map_err(rest)?;
+        let started = Instant::now();
+        let mut done = *imported;
+        for record in records {
+            let record = record.map_err(rest)?;
+            if self.is_saved(&record).map_err(rest)? {
+                done.known += 1;
+            } else {
+                self.insert(&record, false).map_err(rest)?;
+                done.saved += 1;
+            }
+            if started.elapsed() >= portion {
+                break;
+            }
+        }
+        transaction.commit().map_err(|error| rest(self.failed(Access::Write)(error)))?;
+        *imported = done;
+        Ok(())
+    }
+
+    /// True if the record is saved. Labels may differ.
+    fn is_saved(&self, record: &Record) -> Result<bool, HistoryError> {
+        let Some(saved) = self.saved(&record.id)? else { return Ok(false) };
+        if (Record { labels: saved.labels.clone(), ..record.clone() }) == saved {
+            return Ok(true);
+        }
+        Err(self.other_content(&record.id))
+    }
+
+    fn other_content(&self, id: &str) -> HistoryError {
+        let path = self.path().display();
+        Failure::usage(format!(
+            "run {id} is in history database {path} with other content: nothing is imported"
+        ))
+        .hint(format!("nodegauge history remove {id}, or import into another --db FILE"))
+        .into()
     }
 
     /// The run of this very identifier.
@@ -110,6 +171,37 @@ impl Store {
         there.map(|()| self.record(id)).transpose()
     }
 }
+
+impl HistoryError {
+    /// The same error of an import that has saved `runs` in earlier portions.
+    fn with_saved(self, runs: usize) -> Self {
+        if runs == 0 {
+            return self;
+        }
+        let is_busy = matches!(self, Self::Busy(_));
+        let failure = Failure::from(self);
+        let problem = failure.problem().replace(": nothing is imported", "");
+        let text = format!("{problem}; {} imported before", counted(runs, "run"));
+        let failure =
+            Failure::new(failure.kind, text).hint("import the same file again for the rest");
+        if is_busy { Self::Busy(failure) } else { Self::Failed(failure) }
+    }
+}
+
+/// Returns a number that differs for different records, but for accidents.
+fn digest(record: &Record) -> Result<u64, HistoryError> {
+    let json = serde_json::to_string(record).map_err(|cause| {
+        Failure::usage(format!("run {} cannot be compared", record.id)).cause(cause)
+    })?;
+    let mut hasher = DefaultHasher::new();
+    json.hash(&mut hasher);
+    Ok(hasher.finish())
+}
+
+/// Time for which an import holds the write lock: less than other programs wait for it.
+const PORTION: Duration = Duration::from_secs(1);
+/// Time between portions: longer than the 100 ms after which a waiting program tries the lock again.
+const PAUSE: Duration = Duration::from_millis(150);
 
 /// Characters of an identifier, a ULID.
 const ID: usize = 26;

@@ -14,7 +14,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 pub(crate) fn execute(args: &CompareArgs) -> Result<Exit, Failure> {
-    let (mut saved, mut ended) = (None, None);
+    let mut saved = None;
+    let mut unsaved = 0;
+    let mut ended = None;
     let [a, b] = match (&args.run, &args.a, &args.b) {
         (None, Some(a), Some(b)) => {
             let store = Store::open_to_read(&session::store_path(&args.db)?)?;
@@ -22,7 +24,9 @@ pub(crate) fn execute(args: &CompareArgs) -> Result<Exit, Failure> {
         }
         (commands, ..) => {
             let turns = turns::measure(commands.as_deref().unwrap_or_default(), args)?;
-            (saved, ended) = (turns.saved, turns.signal.map(Exit::Signal));
+            saved = turns.saved;
+            unsaved = turns.unsaved;
+            ended = turns.signal.map(Exit::Signal);
             turns.sides
         }
     };
@@ -59,6 +63,9 @@ pub(crate) fn execute(args: &CompareArgs) -> Result<Exit, Failure> {
             Some(text) => output::note(&text),
             None => {}
         }
+    }
+    if unsaved > 0 {
+        exit = Exit::Missing;
     }
     Ok(ended.unwrap_or(exit))
 }

@@ -6,7 +6,8 @@ mod grid;
 use crate::args::{WatchArgs, WhenBusy};
 use crate::failure::{Exit, Failure};
 use crate::gauges::GAUGES;
-use crate::output::{self, Sink};
+use crate::output;
+use crate::saving;
 use crate::session;
 use crate::signals::Signals;
 use crate::started::{program_of, record_of};
@@ -16,9 +17,9 @@ use nodegauge_gauge::Site;
 use nodegauge_machine::{DescribeOptions, OTHER_LOAD, SysRoot};
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{self, Record, Severity, Status};
-use nodegauge_report::export::json_line;
 use nodegauge_toolchain::CommandLine;
 use nodegauge_toolchain::program::Run;
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 /// What a sample consists of.
@@ -282,14 +283,14 @@ impl<'a> Watch<'a> {
         if !self.unsaved.is_empty()
             && let Err(failure) = self.save_all()
         {
-            let file = format!("nodegauge-unsaved-{}.jsonl", self.unsaved[0].id);
-            Sink::File(file.clone().into()).write_parts(self.unsaved.iter().map(json_line))?;
+            let file = saving::keep(&self.unsaved, &[PathBuf::new(), std::env::temp_dir()])?;
             return Err(Failure::missing(format!(
-                "{}; {} are in {file}",
+                "{}; {} are in {}",
                 failure.in_a_line(),
                 counted(self.unsaved.len(), "run"),
+                file.display(),
             ))
-            .hint(format!("nodegauge history import {file}")));
+            .hint(saving::import_command(&file, &self.args.db).to_string()));
         }
         Ok(match self.signals.received() {
             Some(signal) => Exit::Signal(signal),

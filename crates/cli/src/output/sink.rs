@@ -53,16 +53,21 @@ impl Sink {
         mut parts: impl Iterator<Item = Result<T, Failure>>,
     ) -> Result<(), Failure> {
         let Self::File(path) = self else {
-            return parts.try_for_each(|part| {
-                super::write(part?.as_ref());
-                Ok(())
-            });
+            return parts.try_for_each(|part| super::write(part?.as_ref()));
         };
         let mut file = OutputFile::create(path, &inputs()).map_err(|why| refusal(path, &why))?;
         for part in parts {
             file.write_all(part?.as_ref().as_bytes()).map_err(|why| refusal(path, &why.into()))?;
         }
         file.finish().map_err(|why| refusal(path, &why))
+    }
+
+    /// Returns the path of the file, if it is one that can be read again.
+    pub(crate) fn regular_file(&self) -> Option<PathBuf> {
+        match self {
+            Self::File(path) if path.is_file() => Some(path.clone()),
+            _ => None,
+        }
     }
 
     /// Fails now, before anything is measured, when the file cannot be written.

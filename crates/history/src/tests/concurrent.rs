@@ -74,3 +74,54 @@ fn a_locked_history_is_said_to_be_so() {
     other.execute_batch("COMMIT").unwrap();
     store.set_label("latest", "a", "b").unwrap();
 }
+
+#[test]
+fn others_save_while_a_long_import_goes_on() {
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    let (_folder, mut store, ..) = two_runs();
+    let path = store.path().to_owned();
+    let passes = AtomicUsize::new(0);
+    let others_are_saved = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let importer = scope.spawn(|| {
+            // The second pass ends only when another program has saved: one long transaction would lock it out.
+            let records = || {
+                let is_check = passes.fetch_add(1, Ordering::Relaxed) == 0;
+                let others_are_saved = &others_are_saved;
+                std::iter::from_fn(move || {
+                    let is_over = is_check || others_are_saved.load(Ordering::Relaxed);
+                    std::thread::sleep(std::time::Duration::from_millis(5));
+                    (!is_over).then(|| Ok(record(1e9)))
+                })
+            };
+            store.import_in_portions(records, std::time::Duration::from_millis(300))
+        });
+        let mut other = Store::open(&path).unwrap();
+        let saved = (0..3).try_for_each(|_| other.save(&record(2e9)));
+        others_are_saved.store(true, Ordering::Relaxed);
+        saved.unwrap();
+        importer.join().unwrap().unwrap();
+    });
+}
+
+#[test]
+fn a_save_waits_for_others_as_long_as_it_is_told_to() {
+    use std::time::Duration;
+    let (folder, mut store, ..) = two_runs();
+    let other = Connection::open(store.path()).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let ended = store.save_within(&record(1e9), Duration::from_secs(3600), &|| true).unwrap_err();
+    assert!(matches!(ended, HistoryError::Busy(_)), "{ended}");
+    let late = store.save_within(&record(1e9), Duration::ZERO, &|| false).unwrap_err();
+    assert_eq!(
+        Failure::from(late).problem().replace(folder.path().to_str().unwrap(), ""),
+        "cannot write history database /deep/er/history.db: another program has been writing to it for 0 s"
+    );
+    std::thread::scope(|scope| {
+        let saved =
+            scope.spawn(|| store.save_within(&record(1e9), Duration::from_secs(60), &|| false));
+        std::thread::sleep(Duration::from_millis(600));
+        other.execute_batch("COMMIT").unwrap();
+        saved.join().unwrap().unwrap();
+    });
+}

@@ -32,7 +32,7 @@ fn only_what_the_node_measured_itself_comes_back() {
     }
     // Another node may have the same name.
     let elsewhere = with(7.5e9, &|_| {});
-    store.import([Ok(elsewhere)].into_iter()).unwrap();
+    store.import(|| [Ok(elsewhere.clone())].into_iter()).unwrap();
     assert_eq!(own(&store), [] as [f64; 0]);
     let all = store.list(&RunFilter::default()).unwrap();
     assert_eq!(all.iter().filter(|run| !run.own).count(), 2, "both imported ones");

@@ -23,7 +23,7 @@ fn history(folder: &Path, runs: usize) -> Store {
         record.measurements[0].samples = vec![1e9; 100];
         record
     };
-    store.import((0..runs).map(|i| Ok(of(i)))).unwrap();
+    store.import(|| (0..runs).map(|i| Ok(of(i)))).unwrap();
     store.connection.execute("UPDATE run SET own = 1", []).unwrap();
     store
 }

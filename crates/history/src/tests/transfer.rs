@@ -5,7 +5,7 @@ use std::path::Path;
 
 /// Reads and imports a text.
 fn import(store: &mut Store, text: &str) -> Result<Imported, HistoryError> {
-    store.import(records(Path::new("x.jsonl"), text).expect("records"))
+    store.import(|| records(Path::new("x.jsonl"), text).expect("records"))
 }
 
 fn lines(records: &[Record]) -> String {
@@ -56,6 +56,10 @@ fn what_is_refused_leaves_everything_as_it_was_and_is_named() {
         (
             lines(std::slice::from_ref(&fresh)) + "\n\nrubbish",
             "x.jsonl, record at line 4: expected value".to_owned(),
+        ),
+        (
+            lines(&[fresh.clone(), Record { seconds: 99.0, ..fresh.clone() }]),
+            format!("run {} is in history database ", fresh.id),
         ),
         (lines(&[fresh.clone(), odd]), "\"x\\u{1b}[2J\" is no identifier of a run\n".to_owned()),
     ] {

@@ -2,7 +2,9 @@
 
 use crate::args::CompareArgs;
 use crate::failure::Failure;
+use crate::output;
 use crate::progress::Progress;
+use crate::saving::Saving;
 use crate::session;
 use crate::signals::Signals;
 use crate::started::{program_of, record_of};
@@ -11,7 +13,7 @@ use nodegauge_history::Store;
 use nodegauge_measure::Observer;
 use nodegauge_measure::record;
 use nodegauge_toolchain::CommandLine;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Which side runs when in a block.
 const BLOCK: [usize; 4] = [0, 1, 1, 0];
@@ -22,6 +24,8 @@ const LIMIT: Duration = Duration::from_secs(100 * 24 * 3600);
 pub(super) struct Turns {
     pub sides: [Side; 2],
     pub saved: Option<String>,
+    /// Number of runs that could not be saved.
+    pub unsaved: usize,
     pub signal: Option<u8>,
 }
 
@@ -31,6 +35,8 @@ pub(super) fn measure(commands: &[CommandLine], args: &CompareArgs) -> Result<Tu
         true => None,
         false => Some(session::open_store(&args.db)?),
     };
+    let started = Instant::now();
+    let mut unsaved = 0;
     let signals = Signals::listen()
         .map_err(|cause| Failure::missing(format!("cannot listen for signals: {cause}")))?;
     let mut progress = Progress::new(false, signals.clone(), "compare", None);
@@ -50,7 +56,12 @@ pub(super) fn measure(commands: &[CommandLine], args: &CompareArgs) -> Result<Tu
             let Some(mut run) = whole else { break 'blocks };
             run.labels.insert(TURNS.to_owned(), label(side));
             if let Some(store) = &mut store {
-                store.save(&run)?;
+                let elapsed = started.elapsed();
+                let saving = Saving { db: &args.db, signals: &signals, elapsed };
+                if let Err(failure) = saving.save(store, &run, None) {
+                    output::error(&failure.to_string());
+                    unsaved += 1;
+                }
             }
             sides[side].runs.push(run);
         }
@@ -59,9 +70,10 @@ pub(super) fn measure(commands: &[CommandLine], args: &CompareArgs) -> Result<Tu
     let whole = sides.iter().map(|side| side.runs.len() / 2 * 2).min().unwrap_or(0);
     let path = store.as_ref().map(|store: &Store| store.path().display().to_string());
     let runs: usize = sides.iter().map(|side| side.runs.len()).sum();
+    let runs = runs - unsaved;
     let saved = path.map(|path| {
         format!("{runs} runs in {path}, labels {TURNS}={} and {TURNS}={}", label(0), label(1))
     });
     sides.iter_mut().for_each(|side| side.runs.truncate(whole));
-    Ok(Turns { sides, saved, signal: signals.received() })
+    Ok(Turns { sides, saved, unsaved, signal: signals.received() })
 }

@@ -55,8 +55,8 @@ pub(super) fn execute(
                 record
             })
         };
-        let records = records(file, text).into_iter().flatten().map(labelled);
-        let Imported { saved, known } = store.import(records)?;
+        let all = || records(file, text).into_iter().flatten().map(labelled);
+        let Imported { saved, known } = store.import(all)?;
         let known = if known > 0 { format!(", {known} saved before") } else { String::new() };
         output::print(&format!("{}: {} saved{known}\n", file.display(), counted(saved, "run")));
     }

@@ -1,0 +1,134 @@
+//! The end of a measurement: its record is saved in the history, or kept in a file that can be imported later.
+
+use crate::args::Database;
+use crate::failure::Failure;
+use crate::output::{self, Sink};
+use crate::signals::Signals;
+use nodegauge_history::{HistoryError, Store};
+use nodegauge_measure::record::Record;
+use nodegauge_toolchain::CommandLine;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Time in which a history that is not locked for long can be written.
+const SHORT_WAIT: Duration = Duration::from_secs(2);
+/// Longest wait for a history that another program is writing: a share of the time that was measured, within
+/// these bounds.
+const SHARE_OF_RUN: u32 = 10;
+const LEAST_WAIT: Duration = Duration::from_secs(30);
+const MOST_WAIT: Duration = Duration::from_secs(300);
+/// The same after a signal: the user wants the program to end.
+const WAIT_AFTER_SIGNAL: Duration = Duration::from_secs(5);
+
+/// A measurement that is to be saved.
+pub(crate) struct Saving<'a> {
+    /// The history, as given by the user.
+    pub(crate) db: &'a Database,
+    pub(crate) signals: &'a Signals,
+    /// Time that was spent on the measurement.
+    pub(crate) elapsed: Duration,
+}
+
+impl Saving<'_> {
+    /// Saves a record. `copy` is a file that has it already, if there is one. Where the history cannot be
+    /// written at once, the record is first written to a file, so that not even the end of this process during
+    /// the wait costs it.
+    pub(crate) fn save(
+        &self,
+        store: &mut Store,
+        record: &Record,
+        copy: Option<PathBuf>,
+    ) -> Result<(), Failure> {
+        let Err(cause) = store.save_within(record, SHORT_WAIT, &|| false) else { return Ok(()) };
+        let is_temporary = copy.is_none();
+        let copy = match copy {
+            Some(file) => Ok(file),
+            None => keep(std::slice::from_ref(record), &folders(store.path())),
+        };
+        let HistoryError::Busy(_) = cause else { return Err(self.failure(record, &cause, copy)) };
+        self.announce(store, copy.as_ref().ok());
+        let before = self.signals.received();
+        let is_ended = || self.signals.received() != before;
+        if let Err(cause) = store.save_within(record, self.wait(), &is_ended) {
+            return Err(self.failure(record, &cause, copy));
+        }
+        if let Ok(file) = copy
+            && is_temporary
+        {
+            // A file that stays does no harm: its record is known to the history.
+            let _ = std::fs::remove_file(file);
+        }
+        Ok(())
+    }
+
+    fn wait(&self) -> Duration {
+        match self.signals.received() {
+            Some(_) => WAIT_AFTER_SIGNAL,
+            None => (self.elapsed / SHARE_OF_RUN).clamp(LEAST_WAIT, MOST_WAIT),
+        }
+    }
+
+    fn announce(&self, store: &Store, copy: Option<&PathBuf>) {
+        let until = match copy {
+            Some(file) => format!("; until then the record is in {}", file.display()),
+            None => String::new(),
+        };
+        output::note(&format!(
+            "waiting for at most {} s: another program is writing to history database {}{until}",
+            self.wait().as_secs(),
+            store.path().display(),
+        ));
+    }
+
+    /// Returns the failure of a record that is not saved, with the command that imports it later.
+    fn failure(
+        &self,
+        record: &Record,
+        cause: &HistoryError,
+        copy: Result<PathBuf, Failure>,
+    ) -> Failure {
+        let id = &record.id;
+        let problem = Failure::from(cause).problem();
+        match copy {
+            Ok(file) => Failure::missing(format!(
+                "run {id} is not saved: {problem}; its record is in {}",
+                file.display(),
+            ))
+            .hint(import_command(&file, self.db).to_string()),
+            Err(failure) => Failure::missing(format!(
+                "run {id} is not saved: {problem}; nor can its record be kept in a file: {failure}"
+            )),
+        }
+    }
+}
+
+/// Returns the command that imports a file into the history.
+pub(crate) fn import_command(file: &Path, db: &Database) -> CommandLine {
+    let mut words = vec!["history".to_owned(), "import".to_owned(), file.display().to_string()];
+    if let Some(db) = &db.db {
+        words.extend(["--db".to_owned(), db.display().to_string()]);
+    }
+    CommandLine::new("nodegauge".to_owned(), words)
+}
+
+/// Returns the folders for records that cannot be saved: that of the history, that of temporary files, and the
+/// current one.
+fn folders(history: &Path) -> Vec<PathBuf> {
+    let beside = history.parent().map(Path::to_owned).unwrap_or_default();
+    vec![beside, std::env::temp_dir(), PathBuf::new()]
+}
+
+/// Writes records into a new file in the first of these folders in which that succeeds.
+pub(crate) fn keep(records: &[Record], folders: &[PathBuf]) -> Result<PathBuf, Failure> {
+    let name = format!("nodegauge-unsaved-{}.jsonl", records[0].id);
+    let mut written = Err(Failure::missing("there is no folder for it"));
+    for folder in folders {
+        let file = folder.join(&name);
+        let lines = records.iter().map(nodegauge_report::export::json_line);
+        written = Sink::File(file.clone()).write_parts(lines).map(|()| file);
+        if written.is_ok() {
+            break;
+        }
+    }
+    written
+}

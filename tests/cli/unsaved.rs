@@ -1,0 +1,110 @@
+//! A history that cannot be written at the end of a measurement does not cost the measurement.
+
+use crate::harness::{Harness, Outcome, Running, wait_for};
+use rusqlite::Connection;
+use serde_json::Value;
+use std::path::Path;
+
+const STREAM: [&str; 7] = ["stream", "--size", "1000000", "--budget", "2", "--dimms", "1024x20000"];
+
+/// A history that is there already, and a measurement under way that has opened it.
+fn measuring(harness: &Harness, args: &[&str]) -> Running {
+    harness.stream(&["-q", "--db", "h.db"]).exits(0);
+    let running = harness.start(&[&STREAM[..], &["--db", "h.db"], args].concat());
+    running.shows("measuring")
+}
+
+/// Takes the write lock of the history, as a long import of an older version does.
+fn lock(harness: &Harness) -> Connection {
+    let connection = Connection::open(harness.path("h.db")).unwrap();
+    connection.busy_timeout(std::time::Duration::from_secs(60)).unwrap();
+    connection.execute_batch("BEGIN IMMEDIATE").unwrap();
+    connection
+}
+
+/// The file with a record that is not in the history.
+fn unsaved(harness: &Harness) -> Option<String> {
+    let mut entries = std::fs::read_dir(harness.path("")).unwrap();
+    entries.find_map(|entry| {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        (name.starts_with("nodegauge-unsaved-") && name.ends_with(".jsonl")).then_some(name)
+    })
+}
+
+fn saved(harness: &Harness) -> usize {
+    harness.run(&["history", "list", "-q", "--db", "h.db"]).exits(0).stdout.lines().count()
+}
+
+/// The figures are on standard output, and nothing that says that they are saved.
+fn is_shown(outcome: Outcome) -> Outcome {
+    outcome.says("\ntriad ").never_says("\nsaved ")
+}
+
+#[test]
+fn a_run_waits_for_a_history_that_another_program_writes() {
+    let harness = Harness::new();
+    let running = measuring(&harness, &[]);
+    let other = lock(&harness);
+    let running = running.shows("waiting for at most 30 s: another program is writing to history");
+    // Whatever happens during the wait, the record is in a file.
+    let file = wait_for("the record in a file", || unsaved(&harness));
+    let record: Value =
+        serde_json::from_slice(&std::fs::read(harness.path(&file)).unwrap()).unwrap();
+    assert!(record["measurements"].as_array().unwrap().len() >= 4);
+    other.execute_batch("COMMIT").unwrap();
+    running.end().exits(0).says("\ntriad ").says("\nsaved ");
+    assert_eq!((saved(&harness), unsaved(&harness)), (2, None));
+}
+
+#[test]
+fn a_run_that_cannot_be_saved_is_kept_in_a_file() {
+    let harness = Harness::new();
+    let running = measuring(&harness, &["--csv", "run.csv"]);
+    let other = lock(&harness);
+    let running = running.shows("waiting for at most 30 s");
+    // A signal ends the wait; without one it takes half a minute.
+    running.signal("INT");
+    let outcome = is_shown(running.end()).exits(3);
+    let file = unsaved(&harness).unwrap_or_else(|| outcome.fail("expected a file"));
+    let outcome = outcome
+        .complains(" is not saved: cannot write history database h.db: another program has been")
+        .complains(&format!("; its record is in {file}"))
+        .complains(&format!("hint: nodegauge history import {file} --db h.db"));
+    if outcome.stderr.contains("saved and marked") {
+        outcome.fail("it is not saved");
+    }
+    assert_eq!(std::fs::read_to_string(harness.path("run.csv")).unwrap().lines().count(), 5);
+    drop(other);
+    harness.run(&["history", "import", &file, "--db", "h.db"]).exits(0).says("1 run saved");
+    assert_eq!(saved(&harness), 2);
+}
+
+#[test]
+fn a_record_that_is_written_anyway_is_the_copy() {
+    let harness = Harness::new();
+    let running = measuring(&harness, &["--json", "run 1.json"]);
+    // SQLite refuses to write to a database that was moved away.
+    std::fs::rename(harness.path("h.db"), harness.path("moved.db")).unwrap();
+    is_shown(running.end())
+        .exits(3)
+        .complains("; its record is in run 1.json")
+        .complains("hint: nodegauge history import 'run 1.json' --db h.db");
+    assert_eq!(unsaved(&harness), None);
+    let db = ["--db", "moved.db"];
+    harness.run(&[&["history", "import", "run 1.json"], &db[..]].concat()).exits(0);
+    harness.run(&[&["history", "show", "latest"], &db[..]].concat()).exits(0).says("\ntriad ");
+}
+
+#[test]
+fn an_output_that_cannot_be_written_does_not_keep_the_run_from_the_history() {
+    let harness = Harness::new();
+    let quick = [&STREAM[..3], &["--samples", "2", "--db", "h.db"]].concat();
+    let full = |args: &[&str]| harness.run(&[&quick[..], args].concat()).exits(3);
+    let outcome = full(&["--json", "/dev/full", "--csv", "run.csv"]);
+    outcome.says("\ntriad ").says("\nsaved ").complains("cannot write /dev/full: No space left");
+    assert!(Path::new(&harness.arg("run.csv")).is_file());
+    let to_full = ["sh", "-c", "exec \"$0\" \"$@\" > /dev/full", env!("CARGO_BIN_EXE_nodegauge")];
+    let outcome = harness.run_other(&[&to_full[..], &quick].concat(), &[]).exits(3);
+    outcome.complains("cannot write to standard output: No space left on device");
+    assert_eq!(saved(&harness), 2);
+}
