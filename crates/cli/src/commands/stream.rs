@@ -16,13 +16,13 @@ use nodegauge_memory::axis::Axis;
 use nodegauge_memory::compiled::CompiledPlan;
 use nodegauge_memory::kernels::STREAM;
 use nodegauge_memory::mixes;
-use nodegauge_memory::ranks::{Joined, Started};
+use nodegauge_memory::ranks::Joined;
 use nodegauge_memory::size::SizeSpec;
 use nodegauge_memory::standard::StandardPlan;
 use nodegauge_memory::stream::{Arrangement, StreamPlan};
 use nodegauge_memory::tune::{self, TunePlan};
 use nodegauge_memory::view;
-use nodegauge_placement::MemoryPolicy;
+use nodegauge_placement::{MemoryPolicy, Started};
 use std::path::Path;
 use std::time::Duration;
 

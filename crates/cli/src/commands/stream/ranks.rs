@@ -6,8 +6,8 @@ use crate::failure::{Exit, Failure};
 use crate::launched;
 use crate::resolve;
 use nodegauge_machine::Topology;
-use nodegauge_memory::ranks::{self, Joined, Started};
-use nodegauge_placement::RankPlan;
+use nodegauge_memory::ranks::{self, Joined};
+use nodegauge_placement::{RankPlan, Started};
 
 /// Lets rank 0 measure with `measure`.
 pub(super) fn join(
@@ -19,7 +19,7 @@ pub(super) fn join(
         return refused;
     }
     if rank > 0 {
-        return Ok(Exit::Told(ranks::serve(&started.meeting(), rank, ranks)?));
+        return Ok(Exit::Told(ranks::serve(&started.socket_name(), rank, ranks)?));
     }
     let joined = Joined::new(started)?;
     let result = measure(&joined);
