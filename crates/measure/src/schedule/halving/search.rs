@@ -233,6 +233,9 @@ pub enum Prepared<C, E> {
     Refused(E),
 }
 
+/// Function that prepares one candidate of the group with this number.
+pub type Prepare<'a, P, C, E> = dyn FnMut(usize, &P) -> Result<Prepared<C, E>, E> + 'a;
+
 /// Prepares the candidates of each group in order, the first of all groups before the second of any, and returns
 /// those that work. When `must_end` returns true, the rest is left out as soon as each group has a candidate that
 /// works.
@@ -242,7 +245,7 @@ pub enum Prepared<C, E> {
 pub fn prepared<P, C, E>(
     groups: &[Vec<P>],
     must_end: &dyn Fn() -> bool,
-    prepare: &mut dyn FnMut(usize, &P) -> Result<Prepared<C, E>, E>,
+    prepare: &mut Prepare<'_, P, C, E>,
 ) -> Result<Vec<Vec<C>>, E> {
     let mut working: Vec<Vec<C>> = groups.iter().map(|_| Vec::new()).collect();
     let mut refusal = None;
