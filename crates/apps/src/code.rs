@@ -10,7 +10,7 @@ use nodegauge_kernels::{Isa, Prefetch};
 pub(crate) struct Code {
     /// One that this processor has.
     isa: Isa,
-    /// Whether lines are asked for [`AHEAD`] of their use.
+    /// True if lines are asked for [`AHEAD`] of their use.
     pub ahead: bool,
 }
 

@@ -31,7 +31,7 @@ pub(crate) trait Ranks {
     type Halo<'h>: Halo + 'h
     where
         Self: 'h;
-    /// Whether one of them says so; all of them call it.
+    /// True if one of them says so; all of them call it.
     fn any(&self, seat: &Seat<'_>, said: bool) -> bool;
     /// What the rank with this part and these rows does with the others.
     fn halo(&self, part: &Subdomain, rows: &Numbering) -> Self::Halo<'_>;

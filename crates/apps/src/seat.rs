@@ -11,7 +11,7 @@ use nodegauge_team::{Member, Team};
 pub(crate) struct Seat<'a> {
     /// Its number among the threads of its rank.
     pub thread: usize,
-    /// Whether its rank has no other thread.
+    /// True if its rank has no other thread.
     single: bool,
     member: &'a Member<'a>,
 }

@@ -151,7 +151,7 @@ mod tests {
         assert!(outcomes > 5000, "{outcomes}");
     }
 
-    /// Whether a figure may be of a kind: the test is one of its own, and it has no other keys.
+    /// True if a figure may be of a kind: the test is one of its own, and it has no other keys.
     fn is_of(kind: &ConfigKind, m: &Measurement) -> bool {
         let known = |name: &String| kind.keys.iter().any(|key| key.name == name);
         kind.gauge == m.gauge && kind.tests.contains(&m.test.as_str()) && m.config.keys().all(known)

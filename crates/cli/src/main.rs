@@ -61,7 +61,7 @@ fn complaint(error: &clap::Error) -> Option<Failure> {
     }
 }
 
-/// Whether it is no error but what was asked for.
+/// True if it is no error but what was asked for.
 fn is_help(kind: clap::error::ErrorKind) -> bool {
     use clap::error::ErrorKind::*;
     matches!(kind, DisplayHelp | DisplayHelpOnMissingArgumentOrSubcommand | DisplayVersion)

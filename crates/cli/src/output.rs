@@ -39,7 +39,7 @@ pub(crate) fn documents(documents: &[Document<'_>]) -> Result<bool, Failure> {
 }
 
 impl Documents {
-    /// Whether one is.
+    /// True if one is.
     pub(crate) fn are_asked_for(&self) -> bool {
         self.json.is_some() || self.csv.is_some()
     }
@@ -84,7 +84,7 @@ fn write(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Whether writing failed because the terminal is closed: then nobody is left to read.
+/// True if writing failed because the terminal is closed: then nobody is left to read.
 fn is_hung_up(error: &io::Error) -> bool {
     let stdout = || io::stdout().as_fd().try_clone_to_owned().map(File::from)?.metadata();
     let is_device = || stdout().is_ok_and(|stdout| stdout.file_type().is_char_device());

@@ -266,7 +266,7 @@ impl Session {
         })
     }
 
-    /// Whether standard output belongs to `--json -` or `--csv -`.
+    /// True if standard output belongs to `--json -` or `--csv -`.
     fn stdout_is_taken(&self) -> bool {
         [&self.json, &self.csv].into_iter().flatten().any(|sink| *sink == Sink::Stdout)
     }
@@ -362,7 +362,7 @@ fn add_findings(findings: &mut Vec<record::Finding>, more: Vec<record::Finding>)
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
 }
 
-/// Whether a measurement is no result.
+/// True if a measurement is no result.
 pub(crate) fn has_invalid(record: &Record) -> bool {
     record.measurements.iter().any(|m| m.validity.status == Status::Invalid)
 }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// A clock whose readings are ticks since some time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
-    /// Whether it is the time-stamp counter; else it is the kernel's, in nanoseconds.
+    /// True if it is the time-stamp counter; else it is the kernel's, in nanoseconds.
     is_counter: bool,
     /// Ticks in a second.
     rate: f64,
@@ -81,7 +81,7 @@ fn counter_is_good() -> bool {
     invariant && kernel_trusts_counter(&SysRoot::live())
 }
 
-/// Whether the kernel keeps the counter among its clocks.
+/// True if the kernel keeps the counter among its clocks.
 fn kernel_trusts_counter(root: &SysRoot) -> bool {
     root.text("sys/devices/system/clocksource/clocksource0/available_clocksource")
         .is_some_and(|list| list.split_whitespace().any(|name| name == "tsc"))

@@ -19,17 +19,17 @@ nodegauge_measure::config! {
         block_bytes: u64 = Size "blocks", speaks;
         /// What the page cache may do.
         cache: CacheMode = Setting "cache";
-        /// Whether files are opened with `O_DIRECT`.
+        /// True if files are opened with `O_DIRECT`.
         direct: bool = Setting "direct";
         /// What each write waits for; `null` for nothing.
         sync_writes: Option<SyncWrites> = Setting "sync writes";
         /// Blocks under way at once.
         depth: u32 = Setting "depth";
-        /// Whether closing the file is timed.
+        /// True if closing the file is timed.
         include_close: bool = Setting "include close";
-        /// Whether `fsync` is timed.
+        /// True if `fsync` is timed.
         include_fsync: bool = Setting "include fsync";
-        /// Whether pages are dropped before each operation that reads.
+        /// True if pages are dropped before each operation that reads.
         dropped_before_reads: bool = Setting "dropped before reads";
         /// The file system and its device.
         volume: Volume = Setting "volume";
@@ -39,13 +39,13 @@ nodegauge_measure::config! {
         read_percent: Percent = Setting "read percent";
         threads: shared::threads;
         processes: shared::processes;
-        /// Whether the first worker that is through stops the others.
+        /// True if the first worker that is through stops the others.
         stonewall: bool = Setting "stonewall";
         /// Calls that move the blocks, or the reference program.
         engine: shared::engine;
         /// Share of the data that compresses, percent.
         compressible_percent: u8 = Setting "compressible percent";
-        /// Whether what was read was compared with what was written.
+        /// True if what was read was compared with what was written.
         verified: bool = Setting "verified";
         version: shared::version;
         /// Engine of the own figures that stand beside one of a reference program.

@@ -45,9 +45,9 @@ pub struct Operation {
     pub way: Way,
     /// In which order.
     pub pattern: AccessPattern,
-    /// Whether it makes the file; the others find it there.
+    /// True if it makes the file; the others find it there.
     pub creates: bool,
-    /// Whether it belongs to the operations that are measured unless others are asked for.
+    /// True if it belongs to the operations that are measured unless others are asked for.
     pub usual: bool,
 }
 

@@ -62,7 +62,7 @@ pub enum PassEnd {
 }
 
 impl PassEnd {
-    /// Whether nothing follows: the budget or the user cut it short.
+    /// True if nothing follows: the budget or the user cut it short.
     pub(crate) fn is_cut(self) -> bool {
         matches!(self, Self::Budget | Self::Interrupted)
     }
@@ -294,12 +294,12 @@ impl Pass<'_> {
     }
 }
 
-/// Whether an operation writes every block of the file.
+/// True if an operation writes every block of the file.
 pub(crate) fn covers(operation: &Operation) -> bool {
     operation.direction == Direction::Write && operation.pattern != AccessPattern::Same
 }
 
-/// Whether block `number` is written.
+/// True if block `number` is written.
 #[inline]
 fn writes(operation: &Operation, setup: &Setup, seed: u64, number: u64) -> bool {
     match operation.direction {

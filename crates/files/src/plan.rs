@@ -66,7 +66,7 @@ pub struct FilesOptions {
     pub setup: Setup,
     /// What the page cache may do; empty means the usual.
     pub caches: Vec<CacheMode>,
-    /// Whether pages are dropped before each operation that reads.
+    /// True if pages are dropped before each operation that reads.
     pub drop_before_reads: bool,
     /// Shares of reads of the random mix, percent; each is measured.
     pub read_percents: Vec<u8>,

@@ -179,7 +179,7 @@ struct Turns<'a> {
 }
 
 impl Turns<'_> {
-    /// Whether all figures of a cell are known, or its share of the budget is spent on as many passes as
+    /// True if all figures of a cell are known, or its share of the budget is spent on as many passes as
     /// tell anything.
     fn is_enough(&self, cell: usize) -> bool {
         let of = |operation: &&Operation| self.measured.own.get(&(cell, operation.name));

@@ -20,11 +20,11 @@ pub struct Setup {
     pub direct: bool,
     /// What each write waits for.
     pub sync_writes: Option<SyncWrites>,
-    /// Whether closing the file is timed.
+    /// True if closing the file is timed.
     pub include_close: bool,
-    /// Whether writing the data out (`fsync`) is timed.
+    /// True if writing the data out (`fsync`) is timed.
     pub include_fsync: bool,
-    /// Whether what is read is compared with what was written.
+    /// True if what is read is compared with what was written.
     pub verify: bool,
     /// Share of reads of the random mix, percent.
     pub read_percent: u8,
@@ -108,7 +108,7 @@ pub(crate) struct Task {
     pub(crate) cell: CellSize,
     pub(crate) cache: CacheMode,
     pub(crate) setup: Setup,
-    /// Whether pages are dropped before operations that read.
+    /// True if pages are dropped before operations that read.
     pub(crate) drop_before_reads: bool,
     /// Which operations, in order.
     pub(crate) operations: Vec<&'static Operation>,

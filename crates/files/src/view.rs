@@ -31,7 +31,7 @@ impl Row<'_> {
         self.config.file_bytes.zip(self.config.block_bytes)
     }
 
-    /// Whether it is of the same cell, in the same folder, taken in the same way.
+    /// True if it is of the same cell, in the same folder, taken in the same way.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         let cell = |row: &Self| (row.sizes(), row.config.read_percent, row.config.cache);
         cell(self) == cell(other) && self.folder() == other.folder()

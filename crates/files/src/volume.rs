@@ -30,7 +30,7 @@ pub struct Volume {
     pub model: Option<String>,
     /// The device's I/O scheduler.
     pub scheduler: Option<String>,
-    /// Whether the device says that it rotates.
+    /// True if the device says that it rotates.
     pub rotational: Option<bool>,
     /// Block that direct I/O must keep to, bytes.
     pub logical_block: Option<u64>,
@@ -96,7 +96,7 @@ impl Volume {
         self.number = Some(number.to_owned());
     }
 
-    /// Whether nothing ever goes to a device.
+    /// True if nothing ever goes to a device.
     pub(crate) fn is_in_memory(&self) -> bool {
         self.kind.as_deref().is_some_and(|kind| IN_MEMORY.contains(&kind))
     }

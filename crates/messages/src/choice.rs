@@ -19,7 +19,7 @@ pub struct MpiRequest {
     pub osu: Vec<PathBuf>,
     /// This program's own transport, over these, instead of an MPI; none for an MPI if there is one.
     pub transport: Vec<Fabric>,
-    /// Whether the own transport runs by turns with an MPI, as the floor.
+    /// True if the own transport runs by turns with an MPI, as the floor.
     pub floor: bool,
 }
 

@@ -45,7 +45,7 @@ config! {
         batch_operations: u64 = Observation "operations of a batch";
         /// Why the size ended: `stable`, `samples` or `limit`.
         stop: String = Observation "stop";
-        /// Whether the data arrived as it was sent; absent where nobody looked.
+        /// True if the data arrived as it was sent; absent where nobody looked.
         validated: bool = Observation "validated";
         /// Round trip of a bare cache line between the two cores, seconds.
         round_trip_s: shared::round_trip_s;

@@ -100,7 +100,7 @@ const DIP: f64 = 1.3;
 /// Points that a fit needs: two numbers, and two more to judge them.
 const FIT_POINTS: usize = 4;
 
-/// Whether the `limit` lies between two sizes that follow one another.
+/// True if the `limit` lies between two sizes that follow one another.
 fn is_between(limit: Option<u64>, last: &CurvePoint, next: &CurvePoint) -> bool {
     limit.is_some_and(|limit| (last.0 + 1..=next.0).contains(&limit))
 }

@@ -24,7 +24,7 @@ pub(crate) struct Choice {
     pub means: Means,
     /// The MPIs; none for [`Means::Transport`].
     pub mpis: Vec<Mpi>,
-    /// Whether the user named the MPIs: no other will do.
+    /// True if the user named the MPIs: no other will do.
     pub named: bool,
     /// MPIs that were named and cannot be used, with the reason.
     pub unusable: Vec<(CommandLine, String)>,

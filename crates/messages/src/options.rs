@@ -68,7 +68,7 @@ impl std::str::FromStr for SideThreads {
 pub struct MessageOptions {
     /// Which patterns.
     pub patterns: Vec<Pattern>,
-    /// Whether they were named one by one: then it is a failure when the MPI cannot do one.
+    /// True if they were named one by one: then it is a failure when the MPI cannot do one.
     pub named: bool,
     /// Which sizes, bytes, ascending; else those of each pattern by custom.
     pub sizes: Option<Vec<u64>>,

@@ -49,7 +49,7 @@ pub(crate) struct PatternRow {
     pub(crate) participants: Participants,
     /// Of a rate, windows under way at once: one each way. Else the figure is the time itself.
     ways: Option<u32>,
-    /// Whether messages per second are a figure besides.
+    /// True if messages per second are a figure besides.
     pub(crate) counts_messages: bool,
     /// Smallest size that means something, and the largest by custom, bytes; of one without a size, all
     /// calls are alike.
@@ -194,17 +194,17 @@ impl Pattern {
         self.row().name
     }
 
-    /// Whether every rank takes part in one operation.
+    /// True if every rank takes part in one operation.
     pub fn is_collective(self) -> bool {
         self.row().participants == Participants::All
     }
 
-    /// Whether its figure is a rate; else a time.
+    /// True if its figure is a rate; else a time.
     pub fn is_rate(self) -> bool {
         self.row().ways.is_some()
     }
 
-    /// Whether it has no size: all calls are alike.
+    /// True if it has no size: all calls are alike.
     pub(crate) fn is_sizeless(self) -> bool {
         self.row().sizes == (0, 0)
     }

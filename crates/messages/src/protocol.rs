@@ -104,7 +104,7 @@ pub struct ProbeRank {
 /// All that a probe has printed so far.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ProbeOutput {
-    /// Whether its first line came: it is our probe.
+    /// True if its first line came: it is our probe.
     pub handshake: bool,
     /// Version of the MPI standard.
     pub standard: Option<String>,
@@ -125,7 +125,7 @@ pub struct ProbeOutput {
     pub unreadable: Option<i32>,
     /// Steps that are through.
     pub steps: usize,
-    /// Whether it came to its end.
+    /// True if it came to its end.
     pub end: bool,
     /// Lines that are not the probe's: of the library, as a rule.
     pub foreign: Vec<String>,

@@ -34,7 +34,7 @@ pub(crate) struct MessageFigure {
 }
 
 impl MessageFigure {
-    /// Whether it is a point of a curve: messages per second tell what bytes per second do.
+    /// True if it is a point of a curve: messages per second tell what bytes per second do.
     pub(crate) fn is_curve(&self) -> bool {
         self.measurement.unit != Unit::MessagesPerSecond
     }
@@ -190,7 +190,7 @@ struct Batches {
     operations: Vec<u64>,
     sorted: Sorted,
     counted: RegimeGroup,
-    /// Whether none of them met the regime of the other sizes.
+    /// True if none of them met the regime of the other sizes.
     moved: bool,
 }
 

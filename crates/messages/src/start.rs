@@ -249,7 +249,7 @@ impl Starter<'_> {
         MessageOptions { size_limit, ..self.options.clone() }
     }
 
-    /// Whether messages go without an MPI.
+    /// True if messages go without an MPI.
     pub(crate) fn is_own(&self) -> bool {
         matches!(self.carrier, Carrier::Own(_))
     }
@@ -348,7 +348,7 @@ fn only_mpi() -> MessagesError {
     transport::needs_mpi("this", None)
 }
 
-/// Whether the launcher of this MPI starts programs of root, as this is, only when it is told to. The
+/// True if the launcher of this MPI starts programs of root, as this is, only when it is told to. The
 /// environment may have told it: by Open MPI's own variables; version 5 reads its runtime's names, too.
 pub(crate) fn cares_for_root(mpi: &Mpi) -> bool {
     let told = ["OMPI_", "PRTE_"].iter().any(|prefix| {

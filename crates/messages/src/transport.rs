@@ -71,7 +71,7 @@ pub(crate) enum Route {
 
 names!(Route, "route", Ring = "ring", Read = "process_vm_readv", Tcp = "tcp");
 
-/// Whether the own transport has this pattern.
+/// True if the own transport has this pattern.
 pub(crate) fn has(pattern: Pattern) -> bool {
     matches!(pattern.row().participants, Participants::Pair | Participants::Pairs)
 }

@@ -51,7 +51,7 @@ impl ShownFigure<'_> {
         (self.library(), self.config.distance)
     }
 
-    /// Whether it went without an MPI.
+    /// True if it went without an MPI.
     fn is_own(&self) -> bool {
         self.m.category == Category::Transport
     }

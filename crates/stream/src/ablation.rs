@@ -200,13 +200,13 @@ struct Measured<'a> {
     rounds: Vec<&'a [Sample]>,
     /// How many do not, for another regime.
     left_out: usize,
-    /// Whether those that count are of one regime.
+    /// True if those that count are of one regime.
     settled: bool,
     /// Passes of the last step one after another, the warm-up first.
     alone: &'a [Sample],
     /// The first wrong value found in any step's arrays.
     wrong: Option<String>,
-    /// Whether the arrays follow STREAM's rule; `None` when caches are not known.
+    /// True if the arrays follow STREAM's rule; `None` when caches are not known.
     follows_rule: Option<bool>,
     /// Whether a cache helps them; `None` where that was not checked.
     check: Option<SizeCheck>,

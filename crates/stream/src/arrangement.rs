@@ -114,7 +114,7 @@ impl Arrangement {
         self.configs[0].kernels.clone()
     }
 
-    /// Whether it is one process that differs from `config` in nothing but its loops.
+    /// True if it is one process that differs from `config` in nothing but its loops.
     pub(crate) fn is_of(&self, config: &PointConfig) -> bool {
         let own = &self.configs[0];
         self.ranks.is_none()

@@ -90,7 +90,7 @@ config! {
         stores: shared::stores as Setting = "the tuner compares kinds of stores";
         loops: shared::loops;
         element: shared::element;
-        /// Whether it is what a run without tuning would take.
+        /// True if it is what a run without tuning would take.
         plain: bool = Setting "plain";
         /// The choice itself.
         choice: ChoiceConfig = Observation "choice";
@@ -209,11 +209,11 @@ pub struct RankMemory {
 pub struct CodeConfig {
     /// Width of its vectors; `null` without any arithmetic.
     pub vector_bits: Option<u64>,
-    /// Whether it stores past the caches.
+    /// True if it stores past the caches.
     pub nontemporal: bool,
-    /// Whether it has fused multiply-adds.
+    /// True if it has fused multiply-adds.
     pub fma: bool,
-    /// Whether it prefetches.
+    /// True if it prefetches.
     pub prefetch: bool,
     /// Functions that it calls.
     pub calls: Vec<String>,
@@ -230,7 +230,7 @@ pub struct SizeCheckConfig {
     pub within: [f64; 2],
     /// Rounds.
     pub rounds: usize,
-    /// Whether a cache helps, as far as the noise lets tell.
+    /// True if a cache helps, as far as the noise lets tell.
     pub cached: bool,
 }
 

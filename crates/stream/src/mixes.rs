@@ -74,7 +74,7 @@ fn mix_of(kernel: Kernel) -> String {
     format!("{}:{}", kernel.spec().reads.len(), usize::from(kernel.writes()))
 }
 
-/// Whether what a kernel counts is all that it moves.
+/// True if what a kernel counts is all that it moves.
 fn counts_all(m: &Measurement, kernel: Kernel) -> bool {
     let config: StreamConfig = m.read_config();
     !kernel.spec().write_allocates() || config.stores.as_deref() == Some("nontemporal")

@@ -164,7 +164,7 @@ fn one(
 }
 
 impl Evidence<'_> {
-    /// Whether all that the loops read and write crosses the memory bus.
+    /// True if all that the loops read and write crosses the memory bus.
     fn is_out_of_cache(&self) -> bool {
         self.arrangement.size.follows_rule == Some(true)
             && !self.check.is_some_and(|check| check.finds_cache())

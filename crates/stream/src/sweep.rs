@@ -56,7 +56,7 @@ struct Cell {
 }
 
 impl Cell {
-    /// Whether there is something to run: a compiler may have made nothing.
+    /// True if there is something to run: a compiler may have made nothing.
     fn can_run(&self) -> bool {
         self.compiled.as_ref().is_none_or(|compiled| !compiled.loops().is_empty())
     }

@@ -35,7 +35,7 @@ pub struct PointConfig {
 }
 
 impl PointConfig {
-    /// Whether threads and arrays are the same, whatever the loops.
+    /// True if threads and arrays are the same, whatever the loops.
     pub(crate) fn is_arranged_like(&self, other: &Self) -> bool {
         *self == Self { kernels: self.kernels.clone(), ..other.clone() }
     }

@@ -78,7 +78,7 @@ fn of_stream(record: &Record, detail: Detail) -> Vec<Section> {
     sections
 }
 
-/// Whether the record has a sweep.
+/// True if the record has a sweep.
 pub fn has_sweep(record: &Record) -> bool {
     figures::variants(record).iter().any(|(_, config)| config.sweep.is_some())
 }

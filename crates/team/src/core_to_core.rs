@@ -39,7 +39,7 @@ impl SharedLines {
     }
 }
 
-/// Whether every thread is bound and no two share a CPU. Round trips between threads that do, or
+/// True if every thread is bound and no two share a CPU. Round trips between threads that do, or
 /// that wander, are turns of the scheduler and no latency.
 pub fn have_cpus_of_their_own(places: &[Vec<CpuId>]) -> bool {
     let mut cpus: Vec<CpuId> = places.iter().flatten().copied().collect();

@@ -189,7 +189,7 @@ impl Team {
         self.members.len()
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }

@@ -67,7 +67,7 @@ pub(crate) struct Until<'a> {
     pub iterations: usize,
     /// Residual at which it ends.
     pub tolerance: f64,
-    /// Whether the multigrid cycle preconditions.
+    /// True if the multigrid cycle preconditions.
     pub preconditioned: bool,
     /// Set when the user wants an end.
     pub stop: &'a AtomicBool,
@@ -120,7 +120,7 @@ impl Domain {
         self.code = fastest.map_or(self.code, |(code, _)| *code);
     }
 
-    /// Whether its loops ask for coefficients before they need them.
+    /// True if its loops ask for coefficients before they need them.
     pub fn asks_ahead(&self) -> bool {
         self.code.ahead
     }

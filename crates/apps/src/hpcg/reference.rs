@@ -28,7 +28,7 @@ pub struct XhpcgOptions {
     pub program: PathBuf,
     /// What starts its ranks.
     pub launcher: Option<CommandLine>,
-    /// Whether launchers that refuse root are told to run all the same.
+    /// True if launchers that refuse root are told to run all the same.
     pub allow_root: bool,
     /// Seconds of its timed phase: one set of iterations at least.
     pub seconds: u32,

@@ -23,7 +23,7 @@ pub(super) struct Tests {
 pub(super) struct Set {
     /// Time to make the domain, until all others were made as well, seconds.
     pub setup_s: f64,
-    /// Whether the loops asked for coefficients before they needed them.
+    /// True if the loops asked for coefficients before they needed them.
     pub ahead: bool,
     pub tests: Option<Tests>,
     /// Iterations; `None` of a set that was ended.

@@ -44,7 +44,7 @@ pub fn needed(mesh: Mesh) -> Bytes {
 pub struct Surroundings {
     /// Last-level caches in use.
     pub llc: Option<Bytes>,
-    /// Whether a hypervisor tells how large they are.
+    /// True if a hypervisor tells how large they are.
     pub guest: bool,
     /// Memory that may be taken; `None` where it is not known.
     pub allowed: Option<Bytes>,

@@ -34,7 +34,7 @@ const WORTH: f64 = 100.0;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Products {
     pub storage: Storage,
-    /// Whether loops ask for what they will read next.
+    /// True if loops ask for what they will read next.
     pub ahead: bool,
 }
 

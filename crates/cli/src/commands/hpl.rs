@@ -55,7 +55,7 @@ pub(crate) fn execute(args: &HplArgs) -> Result<Exit, Failure> {
     )
 }
 
-/// Whether nothing is run.
+/// True if nothing is run.
 fn is_planned(args: &HplArgs) -> bool {
     args.plan || args.real.hpl_dat_only.is_some()
 }

@@ -81,7 +81,7 @@ impl Sink {
     }
 }
 
-/// Whether `found` is what `stream` writes to.
+/// True if `found` is what `stream` writes to.
 fn is(found: &Metadata, stream: impl AsFd) -> bool {
     let stream = stream.as_fd().try_clone_to_owned().map(File::from);
     let stream = stream.and_then(|stream| stream.metadata());

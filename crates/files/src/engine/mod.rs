@@ -163,7 +163,7 @@ impl Request {
 
 /// Carries requests out, as many at once as it was made for.
 pub(crate) trait Engine {
-    /// Whether several may be under way.
+    /// True if several may be under way.
     const QUEUES: bool = true;
     /// Takes a request over.
     fn submit(&mut self, request: Request) -> io::Result<()>;

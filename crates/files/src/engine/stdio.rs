@@ -23,7 +23,7 @@ impl Stdio {
         Ok(Self(stream))
     }
 
-    /// Whether a call did all; else the stream's error, or that nothing more could be moved.
+    /// True if a call did all; else the stream's error, or that nothing more could be moved.
     fn checked(&self, done: bool, write: bool) -> io::Result<()> {
         let error = io::Error::last_os_error();
         // SAFETY: the stream is open until dropped.

@@ -69,7 +69,7 @@ pub(super) struct FioOutput {
 }
 
 impl FioOutput {
-    /// Whether a text looks like fio's JSON, perhaps with fio's notes around it.
+    /// True if a text looks like fio's JSON, perhaps with fio's notes around it.
     pub(super) fn recognises(text: &str) -> bool {
         text.contains("\"fio version\"")
     }

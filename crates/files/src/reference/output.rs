@@ -37,7 +37,7 @@ const SIZES: usize = 24;
 /// IOzone's sizes and rates are in KiB.
 const KIB: u64 = 1024;
 
-/// Whether the column of an operation is a character wider than the others.
+/// True if the column of an operation is a character wider than the others.
 pub(crate) fn wide(name: &str) -> bool {
     matches!(name, "record_rewrite" | "stride_read")
 }
@@ -90,9 +90,9 @@ pub(super) struct IozoneOutput {
     pub(super) throughput: Vec<IozoneThroughput>,
     /// Size of a worker's file and of a record in throughput mode, bytes.
     pub(super) sizes: (Option<u64>, Option<u64>),
-    /// Whether it ends as it should.
+    /// True if it ends as it should.
     pub(super) complete: bool,
-    /// Whether it doubts its own clock.
+    /// True if it doubts its own clock.
     pub(super) poor_resolution: bool,
 }
 
@@ -124,7 +124,7 @@ fn kib(digits: &str) -> Option<u64> {
 }
 
 impl IozoneOutput {
-    /// Whether a text looks like IOzone's.
+    /// True if a text looks like IOzone's.
     pub(super) fn recognises(text: &str) -> bool {
         text.contains("Iozone: Performance Test of File I/O")
             || text.contains("Children see throughput for")

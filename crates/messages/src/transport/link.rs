@@ -17,7 +17,7 @@ pub(super) trait Link {
     /// Receives what there is of a message as long as `into`, from `done` on; whether that is all.
     fn take(&mut self, into: &mut [u8], done: &mut usize) -> io::Result<bool>;
 
-    /// Whether the memory of all messages may be used again.
+    /// True if the memory of all messages may be used again.
     fn is_sent(&mut self) -> bool;
 
     /// The routes that messages of so many bytes can take.
@@ -33,7 +33,7 @@ pub(super) struct Shared<'a> {
     pub(super) reader: RingReader<'a>,
     /// The partner.
     pub(super) process: u32,
-    /// Whether the partner may read this rank's memory.
+    /// True if the partner may read this rank's memory.
     pub(super) may_lend: bool,
     pub(super) route: Route,
 }

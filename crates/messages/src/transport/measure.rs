@@ -193,7 +193,7 @@ impl<L: Link> Timing<'_, '_, L> {
     }
 }
 
-/// Whether the median is known to half a percent.
+/// True if the median is known to half a percent.
 fn is_stable(samples: &[f64]) -> bool {
     let known = |[low, high]: [f64; 2]| high - low <= STABLE * stats::median(samples);
     let summary = Summary::of(samples, Better::Lower).filter(|_| samples.len() >= LEAST_SAMPLES);

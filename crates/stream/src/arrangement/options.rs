@@ -33,7 +33,7 @@ pub struct StreamOptions {
     pub policy: MemoryPolicy,
     /// Time for everything.
     pub budget: Duration,
-    /// Whether the user asked for it: what cannot keep it is refused then.
+    /// True if the user asked for it: what cannot keep it is refused then.
     pub budget_asked: bool,
     /// Loops that were chosen before, by [`tune`](crate::tune): a kernel in the list has its loop.
     pub loops: Vec<(Kernel, Shape)>,

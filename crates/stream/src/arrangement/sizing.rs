@@ -32,7 +32,7 @@ pub(crate) struct SettingUp<'a, T> {
     pub target: fn(&mut T) -> &mut dyn Target,
     /// How many there will be on arrays of this length.
     pub count: u32,
-    /// Whether their arrays may be doubled.
+    /// True if their arrays may be doubled.
     pub may_grow: bool,
 }
 

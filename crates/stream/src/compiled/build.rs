@@ -32,7 +32,7 @@ pub struct CompiledKernels {
     /// Who made it.
     pub compiler: Arc<Compiler>,
     kernels: Vec<Made>,
-    /// Whether it was compiled at all; each kernel has the reason why not.
+    /// True if it was compiled at all; each kernel has the reason why not.
     compiled: bool,
 }
 

@@ -36,7 +36,7 @@ const TOLD_BY_OPTIONS: [(&str, &str); 6] = [
 pub struct ChosenCompiler {
     /// Native kernels, or a compiler with its flags.
     pub choice: CompilerChoice,
-    /// Whether it is a preset, which is left out where the compiler refuses it; a command that the
+    /// True if it is a preset, which is left out where the compiler refuses it; a command that the
     /// user gave is a failure then.
     pub preset: bool,
 }

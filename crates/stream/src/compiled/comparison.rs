@@ -37,7 +37,7 @@ impl Candidate {
         Self { loops, begun: false, wrong: None }
     }
 
-    /// Whether it has something to run, and what it made was right.
+    /// True if it has something to run, and what it made was right.
     fn is_good(&self) -> bool {
         !self.loops.is_empty() && self.wrong.is_none()
     }

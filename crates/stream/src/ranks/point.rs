@@ -26,7 +26,7 @@ pub struct RanksPoint {
     number: u32,
     configs: Vec<PointConfig>,
     loops: Vec<Loop>,
-    /// Whether core-to-core latencies are taken between ranks: they have one thread each, on CPUs of
+    /// True if core-to-core latencies are taken between ranks: they have one thread each, on CPUs of
     /// its own.
     ping_pong: bool,
     /// Nodes on which each rank's pages are to be; `None` where anything will do.

@@ -38,7 +38,7 @@ impl SizeCheck {
         Some(Self { kernel, ratio: summary.median, within, rounds: summary.n })
     }
 
-    /// Whether a cache helps, as far as this run's noise lets tell.
+    /// True if a cache helps, as far as this run's noise lets tell.
     pub(crate) fn finds_cache(&self) -> bool {
         self.within[0] > ALIKE
     }

@@ -138,11 +138,11 @@ struct Turns<'a> {
     length: Duration,
     /// When the time is over; `None` where a number of samples decides.
     end: Option<Instant>,
-    /// Whether builds are left out for which there is no time, if one has run.
+    /// True if builds are left out for which there is no time, if one has run.
     optional: bool,
     /// The longest run of a build.
     longest: Duration,
-    /// Whether a native part stands behind the last run of a build.
+    /// True if a native part stands behind the last run of a build.
     behind: bool,
     /// Native samples behind the warm-up; `None` before it.
     taken: Option<usize>,

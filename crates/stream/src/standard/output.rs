@@ -72,9 +72,9 @@ pub struct Output {
     pub lines: [Line; 4],
     /// The program's check.
     pub check: Check,
-    /// Whether the program says that the values which it compares are not finite.
+    /// True if the program says that the values which it compares are not finite.
     pub not_finite: bool,
-    /// Whether the obsolete macro `N` was set, which sets nothing.
+    /// True if the obsolete macro `N` was set, which sets nothing.
     pub obsolete_macro: bool,
     /// The factor that Scale and Triad use.
     pub scalar: f64,
@@ -250,7 +250,7 @@ fn check(text: &str) -> Check {
     if text.contains("Solution Validates") { Check::Passed } else { Check::Absent }
 }
 
-/// Whether a verbose build shows values or errors that are not finite.
+/// True if a verbose build shows values or errors that are not finite.
 fn not_finite(text: &str) -> bool {
     text.lines()
         .map(str::trim)

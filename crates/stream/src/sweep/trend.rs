@@ -37,7 +37,7 @@ pub(super) struct Trends<'a> {
 struct Row {
     /// The axis, and the values of the others.
     name: String,
-    /// Whether its numbers are ranks.
+    /// True if its numbers are ranks.
     of_ranks: bool,
     /// Indices of the cells, fewest threads first.
     cells: Vec<usize>,
@@ -148,7 +148,7 @@ fn typical(candidate: &Candidate, samples: &[Sample]) -> f64 {
     rates.map_or(f64::NAN, |rates| stats::median(&rates))
 }
 
-/// Whether the middle of three lies below both neighbours by more than noise.
+/// True if the middle of three lies below both neighbours by more than noise.
 pub(crate) fn is_dip(before: f64, here: f64, after: f64) -> bool {
     here < DIP * before.min(after)
 }

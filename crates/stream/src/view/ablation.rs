@@ -86,7 +86,7 @@ fn ends(config: &ExplainConfig) -> Option<[f64; 2]> {
     config.interval.as_deref()?.try_into().ok()
 }
 
-/// Whether a factor is told from 1.
+/// True if a factor is told from 1.
 fn is_told(config: &ExplainConfig) -> bool {
     ends(config).is_some_and(|[low, high]| low > 1.0 || high < 1.0)
 }

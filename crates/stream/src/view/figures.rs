@@ -45,7 +45,7 @@ pub(crate) fn points(record: &Record) -> Vec<Point> {
     native(record).into_iter().filter_map(point).collect()
 }
 
-/// Whether a compiler of the system made the loop.
+/// True if a compiler of the system made the loop.
 pub(crate) fn is_compiled(config: &StreamConfig) -> bool {
     config.engine.as_deref() == Some("compiled")
 }

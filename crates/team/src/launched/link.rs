@@ -62,7 +62,7 @@ pub(super) fn join(name: &str, deadline: Instant) -> Option<UnixStream> {
     }
 }
 
-/// Whether the other side belongs to the same user.
+/// True if the other side belongs to the same user.
 fn is_own(stream: &UnixStream) -> bool {
     let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: 0 };
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;
