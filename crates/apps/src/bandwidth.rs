@@ -1,5 +1,5 @@
-//! What reading and Triad reach on the same CPUs, in the same minutes as an application: the rates that its
-//! bytes are held against.
+//! Bandwidth of reading and Triad on the same CPUs, in the same minutes as an application: the reference rates for
+//! its bytes.
 
 use crate::array::Array;
 use nodegauge_kernels::{

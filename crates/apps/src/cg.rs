@@ -26,7 +26,7 @@ const DOTS: usize = 2;
 const AXPY: usize = 3;
 const HALO: usize = 4;
 
-/// What a solution came to.
+/// Result of a solution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum End {
     /// The residual is below the tolerance.
@@ -39,14 +39,14 @@ pub(crate) enum End {
     Indefinite,
 }
 
-/// Where a solution is between two iterations.
+/// State of a solution between two iterations.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct State {
     /// Iterations so far.
     pub iterations: usize,
     /// `|r| / |b|` by recursion.
     pub residual: f64,
-    /// Why it ended; `None` while it goes on.
+    /// Reason why it ended; `None` while it continues.
     pub end: Option<End>,
     rho: f64,
     b_squared: f64,
@@ -156,7 +156,7 @@ impl<'a> Solver<'a> {
         Walk { solver: self, seat, sums, since: 0, times: [0.0; 6] }
     }
 
-    /// Where a solution begins.
+    /// Returns the initial state of a solution.
     pub fn start(&self) -> State {
         State { iterations: 0, residual: 1.0, end: None, rho: f64::NAN, b_squared: f64::NAN }
     }
@@ -198,7 +198,7 @@ impl<'a> Solver<'a> {
         (state, all)
     }
 
-    /// What an iteration moves and computes on this rank.
+    /// Returns the bytes and operations of an iteration on this rank.
     pub fn work(&self) -> Work {
         let rows = &self.system.rows;
         let (n, threads) = (3 * rows.owned(), 0..rows.threads());

@@ -5,7 +5,7 @@
 
 use nodegauge_kernels::{Isa, Prefetch};
 
-/// How a loop is compiled: for which instruction set, and whether it asks for what it will read next.
+/// Code of a loop: its instruction set, and whether it prefetches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Code {
     /// One that this processor has.
@@ -33,11 +33,11 @@ impl Code {
     }
 }
 
-/// How far ahead lines are asked for, bytes: a page of 4 KiB, at whose end hardware prefetchers stop (Intel 64 and
-/// IA-32 Architectures Optimization Reference Manual, "Data Prefetching").
+/// Prefetch distance, bytes: a page of 4 KiB, at whose end hardware prefetchers stop (Intel 64 and IA-32
+/// Architectures Optimization Reference Manual, "Data Prefetching").
 const AHEAD: u32 = 4096;
 
-/// How far ahead loops ask for lines, in the words of `stream`.
+/// Returns the prefetch distance of loops in the words of `stream`.
 pub(crate) fn prefetch(ahead: bool) -> Prefetch {
     if ahead { Prefetch::Near(AHEAD) } else { Prefetch::Off }
 }

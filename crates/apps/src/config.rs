@@ -1,4 +1,4 @@
-//! What the configuration of a figure may hold.
+//! Keys of `config` of figures of applications.
 
 use crate::keys;
 use nodegauge_measure::keys::shared;
@@ -6,7 +6,7 @@ use nodegauge_measure::quantity::counted;
 use nodegauge_team::Workers;
 
 nodegauge_measure::config! {
-    /// Who worked: threads of one process, or processes of one thread each.
+    /// Workers: threads of one process, or processes of one thread each.
     pub struct WorkersConfig {
         threads: shared::threads;
         bind: shared::bind;
@@ -56,7 +56,7 @@ nodegauge_measure::config! {
         sums: u64 = Observation "sums a sample";
         /// The greatest distance of a sum from pi.
         error: keys::error;
-        /// What of it the rule and rounding explain.
+        /// Part of the error that the rule and rounding explain.
         error_allowed: f64 = Observation "error allowed";
         against: keys::against;
         stopped: shared::stopped;
@@ -96,7 +96,7 @@ nodegauge_measure::config! {
         against: keys::against;
         /// Bytes that an iteration moves, by what its loops read and write.
         moved_bytes: keys::moved_bytes;
-        /// The same a second, of all sets.
+        /// Bytes per second, of all sets.
         moved_bytes_per_s: f64 = Observation "bytes a second";
         stopped: shared::stopped;
     }

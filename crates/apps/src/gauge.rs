@@ -28,7 +28,7 @@ impl Gauge for Apps {
         ]
     }
 
-    /// None: the page of `run` is of the node, and applications are of its users.
+    /// Plans nothing: the summary page describes the node, and applications belong to its users.
     fn glance(&self, _: &Site, _: &Glance<'_>) -> Result<Option<Box<dyn Planned>>, Failure> {
         Ok(None)
     }

@@ -1,4 +1,4 @@
-//! What ranks do together while they solve: components of nodes that neighbours have, and sums.
+//! Communication of ranks while they solve: components of nodes that neighbours own, and sums.
 
 mod mpi;
 mod shared;
@@ -27,13 +27,13 @@ pub(crate) trait Halo: Sync {
 
 /// The other ranks before each has its part of the mesh.
 pub(crate) trait Ranks {
-    /// The same for a rank with its part.
+    /// Halo of one rank with its part.
     type Halo<'h>: Halo + 'h
     where
         Self: 'h;
     /// True if one of them says so; all of them call it.
     fn any(&self, seat: &Seat<'_>, said: bool) -> bool;
-    /// What the rank with this part and these rows does with the others.
+    /// Returns the communication of the rank with this part and these rows.
     fn halo(&self, part: &Subdomain, rows: &Numbering) -> Self::Halo<'_>;
 }
 

@@ -43,10 +43,10 @@ pub const TEST: &str = "hpcg";
 const BEHIND: usize = 3;
 /// Interval at which interrupts are checked during a set.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// What HPCG allows: iterations of its test of convergence, alone and preconditioned.
+/// Limits of HPCG: iterations of its convergence test, without and with preconditioner.
 const ALLOWED: [usize; 2] = [12, 2];
 
-/// What can be asked of a run.
+/// Options of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HpcgOptions {
     /// Points of a domain in each direction.
@@ -212,7 +212,7 @@ struct Cell<'a> {
     swept: &'a Swept,
     layout: Layout,
     meeting: Meeting,
-    /// Those of the first set.
+    /// Tests of the first set.
     tests: Option<Tests>,
     sets: Vec<Set>,
 }
@@ -283,7 +283,7 @@ impl Run<'_> {
     }
 }
 
-/// What figures are made of.
+/// Data from which figures are made.
 struct Evidence<'a> {
     site: &'a Site,
     run: &'a Run<'a>,
@@ -374,7 +374,7 @@ impl Evidence<'_> {
         }
     }
 
-    /// What HPCG's own tests say, and whether the caches help.
+    /// Returns the validity by HPCG's own tests, and by the check whether caches hold part of the problem.
     fn validity(&self, cell: &Cell<'_>) -> Validity {
         let mut validity = Validity::valid();
         let told =
@@ -429,7 +429,7 @@ fn isa_name(isa: Isa) -> &'static str {
     }
 }
 
-/// What a figure of the run must not be taken for.
+/// Returns the statement that the figures are not a valid HPCG result.
 pub(crate) fn variant() -> String {
     "based on a variant of HPCG: its problem, iterations, tests and counts; only the reference code, tuned by its rules, gives an HPCG result".to_owned()
 }

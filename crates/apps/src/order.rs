@@ -25,7 +25,7 @@ pub enum Order {
     Multicolour,
     /// Reverse Cuthill-McKee, by levels of dependence.
     Levels,
-    /// The same levels by turns in a few colours.
+    /// Levels of Cuthill-McKee, distributed cyclically over a few colours.
     CyclicLevels,
 }
 
@@ -38,11 +38,11 @@ pub struct Numbering {
     pub rows: Vec<u32>,
     /// Colour of each row that the rank has.
     pub colours: Vec<u32>,
-    /// By thread, then by colour: rows.
+    /// Rows by thread, then by colour.
     stages: Vec<Vec<Range<usize>>>,
 }
 
-/// Of a node that has no colour, level or row yet.
+/// Number of a node without colour, level or row.
 const NONE: u32 = u32::MAX;
 
 impl Numbering {
@@ -113,7 +113,7 @@ impl Numbering {
         self.stages.len()
     }
 
-    /// How many colours there are.
+    /// Returns the number of colours.
     pub fn colour_count(&self) -> usize {
         self.stages.first().map_or(0, Vec::len)
     }

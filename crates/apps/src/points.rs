@@ -1,5 +1,5 @@
-//! What applications have computed and moved, as points under a roofline of main memory: operations as they are
-//! counted, bytes by their own storage.
+//! Applications as points under a roofline of main memory: operations as they are counted, bytes by their storage
+//! format.
 
 use crate::config::{HpcgConfig, TrapezoidConfig};
 use crate::hpcg::problem::{ITERATIONS, Layout, Operations};
@@ -11,7 +11,7 @@ use nodegauge_measure::record::{Measurement, Record, Status};
 /// Bytes of the partial sum that a worker of the trapezoid rule leaves.
 const SUM: f64 = 8.0;
 
-/// Those of the newest runs of each application.
+/// Returns the points of the newest run of each application.
 pub(crate) fn points(newest: &dyn Fn(&str, &str) -> Option<Record>) -> Vec<Point> {
     let of = |test: &str, name: &str, points: fn(&Record) -> Vec<Point>| {
         newest(test, name).map(|record| points(&record)).unwrap_or_default()

@@ -23,7 +23,7 @@ const SHIFT: (f64, f64) = (0.01, 2.0);
 /// Diagonals are raised up to this share: then they dominate.
 const MOST_SHIFT: f64 = 100.0;
 
-/// How a coupling takes part in the elimination of a row.
+/// Part of a coupling in the elimination of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Coupling {
     Lower,
@@ -32,7 +32,7 @@ enum Coupling {
     LeftOut,
 }
 
-/// How row `row` of a thread with the rows `own` sees a column.
+/// Returns the coupling of row `row` of a thread with the rows `own` to a column.
 fn coupling(numbering: &Numbering, own: &Range<usize>, row: usize, column: usize) -> Coupling {
     if row == column {
         return Coupling::Diagonal;
@@ -52,7 +52,7 @@ pub(crate) struct Preconditioner {
     inverse: Array<f64>,
     /// Strictly lower and upper rows; `None` where the diagonal is all.
     factor: Option<[Blocks; 2]>,
-    /// By what share diagonals were raised until every pivot was positive.
+    /// Share by which diagonals were raised until every pivot was positive.
     pub shift: f64,
 }
 
@@ -321,7 +321,7 @@ unsafe fn eliminate_body<S: InstructionSet, const ASK: bool>(
     invert_into(&pivot, inverse, good);
 }
 
-/// What the elimination of a row needs.
+/// Memory for the elimination of a row.
 pub(crate) struct RowScratch {
     /// By row: number of a coupling among those of the row that is eliminated, from 1; 0 for none.
     place: Vec<u8>,

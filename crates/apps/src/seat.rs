@@ -1,7 +1,7 @@
-//! Where a thread sits in a parallel program: among the threads of its rank, and among all ranks.
+//! Context of a thread in a parallel program: its number among the threads of its rank, and among all ranks.
 //!
-//! What is made by threads together is written once, for the threads of a process that is alone as for ranks
-//! of one thread each.
+//! Code that threads run together is written once, for the threads of a single process as for ranks of one thread
+//! each.
 
 use nodegauge_measure::Failure;
 use nodegauge_team::{Member, Team};
@@ -9,7 +9,7 @@ use nodegauge_team::{Member, Team};
 /// The place of a thread.
 #[derive(Clone, Copy)]
 pub(crate) struct Seat<'a> {
-    /// Its number among the threads of its rank.
+    /// Number among the threads of its rank.
     pub thread: usize,
     /// True if its rank has no other thread.
     single: bool,
@@ -17,12 +17,12 @@ pub(crate) struct Seat<'a> {
 }
 
 impl<'a> Seat<'a> {
-    /// That of a member whose team is the only rank.
+    /// Returns the context of a member whose team is the only rank.
     pub fn of_thread(member: &'a Member<'a>) -> Self {
         Self { thread: member.index, single: false, member }
     }
 
-    /// That of the only thread of a rank.
+    /// Returns the context of the only thread of a rank.
     pub fn of_rank(member: &'a Member<'a>) -> Self {
         Self { thread: 0, single: true, member }
     }
@@ -48,7 +48,7 @@ impl<'a> Seat<'a> {
 /// [`Threads::map`] runs the job once on each thread, with a seat whose number is below [`Threads::count`] and no
 /// other thread's.
 pub(crate) unsafe trait Threads {
-    /// How many there are.
+    /// Returns the number of threads.
     fn count(&self) -> usize;
 
     /// Runs `job` on each and returns what each made, in order.

@@ -14,7 +14,7 @@ pub(crate) use sliced::Sliced;
 
 nodegauge_measure::names!(Storage, "storage", Bcsr = "bcsr", Sell = "sell");
 
-/// How a matrix is stored.
+/// Storage format of a matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Storage {
     /// Block rows one after another, each as long as it is.

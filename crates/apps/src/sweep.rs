@@ -8,7 +8,7 @@ use nodegauge_placement::{Policies, Policy, RankMap, ThreadList};
 use serde_json::{Map, Value};
 use std::fmt;
 
-/// What workers are.
+/// Kind of workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Threads of one process.
@@ -79,7 +79,7 @@ impl sweep::Setting for Setting {
 /// Workers of a sweep.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Swept {
-    /// Who works.
+    /// Workers of the combination.
     pub workers: Workers,
     /// Their value on each axis; none where nothing is swept.
     pub settings: Vec<Setting>,
@@ -105,7 +105,7 @@ impl Swept {
 /// A value of each axis, as records have it.
 pub(crate) type Coordinates<'c> = Option<&'c Map<String, Value>>;
 
-/// What a figure has on an axis of its sweep.
+/// Returns the value of a figure on an axis of its sweep.
 pub(crate) fn coordinate<'c>(sweep: Coordinates<'c>, axis: &str) -> Option<&'c str> {
     sweep?.get(axis)?.as_str()
 }
@@ -116,7 +116,7 @@ pub(crate) fn in_words(on: &WorkersConfig, sweep: Coordinates<'_>) -> String {
     on.in_words() + &map
 }
 
-/// The same without what all workers of a sweep over policies or maps have alike.
+/// Returns the label of workers without what all workers of a sweep over policies or maps share.
 pub(crate) fn label(on: &WorkersConfig, sweep: Coordinates<'_>) -> String {
     let of = |axis: &str| Some(format!("{axis} {}", coordinate(sweep, axis)?));
     let is_counted = ["workers", "threads", "ranks"].into_iter().any(|axis| of(axis).is_some());
@@ -158,7 +158,7 @@ pub fn plan(
     Ok((swept, notices.into_iter().chain(left_out).collect()))
 }
 
-/// Those of several combinations that this node can have, and notices of the others.
+/// Returns the combinations that this node can have, with notices on the others.
 ///
 /// # Errors
 /// What the first says where there are no others, and whatever is not the machine's.
@@ -189,8 +189,8 @@ fn meaningful(mut settings: Vec<Setting>) -> Vec<Setting> {
     settings
 }
 
-/// What a combination is held against: threads, where ranks are beside them; the same ranks under policy 0, as
-/// the ccNUMA lecture plots it; a single rank or thread. Where that is not in the sweep, the first of its axis.
+/// Returns the reference of a combination: threads, if there are ranks as well; the same ranks under policy 0, as in
+/// the ccNUMA lecture's plots; a single rank or thread. If it is not in the sweep, the first value of its axis.
 fn reference(settings: &[Setting], axes: &[Axis]) -> Vec<Setting> {
     const BY: [&str; 5] = ["workers", "policy", "rank-map", "ranks", "threads"];
     let own = |name: &str| settings.iter().position(|value| sweep::Setting::axis(value) == name);

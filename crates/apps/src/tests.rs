@@ -51,7 +51,7 @@ impl Problem for Waves {
     }
 }
 
-/// What is solved, and how.
+/// Problem and method of a case.
 #[derive(Clone, Copy)]
 struct Case<'a> {
     elements: [usize; 3],
@@ -73,7 +73,7 @@ const SMALL: Case<'_> = Case {
 /// A solution.
 struct Solved {
     state: State,
-    /// By node, x running fastest.
+    /// Values by node, x running fastest.
     x: Vec<f64>,
     error: f64,
     true_residual: f64,
@@ -148,7 +148,7 @@ fn every_order_storage_and_number_of_threads_finds_the_exact_linear_solution() {
     }
 }
 
-/// The same system solved by a dense factorisation of Cholesky.
+/// Solves the same system by a dense Cholesky factorisation.
 #[test]
 fn a_direct_solution_agrees() {
     let whole = Subdomain::whole(Mesh { elements: [3, 4, 2] });

@@ -28,7 +28,7 @@ const POINTS_A_SAMPLE: u64 = 20_000_000;
 /// Intervals at most: their number is exact in a `f64`.
 pub const MOST_POINTS: u64 = 1 << 50;
 
-/// What can be asked of a run.
+/// Options of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrapezoidOptions {
     /// Intervals, at least one each.
@@ -234,7 +234,7 @@ impl Run<'_> {
 }
 
 impl Cell<'_> {
-    /// Whether the sums are pi.
+    /// Returns the validity: every sum must be pi.
     fn validity(&self) -> Validity {
         let mut validity = Validity::valid();
         let allowed = rule::allowed(self.points);

@@ -169,13 +169,13 @@ pub(crate) enum Command {
         name: String,
         /// The number of this rank
         rank: u32,
-        /// How many ranks there are
+        /// Number of ranks
         ranks: u32,
     },
     /// Start ranks that exchange messages without an MPI; nodegauge starts itself so
     #[command(hide = true, name = nodegauge_messages::transport::COMMAND)]
     TransportRanks {
-        /// What they are to do
+        /// Job of the ranks
         order: String,
     },
     /// Try a BLAS library; nodegauge starts itself so, for what may crash
@@ -208,7 +208,7 @@ pub(crate) enum Command {
     },
 }
 
-/// Where what is shown goes as a document, too.
+/// Options for documents: the same content written to a file for other programs.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct Documents {
     /// Write what is shown as JSON; '-' or nothing is standard output
@@ -219,7 +219,7 @@ pub(crate) struct Documents {
     pub(crate) csv: Option<String>,
 }
 
-/// What every measuring command understands.
+/// Options of every command that measures.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct Common {
     /// Write the record as JSON; '-' or nothing is standard output
@@ -265,7 +265,7 @@ pub(crate) struct Common {
     pub(crate) processor: Option<String>,
 }
 
-/// What figures must be.
+/// Conditions for figures.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct Conditions {
     /// Exit with 1 unless this holds (repeatable): 'triad>=300GB/s', 'triad>=75%', 'latency<2us@8B'
@@ -285,7 +285,7 @@ pub(crate) struct Conditions {
     pub(crate) strict: bool,
 }
 
-/// Where saved runs are.
+/// Option for the history's database.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct Database {
     /// History database [default: $NODEGAUGE_DB, or in the XDG data folder]
@@ -341,7 +341,7 @@ pub(crate) struct DoctorArgs {
     pub(crate) json: Option<String>,
 }
 
-/// Where threads and memory go.
+/// Options for the places of threads and memory.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct PlacementArgs {
     /// Threads: N, or counts to sweep over: A,B,C or A-B[:STEP] [default: one a core]

@@ -1,4 +1,4 @@
-//! What the one list of gauges ([`GAUGES`]) gives: the registry, CSV, the parts of `run`, the names of tests.
+//! The registry, CSV, parts of `run` and names of tests, made from the list of gauges ([`GAUGES`]).
 
 use nodegauge_gauge::{Gauge, Glance, Site};
 use nodegauge_measure::keys::{ConfigKind, Registry};
@@ -288,7 +288,7 @@ mod tests {
         }
     }
 
-    /// What a run of one gauge prints stands at the end of what is shown of its record, letter by letter.
+    /// The output of a run of one gauge is the end of the page of its record, letter by letter.
     #[test]
     fn every_golden_record_is_shown_as_its_run_printed_it() {
         let style = nodegauge_report::Style::default();

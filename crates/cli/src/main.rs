@@ -44,9 +44,9 @@ fn refuse(error: clap::Error) -> ! {
     }
 }
 
-/// What is wrong with the arguments; `None` of what is no error. A value that does not follow its grammar points
-/// at the wrong character by itself, and a name that is not known offers others: these need none of clap's words
-/// around them.
+/// Returns the failure behind an error of the arguments; `None` if it is no error, such as a request for help. A
+/// value that violates its grammar points at the wrong character, and an unknown name lists the known ones: these
+/// need no further words of clap's.
 fn complaint(error: &clap::Error) -> Option<Failure> {
     let source = std::error::Error::source(error);
     let grammar = source.and_then(|source| source.downcast_ref::<SyntaxError>());

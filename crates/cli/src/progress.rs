@@ -84,7 +84,7 @@ impl Observer for Progress {
     }
 }
 
-/// What a pipe or a file gets to read.
+/// Progress as plain lines, for a pipe or a file.
 #[derive(Default)]
 struct Log {
     command: String,
@@ -94,7 +94,7 @@ struct Log {
     /// When the phase began, and how much of it is done.
     began: Duration,
     share: f64,
-    /// How many lines there have been, or could have been.
+    /// Number of intervals that have passed, with a line or without.
     lines: Cell<u64>,
 }
 

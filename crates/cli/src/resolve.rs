@@ -16,7 +16,8 @@ pub(crate) fn environment() -> Environment {
     Environment::read(|name| std::env::var(name).ok())
 }
 
-/// What options ask of a team, and the environment where they are absent; and what was honoured.
+/// Returns the request for a team from the options, with the environment where they are absent, and the variables
+/// that were honoured.
 fn request(
     args: &PlacementArgs,
     threads: Option<u32>,
@@ -130,7 +131,7 @@ pub(crate) fn plan_or(
     Ok(Planned { placements, policy, notices })
 }
 
-/// Where the ranks go that were asked for; `None` without ranks.
+/// Returns the places of the ranks that were asked for; `None` without ranks.
 ///
 /// `--threads` and `OMP_NUM_THREADS` are threads a rank. Places and binding, by options or
 /// variables, are those of all threads of all ranks together; with `--policy`, `--rank-map` or

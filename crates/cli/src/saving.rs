@@ -17,7 +17,7 @@ const SHORT_WAIT: Duration = Duration::from_secs(2);
 const SHARE_OF_RUN: u32 = 10;
 const LEAST_WAIT: Duration = Duration::from_secs(30);
 const MOST_WAIT: Duration = Duration::from_secs(300);
-/// The same after a signal: the user wants the program to end.
+/// Longest wait after a signal: the user wants the program to end.
 const WAIT_AFTER_SIGNAL: Duration = Duration::from_secs(5);
 
 /// A measurement that is to be saved.

@@ -1,5 +1,5 @@
-//! What every measuring command does around its measuring, in [`conduct`]: fail early, make the record,
-//! print, save, hold it against expectations, and turn all that into an exit code.
+//! The frame of every measuring command, in [`conduct`]: fail early, make the record, print, save, compare with
+//! expectations, and return the exit code.
 
 use crate::args::{Common, Conditions, Database};
 use crate::failure::{Exit, Failure};
@@ -20,7 +20,7 @@ use nodegauge_report::{Style, run, text};
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// Where the history is: as given, else where XDG says. No output of this command replaces it.
+/// Returns the path of the history: as given, or in the XDG data folder. No output of this command replaces it.
 pub(crate) fn store_path(db: &Database) -> Result<PathBuf, Failure> {
     let path = location(db)?;
     output::protect(&path);
@@ -49,8 +49,8 @@ pub(crate) fn open_store(db: &Database) -> Result<Store, Failure> {
     Ok(Store::open(&store_path(db)?)?)
 }
 
-/// What finds the newest saved run of this node with a figure of a test and a name, see
-/// [`Store::own_runs`]. Without a history that can be read there is none.
+/// Returns a function that finds the newest saved run of this node with a figure of a test and a name, see
+/// [`Store::own_runs`]. It finds none if the history cannot be read.
 pub(crate) fn newest(db: &Database, site: &Site) -> impl Fn(&str, &str) -> Option<Record> {
     move |test, name| {
         let store = Store::open_to_read(&store_path(db).ok()?).ok()??;
@@ -86,7 +86,7 @@ pub(crate) fn this_machine(options: &DescribeOptions) -> Result<(Topology, Machi
     Ok((topology, machine))
 }
 
-/// What `--dimms` and `--processor` say; an unknown processor is refused.
+/// Returns the options of `--dimms` and `--processor`; refuses an unknown processor.
 pub(crate) fn describe_options(
     dimms: Option<nodegauge_machine::DimmSpec>,
     processor: Option<&str>,
@@ -155,7 +155,7 @@ pub(crate) fn described(common: &Common, source: &TopologySource) -> Result<Site
     Ok(Site::new(topology, machine, SysRoot::live()))
 }
 
-/// What standard output gets.
+/// Content for standard output.
 pub(crate) enum Shown {
     /// A text for people, followed by where the record was saved.
     Text(String),

@@ -11,7 +11,7 @@ use nodegauge_toolchain::program::{self, Run};
 use nodegauge_toolchain::{CommandLine, ToolchainError};
 use std::time::Duration;
 
-/// What is started: the command as it was typed, in its variables, with its record on standard output.
+/// Returns the command as it was typed, in its environment, with its record on standard output.
 pub(crate) fn program_of(
     command: &CommandLine,
     db: &Database,

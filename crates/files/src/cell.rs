@@ -18,7 +18,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What does not change from cell to cell.
+/// Parameters that all cells share.
 pub(crate) struct CellContext<'a> {
     pub(crate) scratch: &'a ScratchDirectory,
     pub(crate) volume: &'a Volume,
@@ -30,7 +30,7 @@ pub(crate) struct CellContext<'a> {
     pub(crate) interrupted: &'a dyn Fn() -> bool,
 }
 
-/// Its file between operations.
+/// A worker's file between operations.
 impl Bench {
     /// Makes the file ready for an operation: away for those that create it, there for the others,
     /// out of the page cache where that is asked for. The share that could not be dropped.
@@ -91,7 +91,7 @@ impl Bench {
     }
 }
 
-/// Why the turns of the cells ended early.
+/// Reason why the cells ended early.
 #[derive(Debug)]
 pub(crate) enum Ending {
     /// The budget or the user cut an operation short.
@@ -99,7 +99,7 @@ pub(crate) enum Ending {
     Failed(Failure),
 }
 
-/// What a cell came to.
+/// Result of a cell.
 #[derive(Default)]
 pub(crate) struct CellOutcome {
     pub(crate) samples: Vec<(&'static Operation, OperationSample)>,
@@ -107,7 +107,7 @@ pub(crate) struct CellOutcome {
     pub(crate) ended: Option<(&'static Operation, Ending)>,
 }
 
-/// What runs the operations of cells: this thread alone, or several workers.
+/// Runner of the operations of cells: this thread alone, or several workers.
 pub(crate) struct CellRunner {
     workers: Option<FileWorkers>,
     benches: Vec<Bench>,

@@ -21,8 +21,8 @@ pub(crate) struct Clock {
     rate: f64,
 }
 
-/// How long the counter is held against the kernel's clock: at a jitter of 50 ns for each of two
-/// readings the rate is right to 5 parts in a million.
+/// Time for which the counter is compared with the kernel's clock: with a jitter of 50 ns for each of two readings,
+/// the rate is exact to 5 parts in a million.
 const CALIBRATION: Duration = Duration::from_millis(20);
 
 impl Clock {
@@ -35,7 +35,7 @@ impl Clock {
         })
     }
 
-    /// Where its ticks come from, as the record has it.
+    /// Returns the source of the ticks, as the record has it.
     pub(crate) fn source(self) -> &'static str {
         if self.is_counter { "tsc" } else { "clock_gettime" }
     }

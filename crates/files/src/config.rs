@@ -1,4 +1,4 @@
-//! What the configuration of a figure of files holds.
+//! Keys of `config` of figures of files.
 
 use crate::engine::{Msync, SyncWrites};
 use crate::latency::Quantiles;
@@ -17,11 +17,11 @@ nodegauge_measure::config! {
         file_bytes: u64 = Size "files", speaks;
         /// Size of each operation's block, bytes.
         block_bytes: u64 = Size "blocks", speaks;
-        /// What the page cache may do.
+        /// Use of the page cache.
         cache: CacheMode = Setting "cache";
         /// True if files are opened with `O_DIRECT`.
         direct: bool = Setting "direct";
-        /// What each write waits for; `null` for nothing.
+        /// Event for which each write waits; `null` for none.
         sync_writes: Option<SyncWrites> = Setting "sync writes";
         /// Blocks under way at once.
         depth: u32 = Setting "depth";
@@ -69,7 +69,7 @@ nodegauge_measure::config! {
         latency_s: Latencies = Observation "latency";
         /// The clock that timed single operations.
         clock: shared::clock as Observation of ClockUsed = "reading it costs a share of an operation";
-        /// Why the operation ended.
+        /// Reason why the operation ended.
         ended: PassEnd = Observation "ended";
         /// Share of the data that came from or went to the device; `null` when nothing tells.
         device_share: Option<f64> = Observation "device share";
@@ -111,14 +111,14 @@ impl From<Percent> for u8 {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Latencies {
-    /// Of reads and writes apart, as fio tells them of a mix.
+    /// Latencies of reads and writes separately, as fio reports them for a mix.
     Mixed {
-        /// Of the reads.
+        /// Latencies of the reads.
         read: Quantiles,
-        /// Of the writes.
+        /// Latencies of the writes.
         write: Quantiles,
     },
-    /// Of all operations.
+    /// Latencies of all operations.
     All(Quantiles),
 }
 
@@ -127,6 +127,6 @@ pub enum Latencies {
 pub struct ClockUsed {
     /// `tsc` or `clock_gettime`.
     pub source: String,
-    /// What reading it and recording a latency costs, seconds.
+    /// Cost of reading the clock and recording a latency, seconds.
     pub overhead_s: f64,
 }

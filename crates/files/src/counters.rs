@@ -1,4 +1,4 @@
-//! How much of what an operation moved went to or came from the device.
+//! Share of an operation's data that went to or came from the device.
 //!
 //! Reads: the kernel counts for each process the bytes that it caused to be fetched from storage
 //! (`read_bytes` in `/proc/self/io`, proc_pid_io(5)), read-ahead included. Writes: the same file
@@ -42,7 +42,7 @@ impl Counters {
         }
     }
 
-    /// What was added since `earlier`.
+    /// Returns the increase since `earlier`.
     pub(crate) fn since(&self, earlier: &Self) -> Self {
         let less = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
         Self {
@@ -100,7 +100,7 @@ pub(crate) fn share(
 /// Shares up to this are called cached, and beyond its complement of the device.
 const TRIFLE: f64 = 0.05;
 
-/// What a share is called.
+/// Returns the name of a share.
 pub(crate) fn label(share: f64) -> &'static str {
     match share {
         s if s <= TRIFLE => "cached",

@@ -1,5 +1,5 @@
-//! What files hold: pseudo-random bytes, made once and not for every operation, with a stamp in
-//! every 4 KiB that says which offset of which pass it is.
+//! Contents of files: pseudo-random bytes, generated once and not for every operation, with a stamp in every 4 KiB
+//! that contains the offset and the pass.
 //!
 //! Random bytes do not compress. The stamp keeps file systems that store equal blocks once from
 //! doing so, and tells a block that went to the wrong place, or that is left from an earlier pass.

@@ -1,4 +1,4 @@
-//! Why files could not be measured: which file, which value, and what to do.
+//! Failures of measurements of files, each with the file, the value and the remedy.
 
 use nodegauge_measure::{Bytes, Failure, FailureKind};
 use std::io;

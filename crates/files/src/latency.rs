@@ -7,7 +7,7 @@ use nodegauge_measure::Seconds;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What shares of the operations do not exceed, seconds.
+/// Latencies that a share of the operations does not exceed, seconds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Quantiles {
     /// Half of them.
@@ -28,8 +28,8 @@ const LONGEST: u64 = 1 << 44;
 /// Digits to which a value is known.
 const DIGITS: u8 = 3;
 
-/// What a histogram takes, bytes: eight a bucket, 2^11 buckets for three digits and half as many for
-/// each doubling beyond.
+/// Memory of a histogram, bytes: eight per bucket, 2^11 buckets for three digits and half as many for each doubling
+/// beyond.
 pub(crate) const MEMORY: u64 = 8 * (2048 + (44 - 10) * 1024);
 
 /// Latencies in ticks of the [`Clock`].
@@ -90,8 +90,8 @@ impl Latency {
     }
 }
 
-/// What reading the clock and recording costs an operation, measured: the mean over a hundred
-/// thousand, with values spread as latencies are.
+/// Measures the cost per operation of reading the clock and recording: the mean over a hundred thousand, with values
+/// spread as latencies are.
 pub(crate) fn overhead(clock: Clock) -> Seconds {
     const OPERATIONS: u64 = 100_000;
     let mut latency = Latency::new();

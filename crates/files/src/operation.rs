@@ -6,7 +6,7 @@
 use crate::pattern::AccessPattern;
 use std::str::FromStr;
 
-/// Whether data comes from a file or goes to it.
+/// Direction of the data: from a file or to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// From the file.
@@ -35,13 +35,13 @@ pub enum Way {
 /// An operation.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Operation {
-    /// Its name in options, records and tables.
+    /// Name in options, records and tables.
     pub name: &'static str,
     /// The number of the IOzone test that measures it (`-i`); `None` where IOzone has no such test.
     pub iozone: Option<u8>,
     /// Reads, writes, or both.
     pub direction: Direction,
-    /// How a block is moved.
+    /// Way in which a block is moved.
     pub way: Way,
     /// In which order.
     pub pattern: AccessPattern,

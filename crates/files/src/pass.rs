@@ -45,7 +45,7 @@ pub(crate) struct Pass<'a> {
     pub(crate) start: &'a dyn Fn(),
 }
 
-/// Why a pass ended.
+/// Reason why a pass ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PassEnd {
@@ -57,7 +57,7 @@ pub enum PassEnd {
     Budget,
     /// Another worker was through.
     Stonewall,
-    /// By the user.
+    /// The user interrupted it.
     Interrupted,
 }
 
@@ -68,7 +68,7 @@ impl PassEnd {
     }
 }
 
-/// What a pass did.
+/// Result of a pass.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct PassResult {
     pub(crate) operations: u64,
@@ -80,7 +80,7 @@ pub(crate) struct PassResult {
     pub(crate) ended: PassEnd,
 }
 
-/// What a worker runs passes with: contents, memory, clock, histogram, and its file.
+/// Resources of a worker for its passes: contents, memory, clock, histogram and file.
 pub(crate) struct Bench {
     clock: Clock,
     pub(crate) data: Arc<Data>,
@@ -94,7 +94,7 @@ pub(crate) struct Bench {
     pub(crate) seed: u64,
 }
 
-/// How often the user is asked, and the budget looked at.
+/// Interval at which interrupts and the budget are checked.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 impl Bench {
@@ -242,7 +242,7 @@ impl Bench {
         })
     }
 
-    /// What belongs to the operation after the last block, timed if so chosen.
+    /// Runs the part of the operation after the last block, timed if the option asks for it.
     fn tail(&self, done: &mut PassResult, pass: &Pass<'_>, file: File) -> io::Result<()> {
         let mut timed = |is_timed: bool, start: u64| {
             if is_timed {
@@ -270,7 +270,7 @@ impl Pass<'_> {
         u64::from(self.task.setup.depth).min(self.task.cell.blocks()).max(1) as usize
     }
 
-    /// Whether it ends now, and why: looked at seldom.
+    /// Returns the reason to end now, if any; called rarely.
     #[cold]
     fn end_at(&self, now: u64, limit: u64) -> PassEnd {
         if (self.interrupted)() {

@@ -45,7 +45,7 @@ const GLANCE: ShortGrid = ShortGrid {
     limit: Duration::from_millis(250),
 };
 
-/// What to measure.
+/// Options of a measurement of files.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct FilesOptions {
     /// Folders under which to measure.
@@ -62,9 +62,9 @@ pub struct FilesOptions {
     pub full: bool,
     /// Operations, in the table's order; empty means the usual ones.
     pub operations: Vec<&'static Operation>,
-    /// How they are carried out.
+    /// Way in which operations are carried out.
     pub setup: Setup,
-    /// What the page cache may do; empty means the usual.
+    /// Uses of the page cache; empty for the usual ones.
     pub caches: Vec<CacheMode>,
     /// True if pages are dropped before each operation that reads.
     pub drop_before_reads: bool,
@@ -74,8 +74,8 @@ pub struct FilesOptions {
     pub workers: Option<FileWorkers>,
     /// Share of the data that compresses, percent.
     pub compressible: u8,
-    /// How often each cell is measured; else until its figures are known or its share of the budget is
-    /// spent, beside other programs once.
+    /// Number of samples per cell; without it until the figures are known or the cell's share of the budget is spent,
+    /// with other programs once.
     pub samples: Option<usize>,
     /// Time for each operation.
     pub limit: Option<Duration>,
@@ -84,7 +84,7 @@ pub struct FilesOptions {
 }
 
 impl FilesOptions {
-    /// What the page on the whole node shows of a folder.
+    /// Returns the options for the summary page of the node.
     pub(crate) fn glance(path: PathBuf) -> Self {
         Self {
             paths: vec![path],
@@ -96,7 +96,7 @@ impl FilesOptions {
     }
 }
 
-/// What will be measured. Nothing of it was touched yet.
+/// Planned measurement. Nothing has been touched yet.
 pub struct FilesPlan {
     pub(crate) options: FilesOptions,
     /// The file system of each path.
@@ -105,7 +105,7 @@ pub struct FilesPlan {
     pub(crate) tasks: Vec<(usize, Task)>,
     /// Programs that carry the same tasks out by turns.
     pub(crate) programs: Vec<ReferenceProgram>,
-    /// What was clamped or left out.
+    /// Notices on what was clamped or left out.
     pub(crate) notices: Vec<Notice>,
 }
 
@@ -139,7 +139,7 @@ pub fn plan(options: FilesOptions, programs: Vec<ReferenceProgram>) -> Result<Fi
     Ok(FilesPlan { options, volumes, tasks, programs, notices })
 }
 
-/// What cannot be, whatever the machine.
+/// Refuses combinations that are impossible on any machine.
 fn check(options: &FilesOptions) -> Result<(), Failure> {
     let Setup { engine, depth, direct, verify, .. } = options.setup;
     let direct = direct || options.caches.contains(&CacheMode::Direct);

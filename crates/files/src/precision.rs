@@ -1,5 +1,4 @@
-//! How well samples of an operation tell its rate: when a cell has been measured often enough, and what
-//! is said where it has not. Pure.
+//! Precision of rates: when a cell has enough samples, and the doubt if it has not. Pure.
 //!
 //! Passes over a small file last microseconds, and one page fault or interrupt is much of that; passes
 //! over a large one hold thousands of operations and average by themselves. So no time and no number
@@ -19,7 +18,8 @@ pub(crate) const FEWEST: usize = 2;
 /// A pass lasts at least as long as so many readings of the clock: its ends are known to one each.
 const READINGS: f64 = 100.0;
 
-/// Why these samples do not tell the rate; `None` where they do. `reading` is what the clock costs.
+/// Returns why these samples do not determine the rate; `None` if they do. `reading` is the cost of reading the
+/// clock.
 pub(crate) fn doubt<'a>(
     samples: impl IntoIterator<Item = &'a OperationSample>,
     reading: Seconds,
@@ -39,8 +39,8 @@ pub(crate) fn doubt<'a>(
         .then(|| format!("the median of the passes is not known to {:.0} %", 100.0 * PRECISION))
 }
 
-/// How far the median may be off, as a share of it: by the 95 % interval of order statistics, which
-/// there is from six on; of fewer, by the farthest of them or by the error of their mean.
+/// Returns the possible error of the median as a share of it: from the 95 % interval of order statistics with six
+/// samples or more; with fewer, from the farthest sample or the error of their mean.
 fn deviation(rates: &[f64], mean_error: impl Fn() -> f64) -> f64 {
     let Some(summary) = Summary::of(rates, Better::Higher) else { return f64::NAN };
     let farthest = |low: f64, high: f64| (high - summary.median).max(summary.median - low);
@@ -60,7 +60,7 @@ fn mean_error(samples: &[&OperationSample]) -> f64 {
     Latency::of_pairs(samples.iter().flat_map(|sample| &sample.latencies)).mean_error()
 }
 
-/// What reading the clock costs.
+/// Returns the cost of reading the clock.
 pub(crate) fn reading(clock: Clock) -> Seconds {
     const READINGS: u32 = 1000;
     let start = clock.now();

@@ -20,7 +20,7 @@ const STAYED: f64 = 0.05;
 /// Direct I/O of which the counters see less than this is doubted.
 const DIRECT: f64 = 0.5;
 
-/// What was measured, by number of the task and name of the operation.
+/// Measured samples, by number of the task and name of the operation.
 #[derive(Default)]
 pub(crate) struct Measured {
     /// Own samples.
@@ -74,7 +74,7 @@ pub(crate) fn measurements(
     out
 }
 
-/// What the figures of a cell have in common.
+/// Properties that the figures of a cell share.
 struct CellFigures<'a> {
     options: &'a FilesOptions,
     volume: &'a Volume,
@@ -154,7 +154,7 @@ impl CellFigures<'_> {
         }
     }
 
-    /// What own figures and those of other programs share.
+    /// Returns the configuration that native figures and those of other programs share.
     fn config(&self, operation: &Operation) -> FilesConfig {
         let Task { cell, cache, setup, drop_before_reads, .. } = self.task;
         let workers = self.options.workers;

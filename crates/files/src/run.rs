@@ -151,7 +151,7 @@ fn prepare(plan: &mut FilesPlan) -> Result<Vec<ScratchDirectory>, Failure> {
     Ok(made)
 }
 
-/// What a killed run left, and how to remove it.
+/// Returns the notice on files that a killed run left, with the command that removes them.
 fn offered(left: &Leftover) -> Notice {
     let text = format!("a killed run left {} ({})", left.folder.display(), left.bytes);
     let parent = left.folder.parent().unwrap_or(Path::new(".")).display();
@@ -169,11 +169,11 @@ struct Turns<'a> {
     /// End of everything, in ticks of the clock.
     deadline: Option<u64>,
     seed: u64,
-    /// What reading the clock costs.
+    /// Cost of reading the clock.
     reading: Seconds,
     /// Time of the turns of each cell.
     spent: Vec<Duration>,
-    /// What each may take of the budget.
+    /// Largest share of the budget for each cell.
     share: Duration,
     measured: Measured,
 }

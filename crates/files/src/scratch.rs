@@ -34,9 +34,9 @@ pub(crate) struct ScratchDirectory {
 /// A folder that a run left behind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leftover {
-    /// Where it is.
+    /// Path of the folder.
     pub folder: PathBuf,
-    /// What its files take.
+    /// Size of its files.
     pub bytes: Bytes,
 }
 

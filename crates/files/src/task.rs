@@ -1,4 +1,4 @@
-//! What is measured on a file, and how operations on it are carried out.
+//! Tasks on a file, and the way in which operations are carried out.
 
 use crate::engine::{IoEngine, Msync, SyncWrites, choice};
 use crate::grid::CellSize;
@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 
-/// How operations are carried out.
+/// Way in which operations are carried out.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Setup {
     /// Calls of the plain operations.
@@ -18,7 +18,7 @@ pub struct Setup {
     pub msync: Msync,
     /// Past the page cache (`O_DIRECT`).
     pub direct: bool,
-    /// What each write waits for.
+    /// Event for which each write waits.
     pub sync_writes: Option<SyncWrites>,
     /// True if closing the file is timed.
     pub include_close: bool,
@@ -47,7 +47,7 @@ impl Default for Setup {
 }
 
 impl Setup {
-    /// Why an operation cannot be carried out this way; `None` when it can.
+    /// Returns why an operation cannot be carried out this way; `None` if it can.
     pub(crate) fn refuses(&self, operation: &Operation) -> Option<&'static str> {
         match operation.way {
             Way::Stdio if self.direct => {
@@ -61,7 +61,7 @@ impl Setup {
     }
 }
 
-/// What the page cache may do.
+/// Use of the page cache.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -102,7 +102,7 @@ impl FromStr for CacheMode {
     }
 }
 
-/// What is measured on a file.
+/// Task on a file.
 #[derive(Debug, Clone)]
 pub(crate) struct Task {
     pub(crate) cell: CellSize,

@@ -1,5 +1,5 @@
-//! What a person sees of files: tables of operations with their latencies and where the data came
-//! from, heat maps of file size and block size, and what reference programs found.
+//! View of files: tables of operations with their latencies and the origin of the data, heat maps of file size and
+//! block size, and the figures of reference programs.
 
 mod heat;
 mod tables;
@@ -43,7 +43,7 @@ impl Row<'_> {
     }
 }
 
-/// Those of some measurements that a condition picks.
+/// Returns the measurements that meet a condition.
 pub(crate) fn only<'r, 'a>(
     rows: &[&'r Row<'a>],
     picks: impl Fn(&Row<'a>) -> bool,
@@ -88,7 +88,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
 /// Most operations in the closing sentences.
 const TOLD: usize = 2;
 
-/// Beside each other program, which is faster in the largest cell that both have.
+/// Returns, for each other program, which one is faster in the largest cell that both have.
 fn closing(rows: &[&Row<'_>]) -> Option<String> {
     let is_own = |row: &&&Row<'_>| row.m.category == Category::Variant;
     let (own, others): (Vec<&Row<'_>>, Vec<&Row<'_>>) = rows.iter().partition(is_own);
@@ -229,8 +229,7 @@ fn volume_in_words(row: &Row<'_>, in_full: bool) -> String {
     words
 }
 
-/// How measurements were taken, without what differs between own ones and those of reference
-/// programs.
+/// Returns how measurements were taken, without what differs between native ones and those of reference programs.
 fn how(row: &Row<'_>) -> String {
     let Row { m, config } = row;
     let cache = match config.cache {

@@ -18,15 +18,15 @@ pub struct Volume {
     /// `ext4`, `xfs`, `tmpfs`, `nfs4`, `lustre`, ...
     #[serde(rename = "type")]
     pub kind: Option<String>,
-    /// Where it is mounted.
+    /// Mount point.
     pub mount: Option<String>,
-    /// What is mounted: a device, a server's export.
+    /// Source of the mount: a device, or a server's export.
     pub source: Option<String>,
     /// Options of the mount and of the file system.
     pub options: Option<String>,
     /// Name of the block device, e.g. `nvme0n1p2`; `null` where there is none or it is not known.
     pub device: Option<String>,
-    /// What the device calls itself.
+    /// Name of the device's model.
     pub model: Option<String>,
     /// The device's I/O scheduler.
     pub scheduler: Option<String>,
@@ -156,7 +156,7 @@ fn unescaped(text: &str) -> PathBuf {
     PathBuf::from(OsString::from_vec(out))
 }
 
-/// What may still be written in a folder, and what bounds it: free space, or the user's quota where
+/// Returns the space that can still be written in a folder, and what limits it: free space, or the user's quota if
 /// there is one.
 pub(crate) fn room(volume: &Volume) -> io::Result<(Bytes, &'static str)> {
     let stat = rustix::fs::statvfs(&volume.folder)?;
@@ -165,7 +165,7 @@ pub(crate) fn room(volume: &Volume) -> io::Result<(Bytes, &'static str)> {
     Ok(quota.map_or(free, |quota| quota.min(free)))
 }
 
-/// What the user's quota leaves, where the kernel keeps one for this device.
+/// Returns the rest of the user's quota, if the kernel keeps one for this device.
 fn quota(volume: &Volume) -> Option<u64> {
     let source = volume.source.as_deref().filter(|source| source.starts_with("/dev/"))?;
     let device = CString::new(source).ok()?;

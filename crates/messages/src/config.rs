@@ -1,4 +1,4 @@
-//! What `config` of the gauge's measurements holds.
+//! Keys of `config` of the gauge's measurements.
 
 use crate::curve::Curve;
 use nodegauge_measure::config;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 config! {
     /// Configuration of figures of messages: of the probe, and of the OSU micro-benchmarks.
     pub struct MessageConfig {
-        /// Whose figure: `probe` or `osu`; without MPI `shm` or `tcp`.
+        /// Origin of the figure: `probe` or `osu`; without MPI `shm` or `tcp`.
         engine: shared::engine;
         engine_version: shared::engine_version;
         /// Size of a message, bytes; 0 for a barrier.
@@ -31,7 +31,7 @@ config! {
         buffers: String = Setting "buffers";
         /// Threads of the sender and of the receiver.
         threads: shared::threads as Setting of Vec<u64> = "sender and receiver may have different numbers";
-        /// What the clock is read around: `batch` or `each` operation.
+        /// Interval between readings of the clock: a `batch` or `each` operation.
         timing: String = Setting "timing";
         /// The MPI.
         mpi: MpiConfig = Setting "MPI", speaks;
@@ -43,7 +43,7 @@ config! {
         operations: shared::operations;
         /// Operations of the last batch.
         batch_operations: u64 = Observation "operations of a batch";
-        /// Why the size ended: `stable`, `samples` or `limit`.
+        /// Reason why the size ended: `stable`, `samples` or `limit`.
         stop: String = Observation "stop";
         /// True if the data arrived as it was sent; absent where nobody looked.
         validated: bool = Observation "validated";
@@ -61,7 +61,7 @@ config! {
         p99: f64 = Observation "99th percentile";
         /// The figure before it was measured again because it fell out of its curve.
         dip: DipConfig = Observation "dip";
-        /// What the curve over all sizes tells, in the figure of the first size.
+        /// Properties of the curve over all sizes, in the figure of the first size.
         curve: Curve = Observation "curve";
         /// The figure over that of the OSU micro-benchmarks.
         over_osu: f64 = Observation "over OSU";
@@ -75,12 +75,12 @@ config! {
 /// A rank, with its CPUs or its host.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PairRank {
-    /// Its number among those that were started.
+    /// Number of the rank among those that were started.
     pub rank: u32,
     /// CPUs that it was bound to; empty where its host placed it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cpus: Vec<u32>,
-    /// Its host, where ranks are on several.
+    /// Host of the rank, where ranks are on several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
 }
@@ -91,15 +91,15 @@ pub struct PairRank {
 pub struct MpiConfig {
     /// `Open MPI`, `MPICH`, ...
     pub library: Option<String>,
-    /// Its version.
+    /// Version of the library.
     pub version: Option<String>,
     /// Version of the MPI standard.
     pub standard: Option<String>,
     /// MPICH's device.
     pub device: Option<String>,
-    /// How messages went.
+    /// Transport of the messages.
     pub transport: Option<String>,
-    /// Why this MPI, and by what it was found.
+    /// Reason why this MPI was chosen, and how it was found.
     pub chosen: Option<String>,
     /// `compiled` by the wrapper, or `precompiled` with this program for an ABI.
     pub probe: Option<String>,
@@ -109,7 +109,7 @@ pub struct MpiConfig {
     pub compiler: Option<String>,
     /// The launcher with its options.
     pub launcher: Option<String>,
-    /// Its version.
+    /// Version of the launcher.
     pub launcher_version: Option<String>,
 }
 
@@ -120,7 +120,7 @@ pub struct DipConfig {
     pub first: f64,
 }
 
-/// How much of what this program's own transport allows an MPI gives: its time over the MPI's.
+/// Share of the built-in transport's performance that an MPI reaches: the transport's time over the MPI's.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FloorConfig {
     /// The floor's figure.

@@ -1,5 +1,5 @@
-//! What a curve over message sizes tells: where it leaps, which size dips, and the two numbers of
-//! Hockney's model. Pure.
+//! Properties of a curve over message sizes: where the time jumps, which size dips, and the two numbers of Hockney's
+//! model. Pure.
 //!
 //! Hockney ("The communication challenge for MPP", Parallel Computing 20, 1994) models the time of
 //! a message of s bytes as t(s) = t0 + s / r; half of the rate r is reached at n1/2 = t0 r bytes. By
@@ -15,11 +15,11 @@ use serde::{Deserialize, Serialize};
 /// One size: bytes, and the time of a message in seconds.
 pub type CurvePoint = (u64, f64);
 
-/// What a whole curve tells.
+/// Properties of a whole curve.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Curve {
-    /// Where the time leaps and stays up.
+    /// Sizes at which the time jumps and stays higher.
     pub switches: Vec<Switch>,
     /// From how many bytes on messages wait for the receiver; `null` when the library does not tell.
     pub rendezvous_bytes: Option<u64>,
@@ -32,7 +32,7 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// Of points of ascending sizes, of a library that sends eagerly what is smaller than `limit`.
+    /// Analyses points of ascending sizes of a library that sends messages below `limit` eagerly.
     pub fn of(points: &[CurvePoint], limit: Option<&EagerLimit>) -> Self {
         let bytes = limit.map(|limit| limit.bytes);
         let dips = dips(points, bytes);
@@ -51,8 +51,8 @@ impl Curve {
         }
     }
 
-    /// Where rendezvous begins, bytes, and who says so. Older records have a leap in its place, which
-    /// says nothing of a protocol.
+    /// Returns the size at which rendezvous begins, bytes, with its source. Older records have a jump in its place,
+    /// which is no evidence of a protocol.
     pub fn rendezvous(&self) -> Option<(u64, &str)> {
         self.rendezvous_bytes.zip(self.rendezvous_source.as_deref())
     }
@@ -145,8 +145,8 @@ impl Line {
     }
 }
 
-/// What the first points let expect of smaller sizes: by two, and by as many as judge each other, for
-/// one noisy size tilts the former and a leap among them the latter.
+/// Returns predictions for smaller sizes from the first points: one from two points, one from as many as are needed
+/// to judge each other; a noisy size distorts the former and a jump among them the latter.
 fn lines(points: &[CurvePoint]) -> impl Iterator<Item = Line> {
     let counts =
         [2, FIT_POINTS.min(points.len())].into_iter().filter(|n| (2..=points.len()).contains(n));
@@ -234,8 +234,8 @@ mod tests {
         2.0, 2.46, 3.41, 5.31, 9.1, 17.0, 32.9, 66.2, 133.0, 280.0,
     ];
 
-    /// Those of Open MPI 4.1.4 and MPICH 4.0.2 on two cores of a Sapphire Rapids guest. Open MPI's time
-    /// stays up from its eager limit of 4096 B on; both overflow a cache at 1 MiB.
+    /// Times of Open MPI 4.1.4 and MPICH 4.0.2 on two cores of a Sapphire Rapids guest. Open MPI's time stays higher
+    /// from its eager limit of 4096 B on; both overflow a cache at 1 MiB.
     const GUEST_OPEN_MPI: [f64; 23] = [
         0.443, 0.453, 0.473, 0.491, 0.579, 0.571, 0.674, 0.662, 0.717, 0.979, 1.205, 1.609, 2.419,
         2.653, 3.118, 4.239, 5.915, 9.497, 16.462, 32.322, 102.038, 272.171, 600.555,

@@ -1,9 +1,9 @@
 //! Up to which size messages are sent eagerly, in the library's own word: a control variable (MPI_T) of
 //! the layer that carries them. Pure.
 //!
-//! Of Open MPI that is `btl_NAME_eager_limit` of the transport that its ob1 layer uses: what does not fit
-//! with the layer's header waits for the receiver. Of MPICH it is a variable of the device, which most
-//! often leaves the choice to what is beneath: then nobody tells.
+//! Open MPI has `btl_NAME_eager_limit` for the transport that its ob1 layer uses: a message that does not fit with
+//! the layer's header waits for the receiver. MPICH has a variable of the device, which usually leaves the choice to
+//! the layer below: then the limit is unknown.
 
 use crate::config::MpiConfig;
 use crate::curve::EagerLimit;

@@ -1,14 +1,14 @@
-//! Why messages could not be measured.
+//! Failures of measurements of messages.
 
 use nodegauge_measure::Failure;
 use nodegauge_toolchain::ToolchainError;
 use std::io;
 use std::path::Path;
 
-/// What went wrong.
+/// Failure of a measurement of messages.
 #[derive(Debug, thiserror::Error)]
 pub enum MessagesError {
-    /// What was asked for does not fit together, or something that is needed is not there or gave nothing.
+    /// The options contradict each other, or something that is needed is missing or gave no result.
     #[error(transparent)]
     Failed(#[from] Failure),
     /// The probe does not compile, or a launcher does not start.

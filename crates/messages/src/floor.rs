@@ -21,7 +21,7 @@ pub(crate) const PATTERNS: [Pattern; 2] = [Pattern::Latency, Pattern::Bw];
 /// communicators, matching) costs it some of the floor; of twice the time, half is spent on the way.
 const SLOW: f64 = 0.5;
 
-/// How an MPI's figure stands to the floor's.
+/// Comparison of an MPI's figure with the lower bound.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Share {
     pub config: FloorConfig,
@@ -31,8 +31,8 @@ pub(crate) struct Share {
 /// Shares of the floor, by pattern and size.
 pub(crate) type Shares = BTreeMap<(Pattern, u64), Share>;
 
-/// How an MPI's figures stand to the floor's. The share is of the two figures as they are quoted; its
-/// interval is from the starts of both, by turns, that met the same regime of the machine.
+/// Compares an MPI's figures with the lower bound. The share is that of the quoted figures; its interval is from the
+/// starts of both, interleaved, that met the same regime of the machine.
 pub(crate) fn shares(
     (figures, mpi): (&[MessageFigure], &StartReport),
     (floors, floor): (&[MessageFigure], &StartReport),
@@ -85,7 +85,7 @@ impl Standing {
     }
 }
 
-/// Why figures of an MPI are in doubt, by pattern and size.
+/// Reasons to doubt figures of an MPI, by pattern and size.
 pub(crate) type Doubts = BTreeMap<(Pattern, u64), String>;
 
 /// Ranges of sizes in which an MPI takes more than twice the floor's time, with what to look at, or less
@@ -145,7 +145,7 @@ fn times(least: f64, most: f64) -> String {
     if least == most { format!("{least} times") } else { format!("{least} to {most} times") }
 }
 
-/// What may hold an MPI down in a range of sizes.
+/// Returns what may slow an MPI down in a range of sizes.
 fn look_at(
     mpi: &StartReport,
     floor: &StartReport,
@@ -200,7 +200,7 @@ mod tests {
         }
     }
 
-    /// What is quoted of them: the mean of the starts.
+    /// Returns the quoted figures: means over the starts.
     fn figures(report: &StartReport) -> Vec<MessageFigure> {
         let figure = |bytes: &u64| {
             let at = (Pattern::Latency, *bytes);
@@ -213,7 +213,7 @@ mod tests {
         SIZES.iter().map(figure).collect()
     }
 
-    /// What is said of an MPI beside a floor: notes, and the sizes in doubt with the reason.
+    /// Returns the notes on an MPI compared with a lower bound, and the doubtful sizes with the reason.
     fn judged(mpi: &StartReport, floor: &StartReport) -> (Vec<String>, Vec<(u64, String)>) {
         let shares = shares((&figures(mpi), mpi), (&figures(floor), floor));
         let (notices, doubts) = remarks("MPICH", mpi, floor, &shares, None);

@@ -231,7 +231,7 @@ fn run_starts(
     }
 }
 
-/// What starters found in their starts of a launch, and which of them found nothing for what reason.
+/// Reports of starters for a launch, and the starters without a result with the reason.
 type Turns<'a, 'b> =
     (Vec<(&'a Starter<'b>, StartReport)>, Vec<(&'a Starter<'b>, Launch, MessagesError)>);
 
@@ -281,7 +281,7 @@ fn in_words(launch: &Launch) -> String {
     }
 }
 
-/// What came of a launch: dips measured again, curves judged, held against the `floor`.
+/// Finishes a launch: measures dips again, judges curves, compares them with the lower bound.
 fn finish(
     starter: &Starter<'_>,
     mut report: StartReport,
@@ -443,7 +443,7 @@ fn notices(starter: &Starter<'_>, report: &StartReport) -> Vec<Notice> {
     notices
 }
 
-/// Where each rank was, in the kernel's words.
+/// Returns the CPUs of each rank, as the kernel reported them.
 fn details(report: &StartReport) -> Vec<String> {
     let mut lines = vec![format!("started by: {}", report.command)];
     let rank = |(rank, found): (usize, &ProbeRank)| {

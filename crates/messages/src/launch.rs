@@ -15,7 +15,7 @@ use nodegauge_toolchain::mpi::{HostRanks, LauncherKind, MpiLaunch, MpiLauncher, 
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// Where ranks go.
+/// Places of ranks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Where {
     /// On this node, each on its CPUs.
@@ -28,9 +28,9 @@ pub enum Where {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Launch {
     pub ranks: Where,
-    /// What the first pair shares; `None` for collectives and matrices.
+    /// Distance of the first pair; `None` for collectives and matrices.
     pub distance: Option<Distance>,
-    /// What they play.
+    /// Patterns to run.
     pub patterns: Vec<Pattern>,
     /// Threads of `latency_mt`.
     pub threads: SideThreads,

@@ -28,7 +28,7 @@ pub(crate) struct Choice {
     pub named: bool,
     /// MPIs that were named and cannot be used, with the reason.
     pub unusable: Vec<(CommandLine, String)>,
-    /// Why there is no MPI, where none is wanted by name.
+    /// Reason why there is no MPI, if none was named.
     pub missing: Option<Failure>,
 }
 
@@ -67,7 +67,7 @@ pub(crate) fn without_compiler(launcher: Option<&CommandLine>, why: &str) -> Opt
     Some(Mpi { chosen, ..mpi })
 }
 
-/// Why a wrapper compiles no probe, in a line: the first of what its compiler says.
+/// Returns in one line why a wrapper compiles no probe: the first line of its compiler's errors.
 pub(crate) fn uncompiled(mpi: &Mpi, error: &MessagesError) -> String {
     let (
         MessagesError::Toolchain(ToolchainError::Compile { status, errors, .. }),

@@ -82,7 +82,7 @@ pub(crate) fn silent(report: &StartReport) -> Option<Vec<String>> {
     (!names.is_empty()).then_some(names)
 }
 
-/// How long a host may take to answer.
+/// Longest time for a host to answer.
 const ANSWER: Duration = Duration::from_secs(15);
 /// Hosts that are asked at once.
 const AT_ONCE: usize = 64;
@@ -116,7 +116,7 @@ pub(crate) fn ask(
     (answer, silent)
 }
 
-/// Whether a host answers; else why not.
+/// Checks that a host answers; the error is the reason why it does not.
 fn one(mpi: &Starter<'_>, host: &str, ended: &AtomicBool) -> Result<(), String> {
     let launch = Launch::new(Where::Hosts(vec![host.to_owned()]), None, Vec::new());
     let run = mpi.program(&launch, "true", &[]).map_err(|error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! What a user may choose.
+//! Options of the user.
 
 use crate::pattern::{Participants, Pattern};
 use crate::{GAUGE, MessagesError};
@@ -6,7 +6,7 @@ use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, names};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Whether all messages of a window lie in one buffer.
+/// Buffers of the messages of a window: one for all, or one each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Buffers {
     /// One buffer, as the OSU micro-benchmarks do by default: rates within a node are cache rates.
@@ -18,7 +18,7 @@ pub enum Buffers {
 
 names!(Buffers, "buffers", Single = "single", Multiple = "multiple");
 
-/// What the clock is read around.
+/// Interval between readings of the clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Timing {
     /// A batch of operations, as versions 5 and 6 of the OSU micro-benchmarks do.
@@ -33,16 +33,16 @@ names!(Timing, "timing", Batch = "batch", Each = "each");
 /// Threads of the two sides of `latency_mt`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SideThreads {
-    /// Of rank 0.
+    /// Threads of rank 0.
     pub senders: u32,
-    /// Of rank 1.
+    /// Threads of rank 1.
     pub receivers: u32,
 }
 
 impl SideThreads {
     /// One on each side.
     pub const SINGLE: Self = Self { senders: 1, receivers: 1 };
-    /// Of `latency_mt` by custom.
+    /// Usual numbers of threads for `latency_mt`.
     pub const CUSTOMARY: Self = Self { senders: 1, receivers: 2 };
 }
 
@@ -63,7 +63,7 @@ impl std::str::FromStr for SideThreads {
     }
 }
 
-/// How messages are measured; the defaults are those of the OSU micro-benchmarks.
+/// Options of the measurement of messages; the defaults are those of the OSU micro-benchmarks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MessageOptions {
     /// Which patterns.
@@ -97,7 +97,7 @@ pub struct MessageOptions {
     pub validate: u32,
     /// Threads of `latency_mt`; else 1:2 where there are CPUs for them.
     pub threads: Option<SideThreads>,
-    /// What the clock is read around.
+    /// Interval between readings of the clock.
     pub timing: Timing,
     /// Bytes of a rank's buffer at most: larger messages are left out.
     pub memory_limit: u64,

@@ -8,7 +8,7 @@ use std::str::FromStr;
 /// Messages above this are large: fewer operations, by the custom of the OSU micro-benchmarks.
 const LARGE: u64 = 8192;
 
-/// Who takes part in an operation.
+/// Ranks that take part in an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Participants {
     /// Two ranks.
@@ -33,21 +33,21 @@ names!(
 /// Which of a rank's buffers have a block for every rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Gathered {
-    /// None: each holds one message.
+    /// No buffer holds a message of every rank: each holds one message.
     Neither,
-    /// What it receives.
+    /// The receive buffer.
     Received,
-    /// What it receives, and what it sends.
+    /// Both the receive and the send buffer.
     Both,
 }
 
-/// What is known of a pattern.
+/// Properties of a pattern.
 pub(crate) struct PatternRow {
     /// As options, records and the probe name it.
     name: &'static str,
-    /// Who takes part.
+    /// Ranks that take part.
     pub(crate) participants: Participants,
-    /// Of a rate, windows under way at once: one each way. Else the figure is the time itself.
+    /// For a rate, windows in progress at once: one in each direction. Without it the figure is the time.
     ways: Option<u32>,
     /// True if messages per second are a figure besides.
     pub(crate) counts_messages: bool,
@@ -62,11 +62,11 @@ pub(crate) struct PatternRow {
     warm_up: (u64, u64),
     /// Timed operations of the OSU micro-benchmarks: of small and of large messages.
     operations: (u64, u64),
-    /// What the OSU micro-benchmarks call it, between `OSU MPI` and `Test`.
+    /// Name in the OSU micro-benchmarks, between `OSU MPI` and `Test`.
     pub(crate) title: &'static str,
 }
 
-/// Of pairs of ranks that exchange single messages.
+/// Base row for pairs of ranks that exchange single messages.
 const TIME: PatternRow = PatternRow {
     name: "",
     participants: Participants::Pair,
@@ -79,7 +79,7 @@ const TIME: PatternRow = PatternRow {
     operations: (10_000, 1000),
     title: "",
 };
-/// Of pairs of ranks with windows of messages under way.
+/// Base row for pairs of ranks with windows of messages in progress.
 const RATE: PatternRow = PatternRow {
     ways: Some(1),
     sizes: (1, u64::MAX),
@@ -87,7 +87,7 @@ const RATE: PatternRow = PatternRow {
     operations: (100, 20),
     ..TIME
 };
-/// Of all ranks together.
+/// Base row for all ranks together.
 const COLLECTIVE: PatternRow = PatternRow {
     participants: Participants::All,
     sizes: (1, 1 << 20),
@@ -179,12 +179,12 @@ impl Pattern {
         &ROWS[self as usize]
     }
 
-    /// Those between pairs.
+    /// Returns the patterns between pairs.
     pub fn point_to_point() -> impl Iterator<Item = Self> {
         Self::ALL.iter().copied().filter(|pattern| !pattern.is_collective())
     }
 
-    /// Those of all ranks together.
+    /// Returns the patterns of all ranks together.
     pub fn collectives() -> impl Iterator<Item = Self> {
         Self::ALL.iter().copied().filter(|pattern| pattern.is_collective())
     }
@@ -214,8 +214,8 @@ impl Pattern {
         if self.is_rate() { Unit::BytesPerSecond } else { Unit::Seconds }
     }
 
-    /// Of `sizes` those that mean something: a rate of nothing does not, a sum of half a number
-    /// neither. A pattern without a size has one, whatever was asked.
+    /// Returns those of `sizes` that have a meaning for the pattern: a rate of no bytes has none, nor has a sum of
+    /// half a number. A pattern without a size has one size.
     pub fn sizes_of(self, sizes: &[u64]) -> Vec<u64> {
         let PatternRow { sizes: (least, _), multiple_of, .. } = self.row();
         let takes = |bytes: &u64| bytes >= least && bytes.is_multiple_of(*multiple_of);
@@ -225,7 +225,7 @@ impl Pattern {
         }
     }
 
-    /// Its sizes by custom: of 0 and the powers of two to 4 MiB, collectives to 1 MiB as OSU's.
+    /// Returns the usual sizes: 0 and the powers of two to 4 MiB; collectives to 1 MiB, as in OSU's programs.
     pub fn usual_sizes(self) -> Vec<u64> {
         let powers = (0..=22).map(|power| 1 << power).filter(|bytes| *bytes <= self.row().sizes.1);
         self.sizes_of(&std::iter::once(0).chain(powers).collect::<Vec<_>>())

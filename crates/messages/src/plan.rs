@@ -74,7 +74,7 @@ pub struct MessagesPlan {
     pub(crate) launches: Vec<Launch>,
     pub(crate) notices: Vec<Notice>,
     pub(crate) choice: Choice,
-    /// By what messages go without MPI: the floor beside one, all where there is none.
+    /// Fabrics of the built-in transport.
     pub(crate) own: Vec<Fabric>,
     /// The OSU programs for each MPI; none where the probe runs alone.
     pub(crate) osu: Vec<OsuPrograms>,
@@ -201,7 +201,7 @@ impl MessagesPlan {
         own + self.choice.mpis.len() * of(Pattern::ALL) * with_osu * self.rounds as usize
     }
 
-    /// What the own transport plays: beside an MPI what a floor is of.
+    /// Returns the patterns for the built-in transport; next to an MPI, those with a lower bound.
     pub(crate) fn own_plays(&self) -> &'static [Pattern] {
         if self.choice.mpis.is_empty() { Pattern::ALL } else { &floor::PATTERNS }
     }

@@ -12,14 +12,14 @@ use std::hash::{Hash, Hasher};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Its text.
+/// Text of each source file.
 const SOURCES: [(&str, &str); 4] = [
     ("messages.c", include_str!("../../../probes/messages.c")),
     ("messages_patterns.h", include_str!("../../../probes/messages_patterns.h")),
     ("messages_shared_line.h", include_str!("../../../probes/messages_shared_line.h")),
     ("messages_measure.h", include_str!("../../../probes/messages_measure.h")),
 ];
-/// How it is compiled: as this program's own was.
+/// Compiler flags of the probe: those of this program.
 const FLAGS: &str = env!("PROBE_FLAGS");
 
 /// The probe that was compiled with this program, for libraries of an ABI.
@@ -34,17 +34,17 @@ fn carried(abi: MpiAbi) -> &'static [u8] {
 /// A probe that is ready to be started.
 #[derive(Debug)]
 pub struct Probe {
-    /// Where it is.
+    /// Path of the program.
     pub path: PathBuf,
-    /// What it is told besides what to measure.
+    /// Arguments in addition to those of the measurement.
     pub arguments: Vec<String>,
-    /// Why it could not be kept for later runs, or why one that was kept is not run.
+    /// Reasons why the probe could not be kept for later runs, or why a kept one is not run.
     pub notices: Vec<Notice>,
     /// Holds it until the run is over.
     _folder: Scratch,
 }
 
-/// Where compiled probes live: `NODEGAUGE_CACHE_DIR`, else the XDG cache folder.
+/// Returns the folder of compiled probes: `NODEGAUGE_CACHE_DIR`, else the XDG cache folder.
 pub fn cache_folder(variable: impl Fn(&str) -> Option<std::ffi::OsString>) -> Option<PathBuf> {
     let set = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     set("NODEGAUGE_CACHE_DIR")
@@ -87,7 +87,7 @@ pub fn build(
     Ok(Probe { path, arguments, notices, _folder: folder })
 }
 
-/// What a compiled probe depends on.
+/// Returns everything that a compiled probe depends on.
 fn key(compiler: &Compiler, given: &Path, library: &MpiLibrary) -> String {
     let path = std::fs::canonicalize(given).unwrap_or_else(|_| given.to_owned());
     let version = compiler.version.as_deref().unwrap_or("?");
@@ -125,7 +125,7 @@ fn kept_or_compiled(
     Ok(program)
 }
 
-/// What a wrapper makes of the sources.
+/// Compiles the sources with a wrapper.
 fn compile(compiler: &Compiler, interrupted: &dyn Fn() -> bool) -> Result<Vec<u8>, MessagesError> {
     let scratch = Scratch::new()?;
     for (name, text) in SOURCES {

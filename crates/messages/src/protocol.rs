@@ -1,5 +1,4 @@
-//! What the probe prints, read line by line, so that a run that is killed leaves what it measured.
-//! Pure.
+//! Output of the probe, read line by line, so that a run that is killed leaves what it has measured. Pure.
 
 use crate::pattern::Pattern;
 use nodegauge_measure::{names, stats};
@@ -19,12 +18,12 @@ pub struct BatchGroup {
     pub trips: (f64, f64),
     /// Seconds of one operation: the mean of each batch.
     pub seconds: Vec<f64>,
-    /// Of each batch, the share of its time for which a rank was off its core because another
-    /// program took it; empty when the probe did not tell.
+    /// For each batch, the share of its time for which a rank was off its core because of another program; empty if
+    /// the probe did not report it.
     pub lost: Vec<f64>,
 }
 
-/// Why the probe went on to the next size.
+/// Reason why the probe went on to the next size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Done {
     /// The median is known to half a percent.
@@ -49,13 +48,13 @@ pub struct SizeRun {
     pub pairs: u32,
     /// Which ways messages took, where that is chosen for each size and start.
     pub routes: Vec<String>,
-    /// What was timed.
+    /// Timed batches.
     pub groups: Vec<BatchGroup>,
     /// Means of the fastest and the slowest rank of a collective, seconds.
     pub spread: Option<(f64, f64)>,
     /// Bytes that were not what was sent; `None` when it was not looked.
     pub wrong: Option<u64>,
-    /// Why it ended; `None` when it did not.
+    /// Reason why the size ended; `None` if it did not.
     pub done: Option<Done>,
     /// The median of a first measurement that fell out of its curve, seconds.
     pub dip: Option<f64>,
@@ -97,7 +96,7 @@ impl SizeRun {
 pub struct ProbeRank {
     /// CPUs that it may run on; `None` when the system does not say.
     pub cpus: Option<String>,
-    /// Its host.
+    /// Host of the rank.
     pub host: String,
 }
 
@@ -112,7 +111,7 @@ pub struct ProbeOutput {
     pub world: Option<u32>,
     /// Level of thread support that was given: 0 single to 3 multiple.
     pub level: u32,
-    /// What the library says of itself, lines joined by `|`.
+    /// Description of the library by itself, lines joined by `|`.
     pub library: Option<String>,
     /// The library's own variables that speak of eager messages, with their values.
     pub variables: Vec<(String, i64)>,
@@ -121,7 +120,7 @@ pub struct ProbeOutput {
     pub sizes: Vec<SizeRun>,
     /// Patterns that it refused, because the MPI does not let several threads send.
     pub refused: Vec<Pattern>,
-    /// Why ranks cannot read each other's memory: an error number.
+    /// Reason why ranks cannot read each other's memory: an error number.
     pub unreadable: Option<i32>,
     /// Steps that are through.
     pub steps: usize,

@@ -39,7 +39,7 @@ impl MessageFigure {
         self.measurement.unit != Unit::MessagesPerSecond
     }
 
-    /// Of which curve and where on it.
+    /// Returns the curve and the position on it.
     pub(crate) fn at(&self) -> Option<(Pattern, u64)> {
         let pattern = self.measurement.name.parse().ok()?;
         Some((pattern, self.config.message_bytes?)).filter(|_| self.is_curve())
@@ -57,7 +57,8 @@ pub(crate) fn blank(pattern: Pattern, unit: Unit) -> Measurement {
     Measurement::new(GAUGE, TEST, pattern.name(), unit)
 }
 
-/// The same of this carrier. What goes without an MPI is another test, so that nothing takes it for an MPI's.
+/// Returns an empty figure of this transport. Figures without an MPI belong to another test, so that they cannot be
+/// taken for an MPI's.
 fn blank_of(carrier: Carrier<'_>, pattern: Pattern, unit: Unit) -> Measurement {
     match carrier {
         Carrier::Mpi(..) => blank(pattern, unit),
@@ -136,7 +137,7 @@ fn headline(sizes: &[SizeRun], regimes: &[Regime]) -> Option<usize> {
     (0..regimes.len()).max_by_key(|at| counts[*at])
 }
 
-/// What is the same for all sizes of a start.
+/// Returns the configuration that all sizes of a start share.
 fn base(starter: &Starter<'_>, report: &StartReport, pattern: Pattern) -> MessageConfig {
     let Starter { carrier, options, .. } = starter;
     let launch = &report.launch;
@@ -195,7 +196,7 @@ struct Batches {
 }
 
 impl Batches {
-    /// Those of `run`, which is part of a start that met `regimes`, in most batches `headline`.
+    /// Returns the samples of `run`, which is part of a start that met `regimes`, most of its batches in `headline`.
     fn of(run: &SizeRun, regimes: &[Regime], headline: Option<usize>) -> Self {
         let trip = |trip: f64| if trip > 0.0 { trip } else { f64::NAN };
         let (mut samples, mut operations) = (Vec::new(), Vec::new());

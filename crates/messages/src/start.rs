@@ -17,7 +17,7 @@ use nodegauge_toolchain::{ChildEnd, CommandLine, KillReason};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Why a start did not come to its end, though something was measured.
+/// Reason why a start did not finish, although something was measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Broken {
     /// Silence for so long.
@@ -28,7 +28,7 @@ pub(crate) enum Broken {
     Interrupted,
 }
 
-/// What one start measured, for ratios of starts by turns.
+/// Medians of one start, for ratios of interleaved starts.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct StartMedians {
     /// The median round trip of a cache line, seconds; NaN where ranks share none.
@@ -46,18 +46,18 @@ impl StartMedians {
     }
 }
 
-/// What came of a start.
+/// Report of the starts of one launch.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct StartReport {
     pub launch: Launch,
     pub output: ProbeOutput,
     /// Starts whose samples are together here.
     pub starts: u32,
-    /// What each start measured, in order.
+    /// Medians of each start, in order.
     pub by_start: Vec<StartMedians>,
-    /// How messages went, as far as the library told.
+    /// Transport of the messages, if the library reports it.
     pub transport: Option<String>,
-    /// Why it did not come to its end.
+    /// Reason why it did not finish.
     pub broken: Option<Broken>,
     /// The launcher's command, without the probe's arguments.
     pub command: String,
@@ -80,11 +80,11 @@ impl StartReport {
     }
 }
 
-/// How long the first line is waited for on this node, and more for each other host.
+/// Longest wait for the first line on this node, and additional time for each other host.
 const START: Duration = Duration::from_secs(20);
 const START_A_HOST: Duration = Duration::from_secs(1);
-/// How many times longer silence of own ranks may last: the end of one is noticed at once, and where others
-/// have the cores, each turn of a ring takes a slice of the scheduler.
+/// Factor for the silence timeout of forked ranks: their end is noticed at once, and where other programs use the
+/// cores, each step of a ring takes a slice of the scheduler.
 const OWN_SILENCE: u32 = 5;
 /// Longer than any start takes: silence ends it before.
 pub(crate) const FOREVER: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -93,11 +93,11 @@ const LINES: usize = 4;
 /// Bytes that the probe prints at most for a second of a size; it prints some ten thousand lines.
 const OUTPUT_A_SECOND: u64 = 8 << 20;
 const UCX_LOG_LEVEL: &str = "UCX_LOG_LEVEL";
-/// What launchers say when they have fewer slots than ranks.
+/// Messages of launchers that have fewer slots than ranks.
 const SLOTS: [&str; 4] =
     ["not enough slots", "More processors requested", "too many tasks", "not enough hosts"];
 
-/// Who carries messages.
+/// Transport of messages: an MPI, or the built-in one.
 #[derive(Clone, Copy)]
 pub(crate) enum Carrier<'a> {
     /// An MPI, to which its probe tells what to send.
@@ -115,7 +115,7 @@ impl Carrier<'_> {
         }
     }
 
-    /// What starts its ranks, as messages name it.
+    /// Returns the launcher of its ranks, for messages.
     pub(crate) fn launcher(&self) -> &str {
         match self {
             Self::Mpi(mpi, _) => mpi.launcher.command.program(),
@@ -123,7 +123,7 @@ impl Carrier<'_> {
         }
     }
 
-    /// Its kind of launcher, of an MPI.
+    /// Returns the kind of launcher of an MPI.
     pub(crate) fn launcher_kind(&self) -> Option<LauncherKind> {
         match self {
             Self::Mpi(mpi, _) => Some(mpi.launcher.kind),
@@ -142,9 +142,9 @@ pub(crate) struct Starter<'a> {
     pub options: &'a MessageOptions,
 }
 
-/// How long a program has said nothing, by the clock of one who looks often. While this process stood still, as
-/// in a guest that its host holds up, the program most likely did too: of the time between two looks no more
-/// than [`Silence::LOOK`] counts.
+/// Time for which a program has printed nothing, measured by frequent checks. If this process was stopped, as in a
+/// guest that its host pauses, the program most likely was stopped too: between two checks at most [`Silence::LOOK`]
+/// counts.
 pub(crate) struct Silence {
     lasts: Duration,
     looked: Instant,
@@ -159,7 +159,8 @@ impl Silence {
         Self { lasts: Duration::ZERO, looked: Instant::now() }
     }
 
-    /// Why the program is to be killed: the user ends the run, or it was silent for longer than `timeout`.
+    /// Returns the reason to kill the program: the user interrupts the run, or it was silent for longer than
+    /// `timeout`.
     pub(crate) fn reason_to_kill(
         &mut self,
         observer: &dyn Observer,
@@ -369,8 +370,8 @@ pub(crate) fn error_tail(text: &str) -> String {
     lines[lines.len().saturating_sub(LINES)..].join("\n")
 }
 
-/// How messages go, from what the library says at its start: of Open MPI the layer and its
-/// transports, of UCX the lanes for tagged messages.
+/// Returns the transport of messages from the library's output at its start: for Open MPI the layer and its
+/// transports, for UCX the lanes for tagged messages.
 fn transport(text: &str) -> Option<String> {
     let mut layer = None;
     let mut ways: Vec<String> = Vec::new();

@@ -25,7 +25,7 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 /// The hidden command under which this program starts itself to measure over its own transport.
 pub const COMMAND: &str = "transport-ranks";
 
-/// By what ranks are connected.
+/// Connection between ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fabric {
     /// Memory that they share.
@@ -37,7 +37,7 @@ pub enum Fabric {
 names!(Fabric, "transport", Shm = "shm", Tcp = "tcp");
 
 impl Fabric {
-    /// What people call it.
+    /// Returns the name for people.
     pub fn title(self) -> &'static str {
         match self {
             Self::Shm => "shared memory",
@@ -45,7 +45,7 @@ impl Fabric {
         }
     }
 
-    /// Why ranks cannot be connected by it; `None` when they can.
+    /// Returns the reason why ranks cannot be connected this way; `None` if they can.
     pub(crate) fn missing(self) -> Option<String> {
         let connect = || {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
@@ -79,7 +79,7 @@ pub(crate) fn has(pattern: Pattern) -> bool {
 /// A size of a pattern, with operations that warm up and, where they are fixed, timed ones.
 type SizeOrder = (u64, u64, u64);
 
-/// What ranks are to do.
+/// Job of the ranks.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Order {
     /// The process that gives it.
@@ -150,7 +150,7 @@ pub(crate) fn needs_mpi(what: &str, missing: Option<&Failure>) -> MessagesError 
     }
 }
 
-/// What keeps processes from reading each other's memory, as far as the system says.
+/// Returns what prevents processes from reading each other's memory, as far as the system reports it.
 pub(crate) fn readable() -> String {
     let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
     match scope.as_deref().map(str::trim) {

@@ -1,5 +1,5 @@
-//! What people see of `mpi`: one line a distance, the curves with a chart, a matrix, or the probe beside
-//! the OSU micro-benchmarks; the evidence below.
+//! View of `mpi`: one line per distance, the curves with a chart, a matrix, or the probe next to the OSU
+//! micro-benchmarks; the evidence below.
 
 mod curves;
 mod evidence;
@@ -243,7 +243,7 @@ fn places(figure: &ShownFigure<'_>) -> String {
     }
 }
 
-/// What figures are shown in: `GB/s`.
+/// Unit in which figures are shown: `GB/s`.
 #[derive(Clone, Copy)]
 struct FigureUnit {
     unit: Unit,

@@ -1,5 +1,5 @@
-//! What each choice is worth on this node (`explain`): steps from an unbound run with regular stores
-//! on 4 KiB pages and arrays one after another, to the best that `stream` does, one choice at a time.
+//! The contribution of each choice on this node (`explain`): steps from an unbound run with regular stores on 4 KiB
+//! pages and arrays one after another, to the best that `stream` reaches, one choice at a time.
 //!
 //! All steps are measured by turns in random order, with `memcpy` of the C library beside Copy. What
 //! is quoted is STREAM's statistic: the factor of a step is its best rate over the best of the step
@@ -181,12 +181,12 @@ fn of_one_regime<'a>(rounds: &'a [Vec<Sample>], watched: &[bool]) -> (Vec<&'a [S
 struct Step {
     /// Stable name, e.g. `binding`; `baseline` for the first.
     name: &'static str,
-    /// What changes with this step, in words.
+    /// Change of this step, in words.
     what: String,
     config: PointConfig,
 }
 
-/// What was measured of all steps.
+/// Samples of all steps.
 struct Measured<'a> {
     /// Baseline first.
     steps: &'a [Step],
@@ -198,7 +198,7 @@ struct Measured<'a> {
     copy: Option<usize>,
     /// The rounds that count, one sample of each cell.
     rounds: Vec<&'a [Sample]>,
-    /// How many do not, for another regime.
+    /// Number of rounds left out for another regime.
     left_out: usize,
     /// True if those that count are of one regime.
     settled: bool,
@@ -208,7 +208,7 @@ struct Measured<'a> {
     wrong: Option<String>,
     /// True if the arrays follow STREAM's rule; `None` when caches are not known.
     follows_rule: Option<bool>,
-    /// Whether a cache helps them; `None` where that was not checked.
+    /// Result of the size check; `None` if it was not made.
     check: Option<SizeCheck>,
     array_bytes: Bytes,
 }
@@ -236,7 +236,7 @@ impl Measured<'_> {
         Some((ratio, own.iter().zip(&theirs).map(|(own, theirs)| theirs / own).collect(), best))
     }
 
-    /// That another's loop is faster, where it is told.
+    /// Returns a note if another loop is significantly faster.
     fn leader(&self) -> Option<String> {
         let (ratio, ..) = self.memcpy()?;
         let [low, high] = ratio.interval.filter(|[low, _]| *low > 1.0)?;
@@ -248,8 +248,8 @@ impl Measured<'_> {
         ))
     }
 
-    /// How `stream`'s way of measuring the last step stands to its figure here: the best of passes one
-    /// after another in the regime that they met most.
+    /// Compares the last step with the same configuration measured as `stream` does: the best of consecutive passes
+    /// in the regime that most of them met.
     fn agreement(&self) -> Option<StreamAgreement> {
         let sorted = samples::sort(self.alone);
         let group = sorted.headline()?;

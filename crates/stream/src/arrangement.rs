@@ -36,16 +36,16 @@ const USUAL_PARTS: u64 = 16;
 /// A planned configuration.
 #[derive(Debug, Clone)]
 pub struct Arrangement {
-    /// Where its threads go; of ranks, all of them together.
+    /// Places of its threads; with ranks, of all of them together.
     pub(crate) placement: Placement,
-    /// Where its ranks go; `None` for one process.
+    /// Places of its ranks; `None` for one process.
     pub(crate) ranks: Option<RankPlan>,
     pub(crate) options: StreamOptions,
-    /// Of the arrays of all processes together.
+    /// Size of the arrays of all processes together.
     pub(crate) size: Size,
-    /// What each process sets up.
+    /// Configuration of each process.
     pub(crate) configs: Vec<PointConfig>,
-    /// What was honoured, clamped and chosen.
+    /// Notices on what was honoured, clamped and chosen.
     pub(crate) notices: Vec<Notice>,
 }
 
@@ -121,7 +121,7 @@ impl Arrangement {
             && *own == PointConfig { kernels: own.kernels.clone(), ..config.clone() }
     }
 
-    /// What it needs, with `copies` of its arrays.
+    /// Returns the time and memory that it needs, with `copies` of its arrays.
     pub(crate) fn foreseen(&self, copies: u64) -> Foreseen {
         let elements: u64 = self.configs.iter().map(|config| config.elements).sum();
         let memory = Bytes(3 * copies * elements * self.options.element.bytes());
@@ -133,7 +133,7 @@ impl Arrangement {
         stream_figures(&self.options.kernels, site)
     }
 
-    /// Its time and samples, from now on.
+    /// Returns its limits of time and samples, from now on.
     pub(crate) fn limits(&self) -> Limits {
         let limits = Limits::new(self.options.budget, self.options.samples);
         Limits { asked: self.options.budget_asked, ..limits }
@@ -194,7 +194,7 @@ impl Arrangement {
     }
 }
 
-/// What is said of a placement.
+/// Returns the notices of a placement.
 fn environment(said: &[String]) -> impl Iterator<Item = Notice> {
     said.iter().map(|text| Notice::new(NoticeId::Environment, GAUGE, text))
 }
@@ -222,7 +222,7 @@ pub(crate) fn caches_in_use(site: &Site, placement: &Placement) -> Option<Bytes>
     Some(Bytes(site.topology.llc_in_use(&cpus)?.0 + beside.sum::<u64>()))
 }
 
-/// What is known of the machine when the length of the arrays is chosen.
+/// Returns the properties of the machine that determine the length of the arrays.
 fn surroundings(site: &Site, placement: &Placement, options: &StreamOptions) -> Surroundings {
     Surroundings {
         gauge: GAUGE,
@@ -294,7 +294,7 @@ fn loop_for(kernel: Kernel, options: &StreamOptions, shapes: &[Shape]) -> Shape 
     shape
 }
 
-/// What the tuner came to: the loops, how far each is ahead of the next, and what had no turn.
+/// Returns the notice on the tuner's result: the loops, the lead of each, and the loops that were not tried.
 pub(crate) fn chosen_notice(chosen: &ChosenLoops) -> Notice {
     let (tried, untried) = (chosen.tried.len(), chosen.untried.len());
     let among = match (tried, untried) {
@@ -326,7 +326,7 @@ pub(crate) fn chosen_notice(chosen: &ChosenLoops) -> Notice {
     Notice::new(NoticeId::Chosen, GAUGE, parts.join("; "))
 }
 
-/// What none of the loops that were tried has, of those that were not.
+/// Returns the properties of untried loops that no tried loop has.
 fn untried_in_words(tried: &[Shape], untried: &[Shape]) -> String {
     type Feature = fn(&Shape) -> String;
     let features: [(&str, Feature); 5] = [

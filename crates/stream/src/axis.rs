@@ -39,7 +39,7 @@ pub enum Setting {
     Policy(Policy),
     /// Socket or core of each rank.
     RankMap(RankMap),
-    /// Who made the loops.
+    /// Compiler of the loops.
     Compiler(CompilerChoice),
 }
 

@@ -1,5 +1,5 @@
-//! What the compilers of this system make of STREAM's loops: compiled on the node, tried in a
-//! process of their own, loaded, and run on the arrays and threads of the native kernels by turns.
+//! STREAM's loops by the compilers of this system: compiled on the node, tested in a process of their own, loaded,
+//! and run on the arrays and threads of the native kernels, interleaved.
 //!
 //! `choice` is what a user asks for, `build` makes and tests kernels, [`self_test`] is what the
 //! process of its own does, `comparison` the protocol, and `plan` all of it in order.

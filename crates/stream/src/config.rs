@@ -1,4 +1,4 @@
-//! What `config` of the gauge's measurements holds: one struct for each kind of figure.
+//! Keys of `config` of the gauge's measurements: one struct for each kind of figure.
 
 use nodegauge_arena::{Layout, keys};
 use nodegauge_measure::config;
@@ -13,7 +13,7 @@ config! {
     /// Configuration of figures of STREAM's kernels: native loops, what compilers made of them, and
     /// stream.c itself.
     pub struct StreamConfig {
-        /// Whose loops: `native`, `compiled`, or a program such as `stream.c`.
+        /// Origin of the loops: `native`, `compiled`, or a program such as `stream.c`.
         engine: shared::engine;
         engine_version: shared::engine_version;
         threads: shared::threads;
@@ -33,9 +33,9 @@ config! {
         array_bytes: shared::array_bytes;
         array_elements: shared::array_elements;
         array_times_llc: shared::array_times_llc;
-        /// Whether a cache helps the arrays.
+        /// Result of the check whether a cache holds part of the arrays.
         size_check: SizeCheckConfig = Observation "size check";
-        /// How the arrays lie to each other.
+        /// Layout of the arrays relative to each other.
         layout: Layout = Setting "layout";
         memory_policy: keys::memory_policy;
         numa: keys::numa;
@@ -43,7 +43,7 @@ config! {
         passes: keys::passes;
         stopped: shared::stopped;
         loops_tried: shared::loops_tried;
-        /// How far the loop was ahead of the next in the trial.
+        /// Lead of the loop over the second in the trial.
         loop_lead: LeadConfig = Observation "lead of the loop";
         checks: shared::checks;
         /// Smallest step of the clock, seconds.
@@ -54,11 +54,11 @@ config! {
         unroll: shared::unroll;
         side_by_side: keys::side_by_side;
         compiler: shared::compiler;
-        /// What the compiled code says; `null` where it could not be read.
+        /// Properties of the compiled code; `null` if it could not be read.
         code: CodeConfig = Observation "code";
-        /// What the memory controllers counted.
+        /// Counts of the memory controllers.
         counters: CountersConfig = Observation "counters";
-        /// What would cross the memory bus by computation, where it was counted.
+        /// Computed traffic on the memory bus, where it was also counted.
         traffic_computed: Traffic = Observation "computed traffic";
         sweep: shared::sweep;
         /// The rate over that of the reference of a sweep.
@@ -71,7 +71,7 @@ config! {
         environment: BTreeMap<String, String> = Setting "environment";
         /// Runs of stream.c.
         runs: u64 = Observation "runs";
-        /// What stream.c printed of the fastest run.
+        /// Times that stream.c printed for the fastest run.
         times_s: TimesConfig = Observation "times";
         /// All that it printed in that run, with Triad.
         printed: String = Observation "printed";
@@ -109,15 +109,15 @@ config! {
         engine: shared::engine;
         /// The kernel that is explained.
         kernel: keys::kernel;
-        /// What changes with the step.
+        /// Change of the step.
         what: keys::what;
         /// 95 % confidence interval of the factor, low and high.
         interval: Vec<f64> = Observation "interval";
-        /// What passes of the last step one after another reached.
+        /// Rate of consecutive passes of the last step.
         stream: StreamAgreement = Observation "stream";
-        /// The same factor of each kernel.
+        /// Factor of each kernel.
         factors: Map<String, Value> = Observation "factors";
-        /// What the steps begin with.
+        /// Configuration of the baseline.
         baseline: String = Observation "baseline";
         /// Rate of the baseline, B/s.
         from: keys::from;
@@ -130,27 +130,27 @@ config! {
     }
 }
 
-/// What passes one after another reach, as `stream` makes them, beside the end of `explain`.
+/// Rate of consecutive passes, as `stream` makes them, compared with the end of `explain`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StreamAgreement {
     /// Passes that count.
     pub passes: usize,
     /// The best of them, B/s.
     pub rate: f64,
-    /// The same over the best rate of the last step.
+    /// Ratio to the best rate of the last step.
     pub ratio: f64,
-    /// Its 95 % confidence interval.
+    /// 95 % confidence interval of the ratio.
     pub interval: Option<[f64; 2]>,
 }
 
-/// What `--tune` chose; what is absent is as in a run without tuning.
+/// Choice of `--tune`; absent values are as in a run without tuning.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ChoiceConfig {
     /// Threads.
     pub threads: Option<u32>,
     /// Places.
     pub places: Option<String>,
-    /// How threads are bound to places.
+    /// Binding of threads to places.
     pub bind: Option<String>,
     /// Threads on each last-level cache.
     pub per_cache: Option<u32>,
@@ -169,7 +169,7 @@ pub struct LoopConfig {
     pub isa: String,
     /// `regular` or `nontemporal`.
     pub stores: String,
-    /// How often its body is repeated.
+    /// Unrolling of the loop body.
     pub unroll: u8,
     /// Pages of 4 KiB that it walks side by side; absent where it is one after another.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -181,7 +181,7 @@ pub struct LoopConfig {
 /// One of several processes that measure together.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RankConfig {
-    /// Its number.
+    /// Number of the rank.
     pub rank: u32,
     /// CPUs on which it may run, as the kernel says.
     pub cpus: Vec<u32>,
@@ -200,11 +200,11 @@ pub struct RankConfig {
 pub struct RankMemory {
     /// `local`, `bind`, ...
     pub policy: String,
-    /// Its NUMA nodes.
+    /// NUMA nodes of the policy.
     pub nodes: Option<Vec<u32>>,
 }
 
-/// What the machine code of a kernel says.
+/// Properties of a kernel's machine code.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CodeConfig {
     /// Width of its vectors; `null` without any arithmetic.
@@ -226,7 +226,7 @@ pub struct SizeCheckConfig {
     pub kernel: String,
     /// Rate over the half over that over the whole, median of the rounds.
     pub half_over_whole: f64,
-    /// Where that median lies: its 95 % interval, or all ratios where there are fewer than six.
+    /// Interval of that median: 95 %, or all ratios if there are fewer than six.
     pub within: [f64; 2],
     /// Rounds.
     pub rounds: usize,
@@ -234,29 +234,29 @@ pub struct SizeCheckConfig {
     pub cached: bool,
 }
 
-/// What the memory controllers counted, or why they did not.
+/// Counts of the memory controllers, or the reason why there are none.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum CountersConfig {
     /// They did not.
     Unavailable {
-        /// Why.
+        /// Reason.
         unavailable: String,
     },
     /// They did.
     Counted(CountedConfig),
 }
 
-/// What the memory controllers counted of a kernel.
+/// Counts of the memory controllers for a kernel.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CountedConfig {
     /// The family of counters.
     pub family: String,
-    /// How many were read.
+    /// Number of counters read.
     pub events: usize,
     /// Passes that were counted.
     pub passes: usize,
-    /// What moves while the threads rest, bytes a second.
+    /// Traffic while the threads are idle, B/s.
     pub at_rest_bytes_per_s: Option<f64>,
     /// Bytes read over the bytes that STREAM counts.
     pub read_factor: Option<f64>,
@@ -275,23 +275,23 @@ pub struct RelativeConfig {
     pub median: Option<f64>,
 }
 
-/// How far the winner of a trial is ahead.
+/// Lead of the fastest candidate of a trial.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LeadConfig {
-    /// Its rate over that of the next.
+    /// Ratio of its rate to that of the second.
     pub ratio: f64,
-    /// By how much two equal ones may come apart in the trial, relatively: a ratio within it of 1 is
-    /// none.
+    /// Relative difference that two equal candidates may show in the trial: a ratio that differs less from 1 is not
+    /// significant.
     pub noise: f64,
 }
 
 /// Times that stream.c prints, seconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TimesConfig {
-    /// Of all passes but the first.
+    /// Average of all passes but the first.
     pub average: f64,
-    /// Of the fastest.
+    /// Time of the fastest pass.
     pub least: f64,
-    /// Of the slowest.
+    /// Time of the slowest pass.
     pub greatest: f64,
 }

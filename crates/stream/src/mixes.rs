@@ -1,6 +1,5 @@
-//! That Triad is not the most that a node moves: which other mix of reads and writes reaches clearly more,
-//! among the kernels of a run and the newest `memory mix` that was saved on this machine. Nothing is
-//! measured for it.
+//! Comparison of Triad with other mixes of reads and writes: a note if one reaches clearly more, among the kernels of
+//! a run and the newest `memory mix` saved on this machine. Nothing is measured for it.
 
 use crate::GAUGE;
 use crate::config::StreamConfig;

@@ -33,7 +33,7 @@ pub struct Point {
     trials: usize,
     /// The first check that failed.
     pub wrong: Option<WrongValue>,
-    /// How often all arrays were checked.
+    /// Number of checks of all arrays.
     pub checks: u32,
 }
 

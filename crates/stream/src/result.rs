@@ -36,17 +36,17 @@ pub(crate) struct Evidence<'a> {
     pub samples: &'a [Sample],
     pub sorted: Sorted,
     pub stop: Stop,
-    /// What the tuner chose from; `None` where nothing was left open.
+    /// Candidates and choice of the tuner; `None` if nothing was left open.
     pub chosen: Option<&'a ChosenLoops>,
     pub clock: ClockQuality,
-    /// Whether a cache helps the arrays; `None` where it was not checked.
+    /// Result of the size check; `None` if it was not made.
     pub check: Option<SizeCheck>,
-    /// What the memory controllers counted, or why they did not; `None` where nobody asked.
+    /// Counts of the memory controllers, or the reason why there are none; `None` if they were not requested.
     pub traffic: Option<&'a Result<Counted, String>>,
 }
 
 impl<'a> Evidence<'a> {
-    /// Of a run whose loops were given and whose traffic was not counted.
+    /// Makes the evidence of a run whose loops were given and whose traffic was not counted.
     pub(crate) fn new(
         site: &'a Site,
         arrangement: &'a Arrangement,
@@ -74,7 +74,7 @@ impl<'a> Evidence<'a> {
     }
 }
 
-/// What a run came to, without its notices.
+/// Returns the outcome of a run, without its notices.
 pub(crate) fn outcome(evidence: &Evidence<'_>) -> Outcome {
     Outcome {
         measurements: measurements(evidence),
@@ -171,8 +171,7 @@ impl Evidence<'_> {
     }
 }
 
-/// What a loop moves by computation; `None` where that is not known, and unless the arrays are out of
-/// cache.
+/// Returns the computed traffic of a loop; `None` if it is unknown, and unless the arrays exceed the caches.
 fn computed_traffic(evidence: &Evidence<'_>, each: &Loop, best: f64) -> Option<Traffic> {
     let element = evidence.target.config().element;
     let allocates = evidence.site.machine.processor.write_allocate == Some(true);
@@ -198,9 +197,8 @@ fn traffic_factor(
     (possible[0] == possible[1] && (possible[0] == 1.0 || allocates)).then_some(possible[0])
 }
 
-/// What kernel number `i` moves at `best` counted bytes a second: as the memory controllers counted
-/// it, with what is computed beside it in the configuration; as computed where they did not, with the
-/// reason.
+/// Returns the traffic of kernel number `i` at `best` counted bytes per second: as counted by the memory controllers,
+/// with the computed traffic in the configuration; without counts, as computed, with the reason.
 fn traffic(
     evidence: &Evidence<'_>,
     i: usize,
@@ -223,7 +221,7 @@ fn traffic(
     Some(Traffic { value: moved.total * best / bytes, basis: "counters".to_owned() })
 }
 
-/// What a loop adds to the configuration of its run.
+/// Adds the properties of a loop to the configuration of its run.
 fn describe(each: &Loop, config: &mut StreamConfig) {
     let stores = each.stores().filter(|_| each.kernel().writes());
     config.stores = stores.map(|stores| stores.name().to_owned());
@@ -252,7 +250,7 @@ fn describe(each: &Loop, config: &mut StreamConfig) {
     }
 }
 
-/// Who compiled.
+/// Adds the compiler to a configuration.
 fn made_by(compiler: &Compiler, config: &mut StreamConfig) {
     config.engine = Some("compiled".to_owned());
     config.compiler = Some(CompilerConfig {
@@ -284,7 +282,8 @@ fn above_limit(evidence: &Evidence<'_>, best: f64, limit: &Limit) -> String {
     )
 }
 
-/// Where the pages of the arrays are; of several processes overall, for each has a policy of its own.
+/// Returns the NUMA nodes of the arrays' pages; with several processes, of all together, because each has a policy of
+/// its own.
 fn numa(evidence: &Evidence<'_>) -> NumaConfig {
     let policy = &evidence.target.config().policy;
     let nodes = evidence.site.topology.nodes.len();
@@ -330,8 +329,8 @@ fn common_validity(evidence: &Evidence<'_>, numa: &NumaConfig) -> Validity {
     validity
 }
 
-/// What the run found out about the machine: several regimes, and CPUs that are said to share a
-/// last-level cache and are further apart in one regime than in another, as two caches are.
+/// Returns the findings of the run about the machine: several regimes, and CPUs that are reported to share a
+/// last-level cache but are further apart in one regime than in another, as two caches would be.
 pub(crate) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
     let trips: Vec<f64> = evidence.sorted.groups.iter().map(|group| group.round_trip).collect();
     let guest = evidence.site.machine.virtualisation.is_some();

@@ -1,4 +1,4 @@
-//! How long the arrays are: STREAM's rule, and whether a cache helps them.
+//! Length of the arrays: STREAM's rule, and the check whether a cache holds part of them.
 
 pub(crate) mod check;
 

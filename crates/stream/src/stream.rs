@@ -39,7 +39,7 @@ impl StreamPlan {
         Self { arrangement, joined, mixes: None }
     }
 
-    /// Beside what other mixes of reads and writes reached on this machine before.
+    /// Sets the mixes of reads and writes that were measured on this machine before.
     pub fn beside(self, mixes: Option<SavedMixes>) -> Self {
         Self { mixes, ..self }
     }
@@ -115,13 +115,13 @@ pub(crate) fn measure(
     Ok(outcome)
 }
 
-/// Where a run stands, for its user: the best of Triad so far, or of the first kernel.
+/// Returns the current state of a run for the user: the best of Triad so far, or of the first kernel.
 fn latest(samples: &[Sample], (shown, kernel, bytes): (usize, Kernel, f64)) -> String {
     let fastest = samples.iter().map(|s| s.seconds[shown]).fold(f64::INFINITY, f64::min);
     format!("{kernel} {}", BytesPerSec(bytes / fastest))
 }
 
-/// Where a rank is and what memory it asks for.
+/// Returns the CPUs of a rank and its memory policy.
 fn detail(place: &RankPlace) -> String {
     let cpus = cpus::ranges(&place.placement.cpus());
     format!("rank {}: cpus {cpus}, memory {}", place.rank.unwrap_or(0), place.memory)
@@ -138,8 +138,8 @@ mod tests {
     use nodegauge_measure::record::{Machine, Status};
     use nodegauge_placement::Request;
 
-    /// What a run came to that has `budget` seconds where a pass over all arrays takes `pass`, and a cache of
-    /// so many times the arrays; and the seconds that it took.
+    /// Returns the outcome of a run of `budget` seconds if a pass over all arrays takes `pass` seconds and a cache
+    /// holds this many times the arrays; and its elapsed seconds.
     fn run(size: SizeSpec, budget: f64, pass: f64, cache: f64) -> (Outcome, f64) {
         let source =
             TopologySource::Synthetic("Package:1 L3Cache:1(size=2MB) Core:2 PU:1".to_owned());

@@ -45,13 +45,13 @@ const MOST_THREADS: usize = 8192;
 
 /// One configuration of a sweep.
 struct Cell {
-    /// Its value on each axis, in the order of the axes.
+    /// Value on each axis, in the order of the axes.
     settings: Vec<Setting>,
     /// All that follows from them.
     arrangement: Arrangement,
     /// The cell that its rates are held against.
     reference: Option<usize>,
-    /// What a compiler made; `None` for the native loops.
+    /// Kernels of a compiler; `None` for the native loops.
     compiled: Option<Arc<CompiledKernels>>,
 }
 
@@ -61,13 +61,13 @@ impl Cell {
         self.compiled.as_ref().is_none_or(|compiled| !compiled.loops().is_empty())
     }
 
-    /// Its value on each axis, for the record.
+    /// Returns the value on each axis, for the record.
     fn coordinates(&self) -> Map<String, Value> {
         let entry = |setting: &Setting| (setting.axis().to_owned(), setting.to_string().into());
         self.settings.iter().map(entry).collect()
     }
 
-    /// Its measurements with its coordinates; of what its compiler did not make, the reason.
+    /// Adds the coordinates to measurements; kernels that its compiler did not make get the reason.
     fn located(&self, measured: Vec<Measurement>) -> Vec<Measurement> {
         let mut all = match &self.compiled {
             Some(compiled) => compiled.complete(measured, None),
@@ -280,7 +280,7 @@ impl Planned for SweepPlan {
 struct Candidate {
     target: Box<dyn Target>,
     chosen: Option<ChosenLoops>,
-    /// Whether a cache helps arrays like its own.
+    /// Result of the size check for arrays like its own.
     check: Option<SizeCheck>,
 }
 

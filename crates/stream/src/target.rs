@@ -1,5 +1,5 @@
-//! What can be measured pass by pass: a [`Point`](crate::point::Point) of this process, or one that
-//! several processes share. The protocols above (tuner, stream, sweep) know no difference.
+//! Targets of measurement, pass by pass: a [`Point`](crate::point::Point) of this process, or one that several
+//! processes share. The protocols above (tuner, stream, sweep) treat both alike.
 
 use crate::config::RankConfig;
 use crate::kernels::{Element, Kernel, Loop, Shape};
@@ -13,7 +13,7 @@ use nodegauge_placement::display::ObservedAffinity;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What is asked of a point.
+/// Configuration of a point.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct PointConfig {
     /// CPUs of each thread; an empty list leaves that thread unbound.
@@ -40,8 +40,8 @@ impl PointConfig {
         *self == Self { kernels: self.kernels.clone(), ..other.clone() }
     }
 
-    /// Whether there are enough reserved huge pages for the arrays of `processes` like this, where they are
-    /// to lie on such.
+    /// Checks that there are enough reserved huge pages for the arrays of `processes` like this, if they are
+    /// requested on such pages.
     pub(crate) fn check_pages(&self, processes: u64) -> Result<(), ArenaError> {
         let on = (self.pages, self.layout);
         Ok(Arrays::check(self.elements, self.element, on, processes)?)
@@ -50,10 +50,10 @@ impl PointConfig {
 
 /// One configuration under measurement. Every method fails when a member of a team, or a process, does.
 pub trait Target {
-    /// What was asked; of several processes, of the first.
+    /// Returns the requested configuration; with several processes, that of the first.
     fn config(&self) -> &PointConfig;
 
-    /// How many processes measure at once, each with arrays of its own.
+    /// Returns the number of processes that measure at once, each with arrays of its own.
     fn processes(&self) -> u64 {
         1
     }
@@ -131,14 +131,14 @@ pub trait Target {
     }
 }
 
-/// What was got, as the kernel says.
+/// Observation: what the kernel granted.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Seen {
-    /// Where each thread may run.
+    /// CPUs of each thread.
     pub affinity: Vec<ObservedAffinity>,
     /// Share of the arrays on pages of each size, bytes to 0..1.
     pub pages: Option<BTreeMap<u64, f64>>,
-    /// Where sampled pages of each thread's share of each array are; empty when the kernel does not say,
+    /// NUMA nodes of sampled pages of each thread's share of each array; empty if the kernel does not report them,
     /// and for several processes.
     #[serde(default)]
     pub shares: Vec<Share>,
@@ -146,13 +146,13 @@ pub struct Seen {
     pub nodes: [Option<BTreeMap<NodeId, f64>>; 3],
     /// The first check that failed, in words.
     pub wrong: Option<String>,
-    /// How often all arrays were checked.
+    /// Number of checks of all arrays.
     pub checks: u32,
-    /// Of several processes, each.
+    /// Each of several processes.
     pub ranks: Vec<RankSeen>,
 }
 
-/// What one of several processes was asked for and got.
+/// Request and observation of one of several processes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RankSeen {
     /// As the record has it, without its rates.

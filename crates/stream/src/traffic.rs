@@ -1,4 +1,4 @@
-//! What each kernel really moves between caches and memory, as the memory controllers count it.
+//! Traffic of each kernel between caches and memory, counted by the memory controllers.
 //!
 //! Counted are passes of their own behind the timed ones, one kernel at a time, with the counters read
 //! before and after it: reading them takes a while, and would delay one thread inside a timed pass. The
@@ -15,18 +15,18 @@ const PASSES: usize = 5;
 /// For how long the node is watched while it rests.
 const REST: Duration = Duration::from_millis(50);
 
-/// What was counted.
+/// Counts of the memory controllers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Counted {
     /// The family of counters.
     pub family: String,
-    /// How many.
+    /// Number of counters.
     pub counters: usize,
     /// Bytes that each kernel of the point moves in one run; `None` where a counter did not count.
     pub kernels: Vec<Option<MemoryTraffic>>,
     /// Passes that were counted.
     pub passes: usize,
-    /// What moved while the team rested, bytes a second; `None` where a counter did not count.
+    /// Traffic while the team is idle, B/s; `None` if a counter did not count.
     pub at_rest: Option<f64>,
 }
 

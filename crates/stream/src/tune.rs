@@ -56,7 +56,7 @@ const FINALISTS: usize = 3;
 /// Setups closer than this to the leader are worth a second look with better loops: what choosing them
 /// gains beyond the best guess.
 const WORTH_A_LOOK: f64 = 0.90;
-/// How setups are halved: twice before the first cut, so that the noise is known.
+/// Rules of halving for setups: two rounds before the first cut, so that the noise is known.
 const PLACEMENTS: Rules = Rules {
     seed: 0x0074_756E_6500,
     passes: Passes::One,
@@ -66,8 +66,8 @@ const PLACEMENTS: Rules = Rules {
     whole_rounds: 1,
     check: Check::Turn,
 };
-/// How finalists are compared: at least eight times each, then until no other can be faster than the leader by more
-/// than half a percent.
+/// Rules for finalists: at least eight rounds each, then until no other can be faster than the leader by more than
+/// half a percent.
 const FINAL: Rules = Rules { leave: Leave::Nobody(0.005), least_rounds: 8, ..PLACEMENTS };
 /// Times a disturbed pass is run in all.
 const TRIES: usize = 3;
@@ -93,7 +93,7 @@ impl Entry {
 /// A search, and a measurement of what it chose.
 pub struct TunePlan {
     options: StreamOptions,
-    /// What there is to choose from.
+    /// Setups to choose from.
     pub space: Space,
     /// The arrays of each setup; the memory is shared out among them.
     configs: Vec<PointConfig>,
@@ -213,11 +213,11 @@ impl TunePlan {
     }
 }
 
-/// What a search came to.
+/// Result of a search.
 pub struct Found {
-    /// Its figures and notices.
+    /// Figures and notices.
     pub outcome: Outcome,
-    /// What it chose; `None` when it was interrupted.
+    /// Choice; `None` if the search was interrupted.
     pub choice: Option<Choice>,
     /// The arrays and the team of the choice.
     target: Option<Box<dyn Target>>,
@@ -270,7 +270,7 @@ impl Planned for TunePlan {
 
 /// The setups that are still in, and what it took.
 struct Search {
-    /// By number of the setup.
+    /// Targets, by number of the setup.
     points: BTreeMap<usize, Box<dyn Target>>,
     passes: usize,
 }
@@ -425,7 +425,7 @@ fn middle(samples: &[(f64, f64)]) -> f64 {
     stats::median(&rates(samples))
 }
 
-/// What is reported of an entry: the geometric mean of its kernels' rates, by its median.
+/// Returns the reported figure of an entry: the geometric mean of its kernels' rates, by its median.
 fn measurement(entry: &Entry, setup: &Setup, options: &StreamOptions) -> Option<Measurement> {
     let samples = rates(&entry.samples);
     let config = TuneConfig {
@@ -445,7 +445,7 @@ fn measurement(entry: &Entry, setup: &Setup, options: &StreamOptions) -> Option<
     (!samples.is_empty()).then(|| m.sampled(Quoted::Median, samples).config(&config))
 }
 
-/// What the choice is worth over one thread a core on default pages, both from the final.
+/// Returns the gain of the choice over one thread per core on default pages, both from the final.
 fn worth(winner: &Entry, plain: &Entry, choice: &Choice, passes: usize) -> Measurement {
     let (from, to) = (middle(&plain.samples), middle(&winner.samples));
     let config = TuneConfig {

@@ -17,7 +17,7 @@ use nodegauge_measure::schedule::halving::{
 use nodegauge_measure::{clock, regime, schedule};
 use std::time::Instant;
 
-/// What the user left open.
+/// Constraints of the user on the loops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Constraints {
     /// Kind of store; `None` tries both.
@@ -48,7 +48,7 @@ const PREFETCH_UNROLL: u8 = 4;
 const UNROLLS: [u8; 4] = [1, 2, 4, 8];
 /// Numbers of pages side by side that are tried: what best serves reads and copies, and stores.
 const SIDE_BY_SIDE_TRIED: [u8; 2] = [4, 8];
-/// Those that tuning tries.
+/// Numbers of pages side by side that tuning tries.
 const SIDE_BY_SIDE_WIDE: [u8; 5] = [2, 4, 6, 8, 16];
 /// Times a disturbed pass is run in all.
 const TRIES: usize = 3;
@@ -57,10 +57,10 @@ const ISAS_TRIED: usize = 2;
 /// Vector widths that tuning tries.
 const ISAS_WIDE: usize = 3;
 
-/// How much is tried.
+/// Breadth of the search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Breadth {
-    /// What is likely best, before each run.
+    /// Loops that are likely best, before each run.
     Likely,
     /// Everything that may be best, for tuning.
     Wide,
@@ -136,17 +136,17 @@ fn several_pages(constraints: Constraints, usual: &[u8]) -> Vec<SideBySide> {
     }
 }
 
-/// What was chosen.
+/// Chosen loops.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ChosenLoops {
     /// A loop for each kernel.
     pub loops: Vec<(Kernel, Shape)>,
-    /// How far it is ahead of the next, where that is known.
+    /// Lead over the second, if it is known.
     pub leads: Vec<(Kernel, Lead)>,
     /// The loops that were tried, of the kernel with most of them; none when there was not even time
     /// for two: then the loops are the best guess.
     pub tried: Vec<Shape>,
-    /// Those of the same kernel that had no turn.
+    /// Loops of the same kernels that were not tried.
     pub untried: Vec<Shape>,
     /// Kernels in which regular stores led, but had not met all non-temporal ones: theirs is the best
     /// of these, because beyond the caches it is non-temporal stores that save traffic.
@@ -227,7 +227,7 @@ impl ChosenLoops {
     }
 }
 
-/// How loops are halved: until one loop of each kernel is left.
+/// Rules of halving for loops: until one loop per kernel is left.
 const RULES: Rules = Rules {
     seed: 0x6E6F_6465,
     passes: Passes::Growing,

@@ -1,4 +1,4 @@
-//! What a person sees of the gauge's part of a record: a module for each family of figures.
+//! View of the gauge's part of a record: a module for each family of figures.
 
 mod ablation;
 pub mod classic;

@@ -8,7 +8,7 @@ use std::time::Duration;
 /// Usual interval between two checks.
 const INTERVAL: Duration = Duration::from_millis(20);
 
-/// How the caller of a job learns that the user interrupts it.
+/// Connection to the user for a job: reports interrupts.
 pub struct Interrupt<'a> {
     interval: Duration,
     ask: Option<&'a mut dyn FnMut() -> bool>,

@@ -27,7 +27,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-/// Why a team could not be formed or a job not be finished.
+/// Failure to start a team or to finish a job.
 #[derive(Debug, thiserror::Error)]
 pub enum TeamError {
     /// A thread could not be started, bound to its place, or asked where it may run.
@@ -54,7 +54,7 @@ pub enum TeamError {
         rank: usize,
         /// Number of its process.
         process: u32,
-        /// How the process ended; `None` where it is the child of another process.
+        /// Status with which the process ended; `None` if it is the child of another process.
         how: Option<String>,
     },
     /// The user interrupted the job.
@@ -92,7 +92,7 @@ pub(crate) enum MemberBarrier<'a> {
     Gate(&'a Gate),
     /// In memory that processes share.
     Processes(&'a ProcessBarrier),
-    /// By MPI.
+    /// Barrier of MPI.
     World(&'a mpi::World),
 }
 
@@ -184,7 +184,7 @@ impl Team {
         Ok(team)
     }
 
-    /// How many threads there are.
+    /// Returns the number of threads.
     pub fn len(&self) -> usize {
         self.members.len()
     }
@@ -194,7 +194,7 @@ impl Team {
         self.members.is_empty()
     }
 
-    /// Where each thread may run, as the kernel said after binding.
+    /// Returns the CPUs of each thread, as the kernel reported them after binding.
     pub fn observed(&self) -> &[ObservedAffinity] {
         &self.observed
     }

@@ -20,7 +20,7 @@ use std::time::Duration;
 /// A communicator, a type or an operation: a number of 32 bits, or an address. Either is passed in a register or
 /// a slot of 64 bits, of which whoever expects a number reads the lower half.
 type Handle = usize;
-/// What MPI functions return is not looked at: errors end the process unless a program asks otherwise.
+/// Return value of MPI functions. It is not checked: errors end the process unless a program asks otherwise.
 type Code = c_int;
 
 type Barrier = unsafe extern "C" fn(Handle) -> Code;
@@ -44,11 +44,11 @@ const STATUS: usize = 64;
 const HALO: c_int = 1;
 /// The tag of messages of [`World::say`].
 const WORDS: c_int = 2;
-/// How often whoever waits for words looks for them: it leaves its core to others meanwhile.
+/// Interval at which a rank that waits for a message looks for it; it yields its core in between.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 thread_local! {
-    /// Whether this thread has initialised MPI: no other one may call it.
+    /// True on the thread that has initialised MPI: no other thread may call it.
     static SPEAKS: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -57,7 +57,7 @@ thread_local! {
 pub struct World {
     /// This process' number.
     pub rank: usize,
-    /// How many there are.
+    /// Number of ranks.
     pub count: usize,
     /// The library, as it names itself: `Open MPI v4.1.4`, `MPICH 4.0.2`.
     pub name: String,
@@ -217,7 +217,7 @@ impl World {
         }
     }
 
-    /// What this thread calls.
+    /// Returns the functions, for this thread.
     fn calls(&self) -> &Calls {
         assert!(SPEAKS.get(), "a thread that did not initialise MPI must not call it");
         &self.calls
@@ -311,7 +311,7 @@ impl World {
         Ok(())
     }
 
-    /// What each rank has, in order, at rank 0; `None` at the others. All of them call it.
+    /// Collects the values of all ranks, in order, at rank 0; returns `None` at the others. All ranks call it.
     ///
     /// # Errors
     /// What has no JSON, and what cannot be read.

@@ -19,16 +19,16 @@ pub fn seconds((start, end): Span) -> f64 {
     end.saturating_sub(start) as f64 * 1e-9
 }
 
-/// What a team did together.
+/// Result of a job of a team, with the time of each part.
 #[derive(Debug, Clone)]
 pub struct Timed<T> {
     /// From the first start to the last end of each part.
     pub spans: Vec<Span>,
-    /// What interfered with each part; empty when nothing did.
+    /// Interference with each part; empty if there was none.
     pub part_causes: Vec<Vec<Cause>>,
-    /// What interfered with nobody knows which part.
+    /// Interference that cannot be attributed to one part.
     pub causes: Vec<Cause>,
-    /// What each member's job made.
+    /// Results of the members' jobs.
     pub made: Vec<T>,
 }
 
@@ -59,7 +59,7 @@ impl<T> Timed<T> {
     }
 }
 
-/// What a member sees of the clock while its job has several parts: all members time equally many.
+/// Clock of a member whose job has several parts: all members time the same number of parts.
 pub struct Laps<'a> {
     member: &'a Member<'a>,
     laps: Vec<Option<Lap>>,
@@ -69,14 +69,14 @@ pub struct Laps<'a> {
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Lap {
     span: Span,
-    /// What the kernel counted for the thread.
+    /// Counters of the kernel for the thread.
     counts: ThreadCounts,
     /// The time between these counts, nanoseconds.
     wall_nanos: u64,
 }
 
 impl<'a> Laps<'a> {
-    /// None yet.
+    /// Makes a clock without parts.
     pub(crate) fn new(member: &'a Member<'a>) -> Self {
         Self { member, laps: Vec::new() }
     }
@@ -134,7 +134,7 @@ impl Team {
         Ok(Timed::of(all, stolen))
     }
 
-    /// The same, as a sample between two round trips over `lines`.
+    /// Runs a timed job as a sample between two round trips over `lines`.
     ///
     /// # Errors
     /// As [`Team::run`].
@@ -159,8 +159,8 @@ const DELAY_FLOOR_NANOS: f64 = 20_000.0;
 const FAULTS_ALLOWED: u64 = 16;
 /// Length of a clock tick in which the kernel counts stolen time, nanoseconds.
 const TICK_NANOS: f64 = 1e7;
-/// Where at least this share of the stolen time shows as time that threads were off their CPUs, the
-/// kernel tells the two apart thread by thread (`CONFIG_PARAVIRT_TIME_ACCOUNTING`).
+/// If at least this share of the stolen time appears as time that threads were off their CPUs, the kernel attributes
+/// it to threads (`CONFIG_PARAVIRT_TIME_ACCOUNTING`).
 const STOLEN_SHOWN: f64 = 0.5;
 
 fn span(laps: &[Lap]) -> Span {
@@ -174,8 +174,8 @@ fn off_cpu(lap: &Lap) -> u64 {
     lap.wall_nanos.saturating_sub(lap.counts.cpu_nanos)
 }
 
-/// Why a part does not count. A thread that lost time delays the end only as far as no other thread
-/// ended as late: of many threads, most that lose a little delay nothing.
+/// Returns the reasons why a part does not count. A thread that lost time delays the end only if no other thread
+/// ended as late: with many threads, most threads that lose a little time delay nothing.
 fn causes(laps: &[Lap]) -> Vec<Cause> {
     let (start, end) = span(laps);
     let undelayed = laps.iter().map(|lap| lap.span.1.saturating_sub(off_cpu(lap))).max();

@@ -161,7 +161,7 @@ mod tests {
         })
     }
 
-    /// What the element's forces are at displacements of its corners.
+    /// Returns the element's forces for displacements of its corners.
     fn forces(stiffness: &Stiffness, u: &dyn Fn([f64; 3]) -> [f64; 3]) -> f64 {
         let u = distorted().map(u);
         let force = |a: usize, i: usize| -> f64 {

@@ -38,12 +38,12 @@ impl Mesh {
         self.elements.iter().map(|n| 3 * (n + 1) - 2).product()
     }
 
-    /// Where a node lies.
+    /// Returns the position of a node.
     pub fn point(&self, node: [usize; 3]) -> [f64; 3] {
         node.map(|i| i as f64 * self.edge())
     }
 
-    /// Where the far corner of the box lies.
+    /// Returns the position of the far corner of the box.
     pub fn far(&self) -> [f64; 3] {
         self.point(self.elements)
     }
@@ -73,7 +73,7 @@ pub struct Subdomain {
     pub mesh: Mesh,
     /// Nodes along x, y, z that the rank has.
     pub owned: [Range<usize>; 3],
-    /// The same with the neighbours.
+    /// Nodes of the rank and of its neighbours.
     pub known: [Range<usize>; 3],
 }
 
@@ -116,7 +116,7 @@ impl Subdomain {
         x + width * (y + depth * z)
     }
 
-    /// Whether the rank has the node.
+    /// True if the rank owns the node.
     pub fn owns(&self, node: [usize; 3]) -> bool {
         self.owned.iter().zip(node).all(|(range, i)| range.contains(&i))
     }

@@ -1,4 +1,4 @@
-//! What is solved, and the rows that follow from it.
+//! The problem that is solved, and its rows.
 
 use super::element::{self, Block, CORNERS, DegenerateElement, Material, Stiffness};
 use super::mesh::{NEIGHBOURS, SELF, Subdomain};
@@ -50,7 +50,7 @@ pub struct Row {
     pub rhs: [f64; 3],
 }
 
-/// What rows of a rank are assembled from.
+/// Data from which rows of a rank are assembled.
 pub struct Assembler<'a> {
     subdomain: &'a Subdomain,
     problem: &'a dyn Problem,

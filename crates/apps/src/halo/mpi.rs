@@ -18,7 +18,7 @@ pub(crate) struct MpiRanks<'a> {
 }
 
 impl<'a> MpiRanks<'a> {
-    /// Those of `world`, which share out the mesh by `grid`.
+    /// Makes the communication of the ranks of `world`, which divide the mesh by `grid`.
     ///
     /// # Errors
     /// When a rank has no nodes.

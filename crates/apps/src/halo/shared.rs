@@ -77,7 +77,7 @@ impl Ranks for SharedRank<'_> {
     }
 }
 
-/// The same with its part of the mesh.
+/// Communication of one rank with its part of the mesh.
 #[derive(Debug)]
 pub(crate) struct RankHalo<'a> {
     shared: &'a SharedHalo,

@@ -24,7 +24,7 @@ struct Level {
     r: Array<f64>,
     /// With points of neighbours; on the finest grid the preconditioned residual.
     x: Array<f64>,
-    /// What lies below the diagonal times x.
+    /// Product of the part below the diagonal with x.
     t: Array<f64>,
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct Domain {
     ap: Array<f64>,
 }
 
-/// What a solution came to.
+/// Result of a solution.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Solved {
     /// Iterations that were done.

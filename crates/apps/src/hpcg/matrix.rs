@@ -31,8 +31,8 @@ const BELOW: [[isize; 3]; SIDE] = {
     steps
 };
 
-/// Where the points of a domain lie in its vectors: lines with room for the points of other domains around
-/// them, each starting at a multiple of [`LANES`].
+/// Layout of the points of a domain in its vectors: lines with room for points of other domains around them, each
+/// starting at a multiple of [`LANES`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shape {
     /// Points in each direction.

@@ -1,4 +1,4 @@
-//! Where domains meet: the points that neighbours have, and sums over all domains in a fixed order.
+//! Communication of domains: points that neighbours own, and sums over all domains in a fixed order.
 //!
 //! Points are written twice by turns, as parts of sums are.
 
@@ -56,7 +56,7 @@ impl Meeting {
         Ok(Self { layout, sums: SharedSums::map(count)?, memory, sent })
     }
 
-    /// Where a domain puts what it sends in one direction.
+    /// Returns the buffer for what a domain sends in one direction.
     fn buffer(&self, half: usize, domain: usize, shape: &Shape, steps: [isize; 3]) -> *mut f64 {
         let count = self.layout.count();
         let size = |steps: [isize; 3]| -> usize {
@@ -78,7 +78,7 @@ pub(crate) struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// Of the domain of a member; all members take theirs together, and use it alike.
+    /// Makes the communication of a member's domain; all members make theirs together, and use it alike.
     pub fn new(meeting: &'a Meeting, member: &'a Member<'a>) -> Self {
         member.barrier();
         let sums = meeting.sums.of_worker(member.index);

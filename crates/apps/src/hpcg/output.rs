@@ -1,4 +1,4 @@
-//! What xhpcg writes: lines `group::key=value` as of version 3.1, or YAML before; and figures of it.
+//! Output of xhpcg: lines `group::key=value` since version 3.1, YAML before; and its figures.
 
 use super::TEST;
 use super::problem::PARTS;
@@ -9,10 +9,10 @@ use nodegauge_measure::record::{Category, Measurement, Quoted, Validity};
 
 /// The first line's first word.
 const TITLE: &str = "HPCG-Benchmark";
-/// What stands before a rating that counts; instead of it stands that the result is invalid.
+/// Text in front of a valid rating; an invalid result has another text.
 const RATING: &str = "Final Summary::HPCG result is VALID with a GFLOP/s rating of";
 
-/// What a run wrote.
+/// Output of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HpcgOutput {
     /// Values by their path, e.g. `GFLOP/s Summary::Raw MG`.
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
     use nodegauge_measure::record::Status;
 
-    /// By the reference code of HPCG 3.1 on two processes of 32 x 32 x 32 points.
+    /// Output of the reference code of HPCG 3.1 on two processes of 32 x 32 x 32 points.
     const WRITTEN: &str = include_str!("../../tests/outputs/hpcg-3.1-two-ranks.txt");
 
     #[test]

@@ -34,12 +34,12 @@ impl Layout {
         Self { local, domains: falling.min_by_key(surface).unwrap_or([count, 1, 1]) }
     }
 
-    /// How many domains there are.
+    /// Returns the number of domains.
     pub fn count(&self) -> usize {
         self.domains.iter().product()
     }
 
-    /// Where a domain is among the others.
+    /// Returns the position of a domain among the others.
     pub fn place(&self, domain: usize) -> Grid {
         let [x, y, _] = self.domains;
         [domain % x, domain / x % y, domain / (x * y)]
@@ -61,7 +61,7 @@ impl Layout {
         std::array::from_fn(|axis| self.local[axis] * self.domains[axis])
     }
 
-    /// The same on a coarser grid.
+    /// Returns the layout on a coarser grid.
     pub fn coarser(&self, levels: usize) -> Self {
         Self { local: self.local.map(|points| points >> levels), ..*self }
     }
@@ -85,7 +85,7 @@ pub const PARTS: [&str; 4] = ["ddot", "waxpby", "spmv", "mg"];
 pub struct Operations(pub [f64; PARTS.len()]);
 
 impl Operations {
-    /// Of a set on this grid: what the reference code does, whatever is saved of it.
+    /// Returns the counts of a set on this grid: those of the reference code, independent of what is saved.
     pub fn of(layout: &Layout) -> Self {
         let (iterations, rows) = (ITERATIONS as f64, layout.rows());
         let vector = (3.0 * iterations + 1.0) * 2.0 * rows;
@@ -106,7 +106,7 @@ impl Operations {
 mod tests {
     use super::*;
 
-    /// What xhpcg 3.1 printed on two processes of 32 x 32 x 32 points.
+    /// Counts that xhpcg 3.1 printed on two processes of 32 x 32 x 32 points.
     #[test]
     fn counts_are_those_of_xhpcg() {
         let layout = Layout::new([32; 3], 2);

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// Longest time for a run.
 const LIMIT: Duration = Duration::from_secs(24 * 3600);
-/// How far residuals of the same iterations, summed up in another order, may lie apart.
+/// Largest relative difference of residuals of the same iterations, summed in another order.
 const ALIKE: f64 = 1e-3;
 
 /// The reference program, as asked.
@@ -26,7 +26,7 @@ const ALIKE: f64 = 1e-3;
 pub struct XhpcgOptions {
     /// An xhpcg of any MPI.
     pub program: PathBuf,
-    /// What starts its ranks.
+    /// Launcher of its ranks.
     pub launcher: Option<CommandLine>,
     /// True if launchers that refuse root are told to run all the same.
     pub allow_root: bool,
@@ -105,7 +105,7 @@ impl PlacedXhpcg {
     }
 }
 
-/// How the two stand to each other: ratings, and residuals behind as many iterations.
+/// Compares the two: ratings, and residuals after the same number of iterations.
 pub(crate) fn compare(measurements: &[Measurement]) -> Option<Notice> {
     let rating = |engine: &str| {
         let is_of =

@@ -9,7 +9,7 @@ use nodegauge_os::monotonic_nanos;
 use nodegauge_team::{Laps, Member};
 use serde::{Deserialize, Serialize};
 
-/// What HPCG's tests came to; a number that is none is `None`.
+/// Results of HPCG's tests; a number that is not finite is `None`.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Tests {
     /// Departure from symmetry of the product and of the multigrid cycle, scaled.
@@ -37,7 +37,7 @@ pub(super) struct Set {
 }
 
 impl Set {
-    /// That of a member's domain, which it makes.
+    /// Runs the set of a member's domain, which it makes.
     pub fn of_member(
         (member, laps): (&Member<'_>, &mut Laps<'_>),
         (layout, meeting, codes): (&Layout, &Meeting, &[Code]),
@@ -73,7 +73,7 @@ impl Set {
         })
     }
 
-    /// That of all domains.
+    /// Combines the sets of all domains.
     pub fn together(all: Vec<Self>) -> Option<Self> {
         all.into_iter().reduce(|mut of_all, next| {
             of_all.setup_s = of_all.setup_s.max(next.setup_s);

@@ -1,4 +1,4 @@
-//! What the configuration of a figure may hold.
+//! Keys of `config` of figures of `iccg`.
 
 use crate::config::WorkersConfig;
 use crate::keys;
@@ -15,17 +15,17 @@ nodegauge_measure::config! {
         preconditioner: String = Setting "preconditioner", speaks;
         /// `|r| / |b|` at which a solution is found.
         tolerance: f64 = Setting "tolerance";
-        /// How the matrix is stored.
+        /// Storage format of the matrix.
         storage: String = Choice "storage", speaks;
         isa: shared::isa;
         prefetch: shared::prefetch;
         /// Best time of a product in BCSR when the storage was chosen, seconds.
         bcsr_s: f64 = Observation "product in BCSR";
-        /// The same in slices.
+        /// Time of a product in sliced ELL.
         sell_s: f64 = Observation "product in sliced ELL";
         /// Colours, or levels, by which rows are eliminated.
         colours: u64 = Observation "colours";
-        /// By what share the diagonal was raised for a factorisation.
+        /// Share by which the diagonal was raised for a factorisation.
         shift: f64 = Observation "shift";
         /// Iterations of a solution.
         iterations: keys::iterations;
@@ -46,9 +46,9 @@ nodegauge_measure::config! {
         /// Operations of an iteration, or of this part of it.
         flops: shared::flops;
         matrix_bytes: shared::matrix_bytes;
-        /// The same over the last-level caches in use.
+        /// Matrix over the last-level caches in use.
         times_llc: f64 = Observation "matrix over caches";
-        /// What the bytes take at the rates of reading and Triad of the same minutes, seconds.
+        /// Predicted time of the bytes at the rates of reading and Triad of the same minutes, seconds.
         predicted_s: f64 = Observation "predicted";
         /// Share of an iteration, 0 to 1.
         share: f64 = Observation "share of an iteration";

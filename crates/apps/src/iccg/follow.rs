@@ -7,7 +7,7 @@ use nodegauge_measure::Failure;
 use nodegauge_team::mpi::{self, World};
 use serde::{Deserialize, Serialize};
 
-/// What rank 0 has all ranks do, itself among them.
+/// Request of rank 0 to all ranks, itself included.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Request {
     /// A solution.

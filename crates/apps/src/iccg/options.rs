@@ -1,4 +1,4 @@
-//! What can be asked of a run.
+//! Options of a run.
 
 use crate::order::Order;
 use crate::sparse::Storage;
@@ -47,7 +47,7 @@ impl Method {
     }
 }
 
-/// What can be asked of a run.
+/// Options of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct IccgOptions {
     /// Elements along x, y, z; `None` for the size rule.

@@ -157,7 +157,7 @@ impl Planned for IccgPlan {
 struct Run<'a> {
     pool: WorkerPool<'a>,
     cells: Vec<Cell<'a>>,
-    /// Of reading and of Triad.
+    /// Loops of reading and of Triad.
     loops: Vec<Variant>,
     options: &'a IccgOptions,
     size: &'a Size,

@@ -33,7 +33,7 @@ pub(super) struct Cell<'a> {
     pub solutions: Vec<(Solution, f64)>,
 }
 
-/// What was found besides samples.
+/// Results in addition to samples.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Found<'a> {
     pub options: &'a IccgOptions,
@@ -159,7 +159,7 @@ impl Evidence<'_> {
         figures
     }
 
-    /// What reading or Triad reach by the workers of a cell: the best of the loops that were tried.
+    /// Returns the bandwidth of reading or Triad by the workers of a cell: the best of the loops that were tried.
     fn rate(&self, kernel: Kernel, cell: &Cell<'_>, at: usize) -> Option<Rate> {
         let of_kernel = self.loops.iter().enumerate().filter(|(_, each)| each.kernel() == kernel);
         let rates = of_kernel.filter_map(|(part, variant)| {
@@ -204,7 +204,7 @@ impl Evidence<'_> {
         }
     }
 
-    /// Whether every solution is one.
+    /// Returns the validity of the solutions.
     fn validity(&self, cell: &Cell<'_>) -> Validity {
         let Found { options, size, .. } = self.found;
         let mut validity = Validity::valid();

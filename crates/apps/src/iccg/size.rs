@@ -1,4 +1,4 @@
-//! How large the mesh is: by STREAM's rule for the matrix, held against the memory that can be had.
+//! Size of the mesh: by STREAM's rule for the matrix, limited by the memory that can be had.
 
 use crate::elasticity::Mesh;
 use crate::{GAUGE, TIMES_LLC};
@@ -21,11 +21,11 @@ const BYTES_A_NODE: u64 = 6 * 24 + 72 + 32;
 pub struct Size {
     /// The mesh.
     pub mesh: Mesh,
-    /// Its matrix.
+    /// Size of its matrix.
     pub matrix: Bytes,
     /// The matrix over the sum of last-level caches in use; `None` when that is not known.
     pub times_llc: Option<f64>,
-    /// What was clamped or assumed.
+    /// Notices on what was clamped or assumed.
     pub notices: Vec<Notice>,
 }
 
@@ -39,7 +39,7 @@ pub fn needed(mesh: Mesh) -> Bytes {
     Bytes((matrix(mesh).as_f64() * COPIES) as u64 + mesh.count() as u64 * BYTES_A_NODE)
 }
 
-/// What is known when a mesh is chosen.
+/// Properties of the machine that determine the mesh.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Surroundings {
     /// Last-level caches in use.
@@ -51,7 +51,7 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
-    /// Those of a node and the CPUs in use, of whose memory a share may be taken.
+    /// Returns the properties of a node with the CPUs in use, a share of whose memory may be taken.
     pub fn of(site: &Site, cpus: &[CpuId], fraction: f64) -> Self {
         let available = site.machine.memory.available;
         Self {
@@ -161,7 +161,7 @@ fn given(elements: [usize; 3], around: &Surroundings) -> Result<Mesh, Failure> {
 }
 
 impl Size {
-    /// Why figures are suspect: caches hold a part of the matrix.
+    /// Returns the doubt about figures if caches hold part of the matrix.
     pub fn doubt(&self) -> Option<String> {
         let times = self.times_llc.filter(|times| *times < 0.999 * TIMES_LLC)?;
         Some(format!(
@@ -171,7 +171,8 @@ impl Size {
     }
 }
 
-/// How ranks share out a mesh: the grid with the smallest surface of those whose parts all have nodes.
+/// Returns the grid by which ranks divide a mesh: the one with the smallest surface among those whose parts all have
+/// nodes.
 ///
 /// # Errors
 /// When there is none.

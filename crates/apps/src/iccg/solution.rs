@@ -30,7 +30,7 @@ const TURNS: usize = 5;
 /// A storage is worth making when so many products save the time that it took.
 const WORTH: f64 = 100.0;
 
-/// How products are made: from which storage, and by which loops.
+/// Products: their storage format and loops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Products {
     pub storage: Storage,
@@ -38,7 +38,7 @@ pub(super) struct Products {
     pub ahead: bool,
 }
 
-/// What is solved, and how.
+/// Problem and method of a solution.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Job {
     pub mesh: Mesh,
@@ -55,7 +55,7 @@ impl Job {
     }
 }
 
-/// What a solution came to; numbers that are none are `None`.
+/// Result of a solution; numbers that are not finite are `None`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Solution {
     pub iterations: usize,
@@ -71,7 +71,7 @@ pub(super) struct Solution {
     pub product_s: [Option<f64>; 2],
     pub colours: usize,
     pub shift: f64,
-    /// Of an iteration.
+    /// Bytes and operations of an iteration.
     pub work: Work,
 }
 
@@ -159,7 +159,7 @@ fn by_ranks(
     }
 }
 
-/// The same with the ranks of an MPI launcher, which were told of the job.
+/// Solves with the ranks of an MPI launcher, which have received the job.
 fn by_mpi(
     world: &World,
     job: &Job,
@@ -171,7 +171,7 @@ fn by_mpi(
     joined(&sample, timed)
 }
 
-/// What a rank has made: its solution and the times of its iterations, unless it was interrupted.
+/// Result of a rank: its solution and the times of its iterations, unless it was interrupted.
 pub(super) type OfRank = Result<Option<(Solution, Vec<Times>)>, Failure>;
 
 /// A rank's part among those of an MPI launcher; what all of them made is known to rank 0.
@@ -185,7 +185,7 @@ pub(super) fn mpi_rank(
     mpi::timed(world, |member, laps| part_of_rank((member, laps), job, (&ranks, grid), interrupted))
 }
 
-/// What all ranks made, as one solution.
+/// Combines the results of all ranks to one solution.
 fn joined(
     sample: &Sample,
     timed: Timed<OfRank>,
@@ -258,7 +258,7 @@ fn lost<T>(failure: Failure) -> T {
     resume_unwind(Box::new(failure))
 }
 
-/// What ranks came to together.
+/// Combines the solutions of ranks.
 fn together(solutions: &[Solution]) -> Solution {
     let greatest = |of: &dyn Fn(&Solution) -> Option<f64>| {
         let all = solutions.iter().map(of);
@@ -309,7 +309,7 @@ struct Unstored {
     preconditioner: Preconditioner,
     /// In the storages that can be chosen, with the seconds that each took beyond `setup_s`.
     matrices: Vec<(Matrix, f64)>,
-    /// What was chosen before.
+    /// Products that were chosen before.
     chosen: Option<Products>,
     setup_s: f64,
     /// For products.

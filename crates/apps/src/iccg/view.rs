@@ -72,12 +72,12 @@ fn label(config: &IccgConfig) -> String {
     sweep::label(&config.on, config.sweep.as_ref())
 }
 
-/// What a figure has on an axis of the sweep.
+/// Returns the value of a figure on an axis of the sweep.
 fn coordinate<'c>(config: &'c IccgConfig, axis: &str) -> Option<&'c str> {
     sweep::coordinate(config.sweep.as_ref(), axis)
 }
 
-/// What speeds are held against.
+/// Returns the reference of relative speeds.
 fn relative(all: &[Figure<'_>]) -> Option<String> {
     let ratios = all.iter().filter(|(m, _)| m.name == "relative");
     let mut against: Vec<&str> =
@@ -329,7 +329,7 @@ fn memory(config: &IccgConfig) -> Option<String> {
     Some(format!("matrix of {matrix}, {} times the last-level caches in use", significant(times)))
 }
 
-/// What it comes to.
+/// Returns the closing sentence.
 fn closing((m, config): &Figure<'_>) -> Option<String> {
     let limit = m.limit.as_ref()?;
     Some(format!(

@@ -14,7 +14,7 @@ const SIDE_BY_SIDE: usize = 2;
 pub(crate) struct Rows {
     /// The first row, and the one behind the last.
     pub range: (usize, usize),
-    /// Where each row starts.
+    /// Start of each row.
     pub starts: *const usize,
     /// Block column of each block.
     pub columns: *const u32,
@@ -183,13 +183,13 @@ unsafe fn scale_body<S: InstructionSet, const ASK: bool>(
 /// place has a block of each of its rows.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Slices {
-    /// How many there are.
+    /// Number of slices.
     pub count: usize,
     /// The first row.
     pub first: usize,
     /// The row behind the last.
     pub end: usize,
-    /// Where each slice starts, places.
+    /// Start of each slice, in places.
     pub starts: *const usize,
     /// First component of the column of each block, [`LANES`] a place.
     pub columns: *const u32,

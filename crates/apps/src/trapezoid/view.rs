@@ -106,7 +106,7 @@ fn factor(m: &Measurement) -> Cell {
 /// A difference for which nobody places a program anew.
 const LITTLE: f64 = 0.05;
 
-/// What placement costs the longest sums, by the intervals of the ratios to policy 0.
+/// Returns the cost of placement for the longest sums, by the intervals of the ratios to policy 0.
 fn placement(all: &[Figure<'_>]) -> Option<String> {
     let relative = || all.iter().filter(|(m, _)| m.name == "relative");
     let longest = relative().filter_map(|(_, config)| config.n).max()?;
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
     use nodegauge_measure::record::Quoted;
 
-    /// What the page says of ratios to policy 0 that scatter evenly by `spread` about `centre`.
+    /// Returns the page's sentence for ratios to policy 0 that scatter evenly by `spread` around `centre`.
     fn said(centre: f64, spread: f64, samples: u32) -> String {
         let ratios = |policy: f64| {
             let at = |n| centre + spread * (f64::from(n) / f64::from(samples.max(2) - 1) - 0.5);

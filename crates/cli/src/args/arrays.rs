@@ -24,7 +24,7 @@ pub(crate) struct ExplainArgs {
     pub(crate) common: Common,
 }
 
-/// What kernels run over which arrays.
+/// Options for kernels and their arrays.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct ArrayArgs {
     /// Length of each array: auto, 4xLLC, a size such as 2GiB, or a number of elements

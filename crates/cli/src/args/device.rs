@@ -25,7 +25,7 @@ pub(crate) struct DeviceArgs {
     pub(crate) common: Common,
 }
 
-/// What of devices is measured.
+/// Commands of `device`.
 #[derive(Debug, Clone, Subcommand)]
 pub(crate) enum DeviceCommand {
     /// STREAM on devices: Copy, Scale (BabelStream's Mul), Add, Triad, Dot, Nstream

@@ -33,7 +33,7 @@ pub(crate) enum HistoryCommand {
     Export {
         /// Identifiers or their beginnings, latest, labels (all runs with one), or files [default: all runs]
         runs: Vec<String>,
-        /// Where to; '-' is standard output
+        /// Output file; '-' is standard output
         #[arg(long, short, value_name = "FILE", default_value = "-")]
         output: String,
         #[command(flatten)]
@@ -98,7 +98,7 @@ pub(crate) struct WhichRuns {
 }
 
 impl WhichRuns {
-    /// The same for the history.
+    /// Returns the filter for the history.
     pub(crate) fn filter(&self) -> RunFilter {
         RunFilter {
             host: self.host.clone(),

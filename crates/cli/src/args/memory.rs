@@ -9,7 +9,7 @@ use nodegauge_arena::Pages;
 use nodegauge_curves::{Locality, Order};
 use nodegauge_measure::Bytes;
 
-/// What of the memory system is measured.
+/// Commands of `memory`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum MemoryCommand {
     /// Bandwidth of read, write, copy and triad by working set, through all caches
@@ -49,7 +49,7 @@ pub(crate) struct CurveArgs {
     pub(crate) memory: MemoryArgs,
 }
 
-/// How a chase goes.
+/// Options for the order of a chain of loads.
 #[derive(Debug, Clone, Copy, ClapArgs)]
 pub(crate) struct OrderArgs {
     /// Within which range the steps of a chase stay: whole, or a block such as 256KiB

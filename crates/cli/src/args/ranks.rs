@@ -9,7 +9,7 @@ use nodegauge_placement::{CpuList, Policy, RankMap};
 /// The options of [`RankArgs`], which options of one process exclude.
 pub(super) const RANKS: [&str; 4] = ["ranks", "rank_map", "policy", "cpus"];
 
-/// Where ranks go.
+/// Options for the places of ranks.
 #[derive(Debug, Clone, Default, PartialEq, ClapArgs)]
 pub(crate) struct RankArgs {
     /// Processes, each with arrays of its own; --threads is then threads a rank [default: 1]

@@ -31,7 +31,7 @@ pub(crate) struct ReportArgs {
         help_heading = "Output"
     )]
     pub(crate) format: Format,
-    /// Where the report goes; '-' is standard output [default: html to nodegauge-ID.html, others to -]
+    /// Output file; '-' is standard output [default: html to nodegauge-ID.html, others to -]
     #[arg(long, short, value_name = "FILE", help_heading = "Output")]
     pub(crate) output: Option<String>,
     #[command(flatten)]

@@ -1,5 +1,4 @@
-//! What is the same for every command of the tree: the order of the groups of options in its help, and
-//! the commands that a word which is none may have meant.
+//! Properties of all commands: the order of option groups in the help, and suggestions for an unknown command.
 
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};

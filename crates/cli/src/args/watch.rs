@@ -46,7 +46,7 @@ fn span(text: &str) -> Result<Duration, String> {
     if time > LONGEST { Err("expected less than 100 years".to_owned()) } else { Ok(time) }
 }
 
-/// What happens to a sample that is due while other programs use the node.
+/// Action for a sample that is due while other programs use the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WhenBusy {
     /// It waits for a while, then it is left out, and that is said.

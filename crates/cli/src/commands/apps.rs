@@ -176,7 +176,7 @@ fn iccg(args: &IccgArgs, joined: Option<&MpiRanks<'_>>) -> Result<Exit, Failure>
     session::conduct_plan(&args.common, site, Box::new(plan), &Apps)
 }
 
-/// Who is to work, as it was asked for.
+/// Workers that the user asked for.
 struct Asked<'a> {
     placement: &'a PlacementArgs,
     ranks: &'a AppRankArgs,

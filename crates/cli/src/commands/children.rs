@@ -1,4 +1,4 @@
-//! What nodegauge starts itself as, for what may crash or must be a process of its own.
+//! Hidden commands: parts of nodegauge that may crash, or that need a process of their own.
 
 use crate::failure::{Exit, Failure};
 use crate::output;

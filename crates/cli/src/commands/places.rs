@@ -85,7 +85,7 @@ fn near_devices(args: &PlacesArgs, topology: &mut Topology) -> Result<RankArgs, 
     Ok(ranks)
 }
 
-/// What is shown of a plan, on this machine with what this process was started with.
+/// Returns the document of a plan on this machine, with the environment of this process.
 fn document(topology: &Topology, plan: &RankPlan) -> PlacesDocument {
     let live = matches!(topology.source, TopologySource::Live);
     let inherited = live.then(|| nodegauge_machine::inherited(&SysRoot::live())).flatten();
@@ -93,7 +93,7 @@ fn document(topology: &Topology, plan: &RankPlan) -> PlacesDocument {
     PlacesDocument { inherited, ..document }
 }
 
-/// What the plan says below its table, line by line.
+/// Returns the remarks below the table of a plan, one per line.
 fn remarks(plan: &RankPlan) -> String {
     let policy = plan.policy.map(|policy| format!("policy {policy}: {}\n", policy.describe()));
     let notices = plan.notices.iter().map(|notice| format!("note: {notice}\n"));

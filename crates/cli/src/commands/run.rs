@@ -53,7 +53,7 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
     )
 }
 
-/// How long each gauge takes by itself, as far as it can be planned: a budget is shared out by that.
+/// Returns the time that each gauge usually takes, where it can be planned: budgets are divided in proportion to it.
 fn usual_times(site: &Site, environment: &Environment, full: bool) -> Vec<Duration> {
     let depth = if full { Depth::Full } else { Depth::Quick };
     let ask = Glance { depth, ..unasked(environment) };
@@ -61,9 +61,10 @@ fn usual_times(site: &Site, environment: &Environment, full: bool) -> Vec<Durati
     GAUGES.iter().map(|gauge| time(*gauge).unwrap_or_default()).collect()
 }
 
-/// What the gauge `at` has of the `budget` of which the gauges before it `spent` so much, where gauges take times in
-/// proportion to `usual` by themselves: its part of what is left, for what one leaves or takes is the others', but
-/// never less than half of its part of the whole. Else one that takes long to set up leaves the page without the last.
+/// Returns the part of `budget` for the gauge number `at`, after the gauges before it used `spent`. The remaining
+/// time is divided in proportion to `usual`, so time that one gauge leaves or exceeds is shared by the others; the
+/// minimum is half of the gauge's part of the whole budget, because a gauge with a long set-up would otherwise leave
+/// nothing for the last one.
 fn share(budget: Duration, spent: Duration, usual: &[Duration], at: usize) -> Duration {
     let part = |of: Duration, among: &[Duration]| {
         let all: Duration = among.iter().sum();
@@ -84,8 +85,8 @@ fn unasked(environment: &Environment) -> Glance<'_> {
     }
 }
 
-/// What the gauges may find, for expectations; nothing where one of them cannot be planned, for then nobody
-/// knows what it would have found.
+/// Returns the figures that the gauges may find, for expectations; empty if one of them cannot be planned, because
+/// its figures are then unknown.
 fn figures(site: &Site, environment: &Environment) -> Vec<Figures> {
     let ask = unasked(environment);
     let plans: Result<Vec<_>, _> = GAUGES.iter().map(|gauge| gauge.glance(site, &ask)).collect();

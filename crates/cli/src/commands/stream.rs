@@ -26,7 +26,7 @@ use nodegauge_stream::view;
 use std::path::Path;
 use std::time::Duration;
 
-/// What of `stream` is asked for.
+/// Mode of `stream`.
 enum Mode<'a> {
     /// The search for the best configuration.
     Tune,
@@ -34,7 +34,7 @@ enum Mode<'a> {
     Sweep(Vec<Axis>),
     /// The user's stream.c and the native kernels by turns.
     Standard(&'a Path),
-    /// What compilers make of the kernels.
+    /// Kernels compiled by compilers of this system.
     Compilers,
     /// One configuration, of one process or of ranks.
     Plain,
@@ -65,7 +65,7 @@ impl<'a> Mode<'a> {
         }
     }
 
-    /// Its plan, which refuses everything that can be refused.
+    /// Plans the mode; refuses everything that can be refused.
     fn plan(
         self,
         args: &StreamArgs,
@@ -183,7 +183,7 @@ fn plain(args: &StreamArgs, site: &Site, joined: Option<&Joined>) -> Result<Stre
     Ok(StreamPlan::new(arrangement, None).beside(mixes::saved(site, &newest)))
 }
 
-/// What makes the text that `--stream-text` asks for from a record.
+/// Function that makes the text of `--stream-text` from a record.
 type TextOf = fn(&Record) -> Option<String>;
 
 /// The text of a mode, where it is asked for.

@@ -22,9 +22,9 @@ use nodegauge_toolchain::program::Run;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-/// What a sample consists of.
+/// Commands of one sample.
 const COMMANDS: [&[&str]; 2] = [&["stream"], &["memory", "latency"]];
-/// What each of them takes besides its budget: it starts, reads the topology and ends.
+/// Time that each command takes in addition to its budget: start, topology, end.
 const START: Duration = Duration::from_secs(1);
 /// A measurement that takes this many times its budget and longer hangs, and at least this long.
 const HANGS: u32 = 20;
@@ -197,7 +197,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Who else uses the node, after a while in which that may pass.
+    /// Waits for other load to end; returns the load if it does not.
     fn busy(&self) -> Option<String> {
         let until = SystemTime::now() + self.args.every / WAITS;
         loop {

@@ -24,7 +24,7 @@ fn inputs() -> Vec<PathBuf> {
     INPUTS.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// Where `--json` or `--csv` goes.
+/// Destination of `--json` or `--csv`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Sink {
     /// Standard output, which then holds nothing else.
@@ -47,7 +47,7 @@ impl Sink {
         self.write_parts([Ok(text)].into_iter())
     }
 
-    /// The same of a text that is too long to be held as a whole; the first part that fails ends it.
+    /// Writes a text in parts, for texts that are too long for memory; stops at the first part that fails.
     pub(crate) fn write_parts<T: AsRef<str>>(
         &self,
         mut parts: impl Iterator<Item = Result<T, Failure>>,

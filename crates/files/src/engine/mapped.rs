@@ -31,8 +31,8 @@ impl Mapped {
         place.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
     }
 
-    /// Whether the handler had to step in since the last time. What failed, the signal does not say:
-    /// a write may have found no space, everything else is an error of the device.
+    /// Returns the failure if the handler had to act since the last call. The signal does not contain the cause: a
+    /// write may have found no space, everything else is an error of the device.
     fn failure(&self) -> io::Result<()> {
         match self.guard.take_failure() {
             true => Err(io::Error::from_raw_os_error(libc::EIO)),

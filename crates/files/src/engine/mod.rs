@@ -1,4 +1,4 @@
-//! How blocks are moved between memory and files.
+//! Engines that move blocks between memory and files.
 //!
 //! An [`Engine`] has as many blocks under way as it is given; a [`Mover`] moves one at a time and is an
 //! engine as [`OneByOne`]. Both are told where and how much, and know nothing of patterns, clocks or
@@ -76,7 +76,7 @@ pub enum Msync {
     Sync,
 }
 
-/// What each single write waits for.
+/// Event for which each single write waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SyncWrites {
@@ -137,7 +137,7 @@ pub(crate) struct Request {
     /// The block; it lies at one address as long as it lives.
     pub(crate) block: Buffer,
     pub(crate) write: bool,
-    /// Where in the file.
+    /// Offset in the file.
     pub(crate) offset: u64,
     /// When it was handed over, in ticks of the clock.
     pub(crate) since: u64,

@@ -11,12 +11,12 @@ use std::os::fd::AsRawFd;
 pub(crate) struct Uring<'f> {
     ring: IoUring,
     file: &'f File,
-    /// By the number that the kernel gives back; `None` where the number is free.
+    /// Requests in progress, by the number that the kernel returns; `None` if the number is free.
     under_way: Vec<Option<Request>>,
     free: Vec<usize>,
 }
 
-/// Whether the kernel lets this process have a ring.
+/// Checks that the kernel lets this process have a ring.
 pub(crate) fn probe() -> io::Result<()> {
     IoUring::new(1).map(drop)
 }

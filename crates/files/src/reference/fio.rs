@@ -56,7 +56,7 @@ pub(super) struct FioJob {
     write: Half,
 }
 
-/// What one run printed.
+/// Output of one run.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct FioOutput {
     /// E.g. `fio-3.33`.
@@ -96,7 +96,7 @@ impl FioOutput {
 }
 
 impl FioJob {
-    /// What was read and what was written, if anything was.
+    /// Returns the parts for reads and writes that moved data.
     pub(super) fn halves(&self) -> Vec<&Half> {
         [&self.read, &self.write].into_iter().filter(|half| half.operations > 0).collect()
     }

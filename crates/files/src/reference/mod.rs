@@ -22,7 +22,7 @@ use nodegauge_toolchain::{CommandLine, ToolchainError, find_program, is_path, wi
 use std::path::Path;
 use std::time::Duration;
 
-/// What another program says of an operation: bytes and operations per second, and latencies.
+/// Figure of another program for an operation: bytes and operations per second, and latencies.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ReferenceFigure {
     pub(crate) rate: f64,
@@ -30,7 +30,7 @@ pub(crate) struct ReferenceFigure {
     pub(crate) latency: Option<Quantiles>,
     /// The command, ready to be typed.
     pub(crate) command: String,
-    /// Why the figure deserves doubt.
+    /// Reason to doubt the figure.
     pub(crate) doubt: Option<String>,
 }
 
@@ -38,7 +38,7 @@ type Figures = Vec<(&'static Operation, ReferenceFigure)>;
 /// Arguments of a run of a program, and the operations that it carries out.
 type ProgramRun = (Vec<String>, Vec<&'static Operation>);
 
-/// What is known of a kind of program.
+/// Properties of a kind of program.
 #[derive(Debug)]
 struct Kind {
     /// As a command and in records.
@@ -49,7 +49,7 @@ struct Kind {
     version: fn(&str) -> Option<&str>,
     /// The runs for a task; none where it cannot measure it that way.
     runs: fn(&ReferenceProgram, &Task) -> Vec<ProgramRun>,
-    /// What a run printed; the command is that of the run.
+    /// Parser of the output of a run; the command is that of the run.
     figures: fn(&str, &Task, &[&'static Operation], command: &str) -> Result<Figures, String>,
 }
 

@@ -2,8 +2,8 @@
 //! throughput mode. Rates come in KiB/s, operations per second or microseconds an operation, which
 //! its banner says; all are turned into B/s.
 
-/// What IOzone calls its tests: the operation, the title of its table in the Excel part, and what the
-/// workers of throughput mode are called. In the order of the table's columns, which the last is not in.
+/// Names of IOzone's tests: the operation, the title of its table in the Excel part, and the workers' name in
+/// throughput mode. In the order of the table's columns, except for the last test, which has no column.
 pub(crate) const TESTS: [(&str, &str, Option<&str>); 22] = [
     ("write", "Writer report", Some("initial writers")),
     ("rewrite", "Re-writer report", Some("rewriters")),
@@ -80,7 +80,7 @@ pub(super) struct IozoneThroughput {
     pub(super) least_bytes: Option<f64>,
 }
 
-/// What one run printed.
+/// Output of one run.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct IozoneOutput {
     /// E.g. `3.489`.
@@ -113,7 +113,7 @@ fn rated(
     Some(Some((name, finite(to_rate(figure, block as f64))?)))
 }
 
-/// What a record can hold: a run of digits may be more than any number.
+/// Returns the figure if a record can hold it: a run of digits may exceed any number.
 fn finite(figure: f64) -> Option<f64> {
     Some(figure).filter(|figure| figure.is_finite())
 }

@@ -1,5 +1,5 @@
-//! What the original programs saved, as measurements: figures of another program, with what their
-//! output says of how they came about.
+//! Saved output of the original programs as measurements: figures of another program, with the configuration that the
+//! output contains.
 
 use super::fio::{FioJob, FioOutput};
 use super::output::IozoneOutput;
@@ -14,7 +14,7 @@ use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Validity}
 pub struct Imported {
     /// `iozone` or `fio`.
     pub program: &'static str,
-    /// Its figures.
+    /// Figures of the output.
     pub measurements: Vec<Measurement>,
 }
 

@@ -65,7 +65,7 @@ fn three(value: f64, steps: (f64, f64)) -> String {
     format!("{value:.digits$}")
 }
 
-/// Where the data of measurements came from or went to.
+/// Returns the origin or destination of the data of measurements.
 fn served(rows: &[&Row<'_>]) -> Cell {
     let known: Vec<(f64, &str)> = rows
         .iter()
@@ -143,7 +143,7 @@ fn has_latencies(rows: &[&Row<'_>]) -> bool {
     rows.iter().any(|row| matches!(row.config.latency_s, Some(Latencies::All(_))))
 }
 
-/// What latencies are of.
+/// Returns the calls whose latencies are shown.
 fn calls(rows: &[&Row<'_>]) -> &'static str {
     match has_latencies(rows) {
         true => "percentiles are of all calls of the row's operation, a block each",

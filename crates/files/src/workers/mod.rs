@@ -73,12 +73,12 @@ pub(crate) struct WorkerFigures {
     pub(crate) least_bytes: u64,
 }
 
-/// What a worker reports of an operation.
+/// Report of a worker on an operation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct WorkerReport {
     pub(crate) done: PassResult,
     latencies: Vec<(u64, u64)>,
-    /// What its process counters rose by; nothing where the parent's count it already.
+    /// Increase of the counters of its process; zero if the parent's counters include it already.
     pub(crate) rise: Counters,
 }
 
@@ -104,7 +104,7 @@ impl Drop for Arrival<'_> {
     }
 }
 
-/// What is done at once, or alone where there are no workers.
+/// Operation to carry out, by several workers at once or alone.
 pub(crate) struct WorkerTask<'a> {
     pub(crate) operation: &'static Operation,
     pub(crate) task: &'a Task,

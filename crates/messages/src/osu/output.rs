@@ -1,4 +1,4 @@
-//! What the OSU micro-benchmarks print, versions 5 to 7. Pure.
+//! Output of the OSU micro-benchmarks, versions 5 to 7. Pure.
 //!
 //! A title names the test and its version, a header the columns, then comes a line a size. Version 7
 //! adds a line with the data type (before or behind the header) and leaves 0 B out; `osu_mbw_mr` 7.2
@@ -23,7 +23,7 @@ pub struct OsuRow {
     pub messages: Option<f64>,
     /// Least and greatest time over ranks, seconds, of collectives with `-f`.
     pub spread: Option<(f64, f64)>,
-    /// What the program says of the data, with `-c`.
+    /// Result of the program's data check, with `-c`.
     pub validated: Option<bool>,
 }
 
@@ -91,7 +91,7 @@ impl OsuOutput {
         })
     }
 
-    /// What this version puts the clock around.
+    /// Returns the interval between readings of the clock in this version.
     pub fn timing(&self) -> Timing {
         let major = self.version.as_deref().and_then(|version| version.split('.').next());
         match major.and_then(|major| major.parse().ok()) {

@@ -9,7 +9,7 @@ use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Category, Measurement, Record};
 use nodegauge_placement::Distance;
 
-/// What has a table of its own.
+/// Key of a table of its own.
 type TableKey = (Pattern, Option<String>, Option<Distance>, Option<Vec<PairRank>>);
 
 /// The tables, one after another: sizes 10 wide, values in a field of 20 with two digits.

@@ -25,9 +25,9 @@ const OTHERS: f64 = 0.03;
 /// One turn of each program.
 #[derive(Debug, Clone)]
 pub(crate) struct Round {
-    /// What the OSU program printed.
+    /// Output of the OSU program.
     pub(crate) osu: OsuOutput,
-    /// What the probe found; values are means over all operations.
+    /// Figures of the probe; values are means over all operations.
     pub(crate) own: Vec<MessageFigure>,
     /// Round trips of a cache line during the probe's run, seconds, in order.
     pub(crate) trips: Vec<f64>,
@@ -36,8 +36,8 @@ pub(crate) struct Round {
 }
 
 impl Round {
-    /// What the schedule needs to know: the round trip of all the round, and whether the CPUs were
-    /// moved or others used them; `before` is the round before.
+    /// Returns the sample for the schedule: the round trip of the whole round, and whether the CPUs were moved or
+    /// used by others; `before` is the round before.
     pub(crate) fn sample(&self, before: Option<&Self>) -> Sample {
         let trips = &self.trips;
         let middle = stats::median(trips);

@@ -78,7 +78,7 @@ impl Link for Shared<'_> {
 /// Ranks that are connected by TCP: a message is its length and its bytes.
 pub(super) struct Connected(TcpStream);
 
-/// Of the length before a message.
+/// Bytes of the length in front of a message.
 const HEAD: usize = size_of::<u64>();
 
 impl Connected {

@@ -1,5 +1,5 @@
-//! How a size is timed: as the MPI probe does it (probes/messages_measure.h), so that figures are of one
-//! kind. Where messages have two routes, a trial by turns finds the faster one, and that is measured.
+//! Timing of one size, as in the MPI probe (probes/messages_measure.h), so that figures are of one kind. Where
+//! messages have two routes, an interleaved trial finds the faster one, which is then measured.
 
 use super::link::Link;
 use super::player::Player;
@@ -22,7 +22,7 @@ const STABLE: f64 = 0.01;
 /// Batches of each route in a trial.
 const TRIAL: usize = 3;
 
-/// How many operations make a batch, and how many batches lie between two looks at the clock.
+/// Number of operations per batch, and of batches between two readings of the clock.
 #[derive(Debug, Clone, Copy)]
 struct Plan {
     operations: u64,

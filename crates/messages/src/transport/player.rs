@@ -38,7 +38,7 @@ impl Message {
     }
 }
 
-/// What a rank works with.
+/// State of a rank.
 pub(super) struct Player<'a, L> {
     pub(super) segment: &'a Segment,
     pub(super) rank: usize,

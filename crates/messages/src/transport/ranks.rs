@@ -140,7 +140,7 @@ impl Rank<'_> {
         }
     }
 
-    /// Whether all of the members can read their partners' memory; the first says why not.
+    /// True if all of the members can read their partners' memory; the first that cannot reports the reason.
     fn may_lend(&self, members: &[usize], partner: usize, process: u32) -> Worked<bool> {
         let address = self.segment.word(partner, Word::Proof).load(Ordering::Acquire);
         let mut proof = [0; Segment::PROOF.len()];

@@ -15,11 +15,11 @@ const WORD_AT: usize = ANSWER_AT + WORDS * size_of::<AtomicU64>();
 /// A word of a rank's.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Word {
-    /// Its process.
+    /// Number of the rank's process.
     Process,
     /// An address at which others find [`Segment::PROOF`].
     Proof,
-    /// Where it takes connections.
+    /// Port at which the rank accepts connections.
     Port,
     /// Steps that are over, of rank 0.
     Steps,
@@ -31,7 +31,7 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    /// What a rank has at its word [`Word::Proof`].
+    /// Content of a rank's word [`Word::Proof`].
     pub(super) const PROOF: [u8; 8] = *b"nodegaug";
 
     /// For so many ranks, to be made before they are forked.

@@ -168,7 +168,7 @@ fn latencies(own: &[&ShownFigure<'_>]) -> Option<Table> {
     over_sizes(own, "us", (&there, Unit::Seconds), (&titles, &more))
 }
 
-/// What the hardware allows, beside the first of some patterns.
+/// Lower bound of the hardware, next to the first of some patterns.
 struct Floor<'a> {
     own: &'a [&'a ShownFigure<'a>],
     /// The pattern, if it has a floor.

@@ -1,4 +1,4 @@
-//! What figures are of, and what speaks against them.
+//! Evidence of figures: their configuration, and reasons to doubt them.
 
 use super::{SMALL, ShownFigure, distinct, grouped};
 use crate::curve::Switch;
@@ -10,7 +10,7 @@ use nodegauge_measure::{Bytes, BytesPerSec, Seconds, Unit};
 /// Figures that a doubt names.
 const SHOWN: usize = 3;
 
-/// What the figures are of.
+/// Adds the configuration of the figures.
 pub(super) fn how(section: &mut Section, all: &[&ShownFigure<'_>], brief: bool) {
     for (library, own) in grouped(all, |figure| figure.library()) {
         if own[0].is_own() {

@@ -59,7 +59,7 @@ pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
     evidence::doubts(section, all);
 }
 
-/// How far samples scatter: half the range over the median.
+/// Returns the scatter of samples: half the range over the median.
 fn spread(m: Option<&Measurement>) -> String {
     let Some(m) = m.filter(|m| m.samples.len() > 1) else { return NONE.to_owned() };
     let at = |share: f64| stats::quantile(&m.samples, share);

@@ -1,4 +1,4 @@
-//! What can be asked of a run, and what follows from it on a machine.
+//! Options of a run, and their consequences on a machine.
 
 use crate::kernels::{self, Element, Kernel, Prefetch, Shape, SideBySide, Stores};
 use crate::size::SizeSpec;
@@ -7,7 +7,7 @@ use nodegauge_arena::Pages;
 use nodegauge_placement::MemoryPolicy;
 use std::time::Duration;
 
-/// What can be asked of a run.
+/// Options of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StreamOptions {
     /// Length of the arrays.
@@ -42,7 +42,7 @@ pub struct StreamOptions {
 }
 
 impl StreamOptions {
-    /// What is left open about the loops.
+    /// Returns the constraints on the loops.
     pub(crate) fn constraints(&self) -> Constraints {
         let Self { stores, prefetch, side_by_side, .. } = *self;
         Constraints { stores, prefetch, side_by_side }

@@ -1,4 +1,4 @@
-//! Whether arrays are long enough, found out on the arrays themselves: every mode of `stream` asks.
+//! Length of the arrays, checked by measurement on the arrays themselves, in every mode of `stream`.
 
 use super::{Arrangement, surroundings};
 use crate::GAUGE;
@@ -15,22 +15,22 @@ use std::time::Duration;
 /// Share of the budget until which arrays may be doubled, which takes setting up anew.
 const DOUBLE_UNTIL: f64 = 0.5;
 
-/// What is measured, set up.
+/// A target that is set up.
 pub(crate) struct Ready<T> {
     pub target: T,
-    /// How long that took.
+    /// Elapsed time of the set-up.
     pub setting_up: Duration,
-    /// Whether a cache helps its arrays; `None` where that was not checked.
+    /// Result of the size check; `None` if it was not made.
     pub check: Option<SizeCheck>,
 }
 
-/// How targets of an arrangement are set up.
+/// Set-up of the targets of an arrangement.
 pub(crate) struct SettingUp<'a, T> {
     /// Makes one.
     pub make: &'a mut dyn FnMut(&Arrangement) -> Result<T, ArenaError>,
-    /// What is checked of it.
+    /// Returns the target that is checked.
     pub target: fn(&mut T) -> &mut dyn Target,
-    /// How many there will be on arrays of this length.
+    /// Number of targets with arrays of this length.
     pub count: u32,
     /// True if their arrays may be doubled.
     pub may_grow: bool,

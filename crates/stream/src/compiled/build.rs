@@ -16,20 +16,20 @@ use std::sync::Arc;
 
 /// The loops in plain C.
 const SOURCE: &str = include_str!("../../../../probes/kernels.c");
-/// What makes a shared object of them, for compilers that understand gcc's flags: all that there are.
+/// Flags that make a shared object, for compilers with gcc's flags: all that are supported.
 const SHARED: [&str; 2] = ["-shared", "-fPIC"];
 
-/// What a compiler made of one kernel: a loop, or why there is none.
+/// A kernel by a compiler: a loop, or the reason why there is none.
 #[derive(Debug, Clone)]
 struct Made {
     kernel: Kernel,
     outcome: Result<Arc<CompiledLoop>, String>,
 }
 
-/// What a compiler made of the kernels that were wished for.
+/// Kernels by one compiler.
 #[derive(Debug, Clone)]
 pub struct CompiledKernels {
-    /// Who made it.
+    /// Compiler that made them.
     pub compiler: Arc<Compiler>,
     kernels: Vec<Made>,
     /// True if it was compiled at all; each kernel has the reason why not.
@@ -43,7 +43,7 @@ impl CompiledKernels {
         self.kernels.iter().filter_map(good).map(Loop::Compiled).collect()
     }
 
-    /// Why it was not compiled; `None` when it was.
+    /// Returns why it was not compiled; `None` if it was.
     pub fn refusal(&self) -> Option<&str> {
         let first = self.kernels.first()?.outcome.as_ref().err()?;
         (!self.compiled).then_some(first.as_str())
@@ -67,7 +67,7 @@ impl CompiledKernels {
     }
 }
 
-/// Where compilers make kernels.
+/// Builder of kernels, with its private folder.
 pub struct KernelBuilder<'a> {
     scratch: Scratch,
     /// The program, with the words before library, kernel and element, that tries a kernel as
@@ -141,7 +141,7 @@ impl<'a> KernelBuilder<'a> {
         Ok(program.path)
     }
 
-    /// Why there is no library, for the record; what ends the whole run stays an error.
+    /// Returns why there is no library, for the record; an interrupt remains an error.
     fn in_words(&self, error: ToolchainError) -> Result<String, ToolchainError> {
         let why = match error {
             ToolchainError::Compile { status, errors, .. } => {
@@ -237,7 +237,7 @@ impl<'a> KernelBuilder<'a> {
     }
 }
 
-/// How a self-test ended.
+/// Result of a self-test.
 enum SelfTest {
     Passed,
     Failed(String),

@@ -9,7 +9,7 @@ use nodegauge_toolchain::{CommandLine, presets};
 use std::fmt;
 use std::str::FromStr;
 
-/// What may be asked for.
+/// Compiler as the user names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CompilerChoice {
     /// nodegauge's own kernels.
@@ -31,7 +31,7 @@ const TOLD_BY_OPTIONS: [(&str, &str); 6] = [
     ("ELEMENT", "--element"),
 ];
 
-/// What it comes to on this system: never all.
+/// Compiler chosen on this system: never all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChosenCompiler {
     /// Native kernels, or a compiler with its flags.

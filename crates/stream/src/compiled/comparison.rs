@@ -123,7 +123,7 @@ pub(super) fn run(
     Ok(outcome)
 }
 
-/// Where loops became calls of memcpy: whether it stores past the caches for copies as long as these.
+/// Returns, for loops that became calls of memcpy, whether memcpy uses non-temporal stores for copies of this length.
 fn about_memcpy(
     compiled: &[CompiledKernels],
     point: &Point,

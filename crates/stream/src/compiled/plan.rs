@@ -36,7 +36,7 @@ pub fn installed() -> Result<Vec<Installed>, Failure> {
     Ok(found)
 }
 
-/// What choices come to on this system.
+/// Resolves choices to the compilers of this system.
 ///
 /// # Errors
 /// When all installed compilers are asked for, and there are none.
@@ -45,7 +45,7 @@ pub fn resolve(choices: &[CompilerChoice]) -> Result<Vec<ChosenCompiler>, Failur
     Ok(CompilerChoice::resolve(choices, &installed, false))
 }
 
-/// Whether the compiler of a cell of a sweep is installed.
+/// Checks that the compilers of a sweep are installed.
 ///
 /// # Errors
 /// When it is not.
@@ -60,7 +60,7 @@ pub fn find<'a>(choices: impl IntoIterator<Item = &'a CompilerChoice>) -> Result
     choices.into_iter().find_map(missing).map_or(Ok(()), |error| Err(error.into()))
 }
 
-/// How long compiling may take.
+/// Returns the time limits of compiling.
 ///
 /// # Errors
 /// When the variable that says so holds no such time.
@@ -79,7 +79,7 @@ pub fn limits() -> Result<CompileLimits, Failure> {
 
 /// Kernels that were made, each with the words that chose their compiler.
 pub struct Made {
-    /// Of every compiler; what it refuses is in its kernels.
+    /// Kernels of every compiler, with those that it refuses.
     pub variants: Vec<(String, CompiledKernels)>,
     /// Presets that a compiler refuses: they are left out.
     pub notices: Vec<Notice>,

@@ -8,8 +8,7 @@ use std::sync::Arc;
 
 /// The hidden command of the program that runs it.
 pub const COMMAND: &str = "test-kernel";
-/// What a process says that came to the end of its self-test: a kernel that ends the process does not
-/// say it.
+/// Output of a process that reached the end of its self-test: a kernel that crashes prevents it.
 pub const PASSED: &str = "passed";
 
 /// Lengths that are tried: all about the steps of any vector and unroll, and one beyond the blocks

@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// The macro of `probes/kernels.c` for pages side by side.
 pub(crate) const PAGES: &str = "PAGES";
 
-/// How many pages side by side the kernels of a command walk; `None` of plain loops.
+/// Returns the number of pages that the kernels of a command walk side by side; `None` for plain loops.
 pub(crate) fn side_by_side(command: &CommandLine) -> Option<u8> {
     command.defined(PAGES)?.parse().ok().and_then(SideBySide::new)?.several()
 }
@@ -27,16 +27,16 @@ pub struct CompiledLoop {
     pub kernel: Kernel,
     /// Element type.
     pub element: Element,
-    /// Who made it.
+    /// Compiler that made it.
     pub compiler: Arc<Compiler>,
-    /// What its machine code says; `None` where nodegauge cannot read that of the processor.
+    /// Properties of its machine code; `None` if nodegauge cannot decode the processor's instructions.
     pub code: Option<Code>,
     function: CompiledFn,
     _library: Arc<Library>,
 }
 
 impl CompiledLoop {
-    /// How it stores; `None` when its code is not known, or a function of a library does it.
+    /// Returns the kind of store; `None` if the code is unknown, or a library function stores.
     pub fn stores(&self) -> Option<Stores> {
         if !self.kernel.writes() {
             return Some(Stores::Regular);

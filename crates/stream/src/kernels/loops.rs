@@ -1,4 +1,4 @@
-//! What a point can run: one of nodegauge's own loops, or one that a compiler of this system made.
+//! Loops that a point can run: nodegauge's own, and those that a compiler of this system made.
 
 use super::compiled::CompiledLoop;
 use super::{Args, Element, Kernel, Shape, Stores, Variant, find};
@@ -22,7 +22,7 @@ impl Loop {
         find(kernel, element, shape).map(Self::Native)
     }
 
-    /// Its kernel.
+    /// Returns the kernel.
     pub fn kernel(&self) -> Kernel {
         match self {
             Self::Native(variant) => variant.kernel(),
@@ -40,7 +40,7 @@ impl Loop {
         }
     }
 
-    /// How it stores; `None` when that is not known, because a library function does it.
+    /// Returns the kind of store; `None` if it is unknown, because a library function stores.
     pub fn stores(&self) -> Option<Stores> {
         match self {
             Self::Native(variant) => Some(variant.shape().stores),

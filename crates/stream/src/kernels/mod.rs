@@ -1,5 +1,4 @@
-//! What a point can run: the native loops of `nodegauge_kernels`, and those of a compiler of this
-//! system.
+//! Loops that a point can run: the native loops of `nodegauge_kernels`, and those of a compiler of this system.
 
 pub mod compiled;
 mod loops;

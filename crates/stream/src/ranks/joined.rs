@@ -8,9 +8,9 @@ use nodegauge_placement::{MemoryPolicy, PlacementError, RankPlan};
 
 /// Ranks that a launcher has started.
 pub struct Joined {
-    /// Who sends them requests.
+    /// Coordinator that sends them requests.
     pub coordinator: SharedCoordinator,
-    /// What the launcher says of this process.
+    /// Launcher of this process.
     pub started: Started,
     /// The CPUs that each of them was given.
     cpus: Vec<Vec<u32>>,

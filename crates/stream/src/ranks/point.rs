@@ -31,7 +31,7 @@ pub struct RanksPoint {
     ping_pong: bool,
     /// Nodes on which each rank's pages are to be; `None` where anything will do.
     expected: Vec<Option<Vec<u32>>>,
-    /// What was seen last, for when a rank has gone.
+    /// Last observation, for the case that a rank is lost.
     seen: Seen,
 }
 

@@ -1,5 +1,4 @@
-//! What the record says of ranks: their places, their own rates, and whether their memory is where
-//! it was to be. Pure.
+//! Ranks in the record: their places, their own rates, and whether their memory is where it was requested. Pure.
 
 use super::Evidence;
 use crate::config::{RankConfig, StreamConfig};
@@ -10,10 +9,10 @@ use nodegauge_placement::cpus::number_ranges;
 
 /// Share of pages that may be elsewhere before it is said.
 const ELSEWHERE: f64 = 0.02;
-/// By how much a node's share of interleaved pages may differ from an even one.
+/// Largest deviation of a node's share of interleaved pages from an even share.
 const UNEVEN: f64 = 0.1;
 
-/// What several processes add to the configuration of kernel number `i`.
+/// Adds the processes to the configuration of kernel number `i`.
 pub(crate) fn describe(evidence: &Evidence<'_>, i: usize, config: &mut StreamConfig) {
     let seen = &evidence.seen.ranks;
     if seen.is_empty() {
@@ -36,7 +35,7 @@ pub(crate) fn describe(evidence: &Evidence<'_>, i: usize, config: &mut StreamCon
     config.ranks = Some(seen.iter().map(rank).collect());
 }
 
-/// What is to be said of ranks whose pages are not where they were to be.
+/// Returns the doubts about ranks whose pages are not where they were requested.
 pub(crate) fn doubts(ranks: &[RankSeen]) -> Vec<String> {
     let mut groups: Vec<(String, Vec<u32>)> = Vec::new();
     for rank in ranks {

@@ -1,5 +1,5 @@
-//! Whether a cache helps arrays of this length: the same loop over half of each array, and over the
-//! whole, twice the size, by turns. Where both are alike within [`ALIKE`], more would change nothing.
+//! Check whether a cache holds part of arrays of this length: the same loop over half of each array and over the
+//! whole, interleaved. If both rates agree within [`ALIKE`], longer arrays would change nothing.
 //!
 //! A turn goes over its part twice and keeps the second time, so that what a cache can hold of it is there.
 
@@ -15,14 +15,14 @@ use nodegauge_measure::stats::{self, Better, Summary};
 /// The half may be faster by this factor.
 pub(crate) const ALIKE: f64 = 1.05;
 
-/// What a check came to.
+/// Result of a check.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct SizeCheck {
     /// The loop that ran.
     pub kernel: Kernel,
     /// Rate over half the arrays over that over the whole: median.
     pub ratio: f64,
-    /// Where the median lies: its 95 % interval, or all ratios where there are fewer than six.
+    /// Interval of the median: 95 %, or all ratios if there are fewer than six.
     pub within: [f64; 2],
     /// Rounds that count.
     pub rounds: usize,
@@ -43,7 +43,7 @@ impl SizeCheck {
         self.within[0] > ALIKE
     }
 
-    /// Why figures are suspect.
+    /// Returns the doubt about figures of these arrays.
     pub(crate) fn doubt(&self) -> Option<String> {
         self.finds_cache().then(|| {
             format!(

@@ -9,8 +9,7 @@ use nodegauge_toolchain::{CommandLine, CompileLimits, Compiler, Program, Scratch
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// How often each kernel runs: twice stream.c's default, and well below the 33 passes of which
-/// floats overflow.
+/// Runs of each kernel: twice stream.c's default, and well below the 33 passes after which floats overflow.
 pub const NTIMES: u64 = 20;
 /// Flags for a compiler that is named without any.
 const FLAGS: [&str; 3] = ["-O3", "-march=native", "-fopenmp"];
@@ -30,7 +29,7 @@ pub struct Source {
     helpers: Vec<PathBuf>,
 }
 
-/// Why a file is no source.
+/// Failure to read a source.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
     /// It cannot be read.
@@ -38,7 +37,7 @@ pub enum SourceError {
     Unreadable {
         /// As given.
         path: PathBuf,
-        /// Why.
+        /// Error of the system.
         cause: io::Error,
     },
     /// Neither C nor Fortran.
@@ -82,7 +81,7 @@ impl Source {
         Ok(Self { path, dialect, helpers: if needs_clock { vec![clock] } else { Vec::new() } })
     }
 
-    /// Where it is.
+    /// Returns the path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -101,7 +100,7 @@ impl Source {
     }
 }
 
-/// What a build must have.
+/// Requirements of a build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wanted {
     /// Elements an array.
@@ -137,11 +136,11 @@ impl Wanted {
 /// A build that is ready to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StandardBuild {
-    /// Who made it.
+    /// Compiler of the build.
     pub compiler: Compiler,
-    /// What was made.
+    /// Compiled program.
     pub program: Program,
-    /// Of which source.
+    /// Source of the program.
     pub source: Source,
     /// For which arrays.
     pub wanted: Wanted,

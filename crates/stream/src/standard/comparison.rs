@@ -134,7 +134,7 @@ struct Turns<'a> {
     /// Native parts over which they are spread.
     parts: usize,
     part: usize,
-    /// How long the next native part takes.
+    /// Duration of the next native part.
     length: Duration,
     /// When the time is over; `None` where a number of samples decides.
     end: Option<Instant>,
@@ -253,7 +253,7 @@ impl Turns<'_> {
         }
     }
 
-    /// How long a run of a build may take: from what the native kernels took for the same bytes.
+    /// Returns the time limit for a run of a build, from the time of the native kernels for the same bytes.
     fn limit(&self) -> Duration {
         let config = self.point.config();
         let kernels = config.kernels.len().max(1);
@@ -264,7 +264,7 @@ impl Turns<'_> {
     }
 }
 
-/// Why a run gave nothing.
+/// Reason why a run has no result.
 enum Unusable {
     Interrupted,
     Because(String),

@@ -17,10 +17,10 @@ use nodegauge_measure::record::{
 };
 use nodegauge_measure::stats::{Better, Summary};
 
-/// What an output is held against.
+/// Expected properties of an output.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Expected<'a> {
-    /// What the build was to have; `None` for a saved output.
+    /// Requirements of the build; `None` for a saved output.
     pub wanted: Option<&'a Wanted>,
     /// Threads that were asked for.
     pub threads: Option<u64>,
@@ -72,7 +72,7 @@ pub fn judge(output: &Output, expected: &Expected<'_>) -> Validity {
     validity
 }
 
-/// Whether the program did what it was asked to do.
+/// Checks that the program did what it was asked to do.
 fn as_asked(output: &Output, expected: &Expected<'_>, validity: &mut Validity) {
     let name = output.dialect.engine();
     if let Some(wanted) = expected.wanted.filter(|_| output.dialect != Dialect::Fortran) {
@@ -106,7 +106,7 @@ fn as_asked(output: &Output, expected: &Expected<'_>, validity: &mut Validity) {
     }
 }
 
-/// What an output says of its configuration.
+/// Returns the configuration that an output reports.
 pub fn config(output: &Output, llc: Option<f64>) -> StreamConfig {
     let threads = match (output.dialect, output.threads) {
         (_, Some((_, counted))) => Some(counted),
@@ -128,7 +128,7 @@ pub fn config(output: &Output, llc: Option<f64>) -> StreamConfig {
     }
 }
 
-/// What is said of all four kernels of a standard result.
+/// Properties that all four kernels of a standard result share.
 pub(crate) struct BuildRuns<'a> {
     /// Outputs that count, in order of time.
     pub counting: Vec<&'a Output>,

@@ -29,7 +29,7 @@ impl Dialect {
     }
 }
 
-/// What the program says of its own check.
+/// Result of the program's own check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Check {
     /// "Solution Validates".
@@ -62,7 +62,7 @@ pub struct Output {
     pub elements: u64,
     /// Padding between arrays, elements.
     pub offset: u64,
-    /// How often each kernel ran.
+    /// Number of runs of each kernel.
     pub ntimes: u64,
     /// Threads asked for and counted; `None` for a build without OpenMP.
     pub threads: Option<(u64, u64)>,
@@ -82,7 +82,7 @@ pub struct Output {
     pub text: String,
 }
 
-/// Why a text is not such an output.
+/// Reason why a text is not such an output.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotStream {
     /// It is empty.

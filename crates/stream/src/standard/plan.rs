@@ -23,7 +23,7 @@ pub struct StandardPlan {
     source: Source,
     wanted: Wanted,
     choices: Vec<CompilerChoice>,
-    /// What all installed compilers come to.
+    /// Commands of all installed compilers.
     presets: Vec<CommandLine>,
 }
 
@@ -128,7 +128,7 @@ impl StandardPlan {
 /// Builds, and what was left out.
 type Built = (Vec<StandardBuild>, Vec<Notice>);
 
-/// What `--compiler all` means for a source: every C compiler that is installed, with OpenMP.
+/// Returns the commands of `--compiler all` for a source: every installed C compiler, with OpenMP.
 fn presets(source: &Source) -> Result<Vec<CommandLine>, Failure> {
     if source.dialect() == Dialect::Fortran {
         return Err(Failure::usage("--compiler all is of C compilers, and the source is Fortran")

@@ -79,7 +79,7 @@ fn references(
     each.iter().map(|one| each.iter().position(|other| *other == reference(one))).collect()
 }
 
-/// The same with one rank, and with policy 5 where there is a policy.
+/// Returns the reference of the settings: one rank, and policy 5 if there is a policy.
 fn reference(settings: &[Setting]) -> Vec<Setting> {
     let has_policy = settings.iter().any(|value| matches!(value, Setting::Policy(_)));
     let replaced = |value: &Setting| match value {

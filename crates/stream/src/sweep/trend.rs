@@ -25,7 +25,7 @@ const AGAIN: usize = 9;
 /// The saturation point is the first cell within this share of the best.
 pub(crate) const SATURATED: f64 = 0.98;
 
-/// What is known of the cells of a sweep.
+/// Samples and settings of the cells of a sweep.
 pub(super) struct Trends<'a> {
     pub cells: &'a [Cell],
     pub topology: &'a Topology,
@@ -181,7 +181,7 @@ fn rows(cells: &[Cell]) -> Vec<Row> {
     rows
 }
 
-/// Why a number of threads may be slower than its neighbours, from the topology.
+/// Returns why a number of threads may be slower than its neighbours, from the topology.
 fn reason(placement: &Placement, topology: &Topology) -> String {
     let uneven = |of: &dyn Fn(&HardwareThread) -> Option<usize>| {
         let mut counts: BTreeMap<usize, u32> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! How many setups a search can look at in its time.
+//! Number of setups that a search can measure in its time.
 
 use crate::target::Target;
 use nodegauge_arena::ArenaError;

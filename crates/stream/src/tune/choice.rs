@@ -1,4 +1,4 @@
-//! What tuning chose, as it is kept in a record and used again.
+//! Choice of the tuner, as it is stored in a record and used again.
 
 use super::space::Setup;
 use crate::GAUGE;
@@ -17,7 +17,7 @@ use std::str::FromStr;
 /// A whole configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Choice {
-    /// What asks for the threads; the plain request where one thread a core is best.
+    /// Request for the threads; the plain request if one thread per core is best.
     pub request: Request,
     /// The pages.
     pub pages: Pages,
@@ -104,7 +104,7 @@ impl Choice {
 pub struct Remembered {
     /// The choice, when this is still the machine that it was made on.
     choice: Option<Choice>,
-    /// Where it comes from, or why it is not taken.
+    /// Origin of the choice, or the reason why it is not used.
     pub notice: Notice,
 }
 
@@ -119,8 +119,8 @@ impl Remembered {
     }
 }
 
-/// What `--tune` chose last on this machine; `newest` finds the newest record with a figure of a test
-/// and a name.
+/// Returns the last choice of `--tune` on this machine; `newest` finds the newest record with a figure of a test and
+/// a name.
 pub fn remembered(
     site: &Site,
     newest: &dyn Fn(&str, &str) -> Option<Record>,

@@ -1,4 +1,4 @@
-//! What there is to choose from: teams, pages and loops that make sense on this machine. Pure.
+//! Search space of the tuner: teams, pages and loops that make sense on this machine. Pure.
 
 use crate::arrangement::{self, StreamOptions};
 use crate::kernels::{Element, Kernel, Shape, Stores};
@@ -15,9 +15,9 @@ use nodegauge_placement::{Bind, Placement, PlacesSpec, Request};
 /// A team on its CPUs, and pages for its arrays: what costs arrays of its own.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Setup {
-    /// What asks for the team.
+    /// Request for the team.
     pub request: Request,
-    /// Where it goes here.
+    /// Placement of the team on this machine.
     pub placement: Placement,
     /// The pages.
     pub pages: Pages,
@@ -38,7 +38,7 @@ const FEW_CORES: usize = 4;
 const SHARES: [(usize, usize); 3] = [(1, 4), (1, 2), (3, 4)];
 
 impl Space {
-    /// What `request` and `options` leave open. A request that says anything about threads fixes the
+    /// Returns the space that `request` and `options` leave open. A request with any setting of threads fixes the
     /// team.
     ///
     /// # Errors

@@ -106,7 +106,7 @@ fn interval(config: &ExplainConfig) -> Cell {
     ends(config).map_or_else(|| "-".to_owned(), words).into()
 }
 
-/// How `memcpy` stands to Copy.
+/// Returns the comparison of `memcpy` with Copy.
 fn memcpy(m: &Measurement, config: &ExplainConfig) -> Option<String> {
     let value = m.value?;
     let rate = BytesPerSec(config.to?);
@@ -127,7 +127,7 @@ fn memcpy(m: &Measurement, config: &ExplainConfig) -> Option<String> {
     ))
 }
 
-/// Whether passes one after another, as `stream` makes them, reach what the last step reached.
+/// Returns the comparison of consecutive passes, as `stream` makes them, with the last step.
 fn stream(seen: &StreamAgreement) -> String {
     let per_cent = (seen.ratio - 1.0) * 100.0;
     let agree = match seen.interval {

@@ -86,7 +86,7 @@ fn row((m, config): &Figure<'_>, own: Option<&Figure<'_>>) -> [Cell; 8] {
     ]
 }
 
-/// What is said of a loop's machine code.
+/// Properties of a loop's machine code, in words.
 struct Code {
     vectors: String,
     stores: String,
@@ -94,7 +94,7 @@ struct Code {
     calls: String,
 }
 
-/// Of code that could not be read nothing is known.
+/// Returns the properties of a loop's code; unknown for code that could not be read.
 fn code(m: &Measurement, config: &StreamConfig) -> Code {
     let Some(code) = &config.code else {
         let unknown = if m.value.is_some() { "?" } else { "-" };
@@ -148,7 +148,7 @@ fn calls(config: &StreamConfig) -> &[String] {
     config.code.as_ref().map_or(&[], |code| &code.calls)
 }
 
-/// What the columns mean for the figures, as far as it occurs.
+/// Returns what the columns mean for the figures, for the values that occur.
 fn explanations(compiled: &[&Figure<'_>]) -> Vec<String> {
     let good = || compiled.iter().filter(|(m, _)| m.value.is_some());
     let mut out = Vec::new();

@@ -17,12 +17,12 @@ pub(crate) fn all(record: &Record) -> Vec<Figure<'_>> {
     record.measurements.iter().filter(own).map(|m| (m, m.read_config())).collect()
 }
 
-/// Those of changed code, native and compiled.
+/// Returns the figures of changed code, native and compiled.
 pub(crate) fn variants(record: &Record) -> Vec<Figure<'_>> {
     all(record).into_iter().filter(|(m, _)| m.category == Category::Variant).collect()
 }
 
-/// Those of the native kernels.
+/// Returns the figures of the native kernels.
 pub(crate) fn native(record: &Record) -> Vec<Figure<'_>> {
     variants(record).into_iter().filter(|(_, config)| !is_compiled(config)).collect()
 }

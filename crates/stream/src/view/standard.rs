@@ -49,8 +49,8 @@ pub(crate) fn section(record: &Record) -> Section {
     section
 }
 
-/// What stream.c itself printed, of each build the run with the fastest Triad; `None` where no build has a
-/// valid result.
+/// Returns the output of stream.c, for each build of the run with the fastest Triad; `None` if no build has a valid
+/// result.
 pub fn printed(record: &Record) -> Option<String> {
     let all = figures::all(record).into_iter();
     let valid = all.filter(|(m, _)| m.category == Category::Standard && m.value.is_some());
@@ -68,7 +68,7 @@ pub(super) fn program(config: &StreamConfig) -> String {
     }
 }
 
-/// What stands behind the figures of a build.
+/// Returns the evidence of the figures of a build.
 fn evidence((m, config): &Figure<'_>) -> String {
     let engine = config.engine.as_deref().unwrap_or("stream.c");
     let version = config.engine_version.as_ref().map(|v| format!(" {v}")).unwrap_or_default();

@@ -29,7 +29,7 @@ nodegauge_measure::names!(
 );
 
 impl Statistic {
-    /// Its title in stream.c's table, and what it is with its unit.
+    /// Returns its title in stream.c's table, and its name with the unit.
     pub(crate) fn titles(self) -> (&'static str, &'static str) {
         match self {
             Self::Best => ("Best Rate MB/s", "best rates in MB/s"),

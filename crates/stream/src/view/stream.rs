@@ -40,8 +40,8 @@ pub(crate) fn section(figures: &[Figure<'_>], detail: Detail) -> Section {
     section
 }
 
-/// How many samples count, and how many something interfered with: each of its kernel alone, so that
-/// kernels may differ. `None` without figures.
+/// Returns the numbers of samples that count and of disturbed samples, per kernel, because kernels may differ; `None`
+/// without figures.
 fn counts(measurements: &[&Measurement]) -> Option<String> {
     let range = |of: &dyn Fn(&Measurement) -> usize| {
         let all = measurements.iter().filter(|m| m.summary.is_some()).map(|m| of(m));

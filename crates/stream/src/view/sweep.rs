@@ -82,7 +82,7 @@ impl Sweep<'_> {
         Table::new(&titles.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
-    /// What a configuration is: its value on each axis, and the memory of each rank.
+    /// Returns the configuration of a cell: its value on each axis, and the memory of each rank.
     fn place(&self, cell: &[Figure<'_>]) -> Vec<Cell> {
         let config = &cell[0].1;
         let mut place: Vec<Cell> = Vec::new();
@@ -159,7 +159,7 @@ impl Sweep<'_> {
 /// The title of a column.
 const TASK: &str = "MiB a task";
 
-/// What a cell has on an axis, where that is a number.
+/// Returns the value of a cell on an axis, if it is a number.
 fn number(cell: &[Figure<'_>], axis: usize) -> Option<f64> {
     let config = &cell[0].1;
     match coordinates(config).get(axis)? {
@@ -221,7 +221,7 @@ fn picture(cells: &[&[Figure<'_>]], charted: usize) -> Option<Picture> {
     Some(Picture::chart(format!("{} over {name}", m.name), chart))
 }
 
-/// What rates are held against: `1 rank of policy 5`.
+/// Returns the reference of relative rates: `1 rank of policy 5`.
 fn reference_in_words(relative: &RelativeConfig) -> String {
     match relative.to.get("policy").and_then(Value::as_str) {
         Some(policy) => format!("1 rank of policy {policy}"),
@@ -249,7 +249,7 @@ fn coordinates(config: &StreamConfig) -> Vec<(&str, &str)> {
 /// A verdict and its reasons.
 type Doubt<'a> = (Status, Vec<&'a str>);
 
-/// What is to be doubted, each doubt once with the configurations that it concerns.
+/// Returns the doubts, each once with the configurations that it concerns.
 fn doubts(cells: &[&[Figure<'_>]], compilers: &Compilers<'_>) -> Vec<(Status, String)> {
     let mut groups: Vec<(Doubt<'_>, Vec<&StreamConfig>)> = Vec::new();
     for cell in cells {

@@ -18,7 +18,8 @@ pub(crate) fn variant() -> Note {
     Note::new("name", VARIANT)
 }
 
-/// Whether a cache helps: `triad over half of the arrays is 1.01 x as fast (0.99 to 1.02 x): no cache helps`.
+/// Returns the result of the size check: `triad over half of the arrays is 1.01 x as fast (0.99 to 1.02 x): no cache
+/// helps`.
 pub(crate) fn size_check(check: &SizeCheckConfig) -> String {
     let SizeCheckConfig { kernel, half_over_whole: ratio, within: [low, high], cached, .. } = check;
     let verdict = match (cached, *high > ALIKE) {
@@ -31,8 +32,8 @@ pub(crate) fn size_check(check: &SizeCheckConfig) -> String {
     )
 }
 
-/// What the memory controllers counted of these kernels, or why they did not; `None` where nobody
-/// asked.
+/// Returns the counts of the memory controllers for these kernels, or why there are none; `None` if they were not
+/// requested.
 pub(crate) fn counters(figures: &[(&Measurement, StreamConfig)]) -> Option<String> {
     let counted = match figures.first()?.1.counters.as_ref()? {
         CountersConfig::Unavailable { unavailable } => {

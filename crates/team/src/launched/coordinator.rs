@@ -20,9 +20,9 @@ use std::time::{Duration, Instant};
 
 /// Longest wait for a response: a node's whole memory is touched and checked within this.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(600);
-/// How long ranks may take to end before they are killed.
+/// Longest time for ranks to end before they are killed.
 const GRACE_PERIOD: Duration = Duration::from_secs(2);
-/// How often processes that were started here are polled while ranks join.
+/// Interval at which started processes are polled while ranks join.
 const CHILD_POLL: Duration = Duration::from_millis(100);
 
 /// Several processes that handle requests together.
@@ -227,7 +227,7 @@ impl<P: Protocol> Coordinator<P> {
         error
     }
 
-    /// What became of a rank whose socket has ended.
+    /// Returns the failure for a rank whose socket has ended.
     fn lost(&mut self, index: usize) -> Failure {
         let Handshake { rank, process, .. } = self.joined[index].handshake;
         let status = self.children.get_mut(&rank).and_then(|child| child.wait_within(GRACE_PERIOD));

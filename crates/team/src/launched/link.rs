@@ -1,5 +1,5 @@
-//! How ranks find the coordinator: a local socket with an abstract name, which no file system holds
-//! and which ends with its process. Only processes of the same user are accepted.
+//! The connection of ranks to the coordinator: a local socket with an abstract name, which is in no file system and
+//! ends with its process. Only processes of the same user are accepted.
 #![allow(unsafe_code)]
 
 use super::cannot;

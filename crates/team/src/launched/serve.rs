@@ -17,7 +17,7 @@ const GRACE_PERIOD: Duration = Duration::from_secs(1);
 
 /// State of a rank, which handles requests.
 pub trait Service {
-    /// Its requests and responses.
+    /// Requests and responses of the service.
     type Protocol: Protocol;
 
     /// Handles one request.

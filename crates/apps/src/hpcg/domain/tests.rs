@@ -3,7 +3,7 @@ use super::super::problem::{Grid, ITERATIONS};
 use super::*;
 use nodegauge_team::Team;
 
-/// What each domain makes, with all of them together.
+/// Runs a job with all domains together, and returns the result of each.
 fn each<T: Send>(
     (local, count): (Grid, usize),
     code: Code,

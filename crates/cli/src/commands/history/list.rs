@@ -80,7 +80,7 @@ fn line(run: &RunLine, telling: usize, registry: &Registry) -> Line {
     }
 }
 
-/// What was typed; of an imported file its name alone.
+/// Returns the command as it was typed; for an imported file, the file's name.
 fn command(run: &RunLine) -> String {
     let typed = match &run.imported_from {
         Some(file) => {
