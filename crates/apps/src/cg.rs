@@ -6,9 +6,9 @@
 
 use crate::array::SharedArray;
 use crate::code::Code;
+use crate::context::{ThreadContext, Threads};
 use crate::halo::Halo;
 use crate::precondition::Preconditioner;
-use crate::seat::{Seat, Threads};
 use crate::sums::{SharedSums, Sums};
 use crate::system::{Matrix, System};
 use crate::vectors;
@@ -91,7 +91,7 @@ pub(crate) struct Solver<'a> {
 /// A thread's way through a solution.
 struct Walk<'s> {
     solver: &'s Solver<'s>,
-    seat: &'s Seat<'s>,
+    context: &'s ThreadContext<'s>,
     /// Over the threads of the rank.
     sums: Sums<'s>,
     /// When the last part was over.
@@ -134,8 +134,8 @@ impl<'a> Solver<'a> {
     /// When a thread fails.
     pub fn clear(&mut self, threads: &mut impl Threads) -> Result<(), Failure> {
         let Self { x, r, z, p, q, system, .. } = &*self;
-        threads.map(|seat| {
-            let own = self.own(seat);
+        threads.map(|context| {
+            let own = self.own(context);
             for vector in [x, z, p, q] {
                 // SAFETY: `self` is borrowed exclusively, and the rows are this thread's.
                 unsafe { vector.part_mut(own.clone()) }.fill(0.0);
@@ -146,14 +146,14 @@ impl<'a> Solver<'a> {
         Ok(())
     }
 
-    fn own(&self, seat: &Seat<'_>) -> Range<usize> {
-        let rows = self.system.rows.of_thread(seat.thread);
+    fn own(&self, context: &ThreadContext<'_>) -> Range<usize> {
+        let rows = self.system.rows.of_thread(context.thread);
         3 * rows.start..3 * rows.end
     }
 
-    fn walk<'s>(&'s self, seat: &'s Seat<'_>) -> Walk<'s> {
-        let sums = self.sums.of_worker(seat.thread);
-        Walk { solver: self, seat, sums, since: 0, times: [0.0; 6] }
+    fn walk<'s>(&'s self, context: &'s ThreadContext<'_>) -> Walk<'s> {
+        let sums = self.sums.of_worker(context.thread);
+        Walk { solver: self, context, sums, since: 0, times: [0.0; 6] }
     }
 
     /// Returns the initial state of a solution.
@@ -169,18 +169,18 @@ impl<'a> Solver<'a> {
     /// Up to `count` iterations more, a lap each, by all threads; all return the same state.
     ///
     /// # Safety
-    /// The threads that the solver was made for call it together, each with its own seat, and so do those of all
+    /// The threads that the solver was made for call it together, each with its own context, and so do those of all
     /// other ranks; nothing else uses the solver meanwhile.
     pub unsafe fn advance(
         &self,
-        (seat, laps): (&Seat<'_>, &mut Laps<'_>),
+        (context, laps): (&ThreadContext<'_>, &mut Laps<'_>),
         mut state: State,
         (count, tolerance): (usize, Tolerance),
     ) -> (State, Vec<Times>) {
-        let mut walk = self.walk(seat);
+        let mut walk = self.walk(context);
         let mut all = Vec::with_capacity(count);
         if state.b_squared.is_nan() && state.iterations == 0 {
-            let own = self.own(seat);
+            let own = self.own(context);
             state.b_squared =
                 walk.sum(walk.dot(&self.system.rhs[own.clone()], &self.system.rhs[own]));
             if state.b_squared == 0.0 {
@@ -226,15 +226,15 @@ impl<'a> Solver<'a> {
     /// When a thread fails.
     pub fn true_residual(&mut self, threads: &mut impl Threads) -> Result<f64, Failure> {
         let solver = &*self;
-        let made = threads.map(|seat| {
-            let walk = solver.walk(seat);
-            let own = solver.own(seat);
+        let made = threads.map(|context| {
+            let walk = solver.walk(context);
+            let own = solver.own(context);
             // SAFETY: `self` is borrowed exclusively, and the rows are this thread's.
             unsafe { solver.p.part_mut(own.clone()).copy_from_slice(solver.x.part(own.clone())) };
-            seat.barrier_of_all();
+            context.barrier_of_all();
             // SAFETY: every thread of every rank does, and between these barriers nothing else.
-            unsafe { solver.halo.exchange(seat, &solver.p) };
-            seat.barrier_of_all();
+            unsafe { solver.halo.exchange(context, &solver.p) };
+            context.barrier_of_all();
             // SAFETY: p is complete behind the barrier.
             unsafe { walk.multiply() };
             // SAFETY: as above.
@@ -254,14 +254,16 @@ impl Walk<'_> {
     /// # Safety
     /// As for [`Solver::advance`].
     unsafe fn iterate(&mut self, state: &mut State, tolerance: Tolerance) -> Times {
-        let (solver, seat) = (self.solver, self.seat);
+        let (solver, context) = (self.solver, self.context);
         let Solver { x, r, z, p, q, system, .. } = solver;
-        let own = solver.own(seat);
+        let own = solver.own(context);
         self.times = [0.0; 6];
         let begun = monotonic_nanos();
         self.since = begun;
         // SAFETY: r and z have the rows, and only their threads use them.
-        unsafe { solver.preconditioner.apply((seat, solver.code), &system.rows, r.at(0), z.at(0)) };
+        unsafe {
+            solver.preconditioner.apply((context, solver.code), &system.rows, r.at(0), z.at(0))
+        };
         self.lap(PRECONDITIONER);
         // SAFETY: these rows are this thread's, here and below; the products before and behind read others'
         // between barriers.
@@ -281,7 +283,7 @@ impl Walk<'_> {
         };
         self.lap(AXPY);
         // SAFETY: every thread of every rank does, and between these barriers nothing else.
-        unsafe { solver.halo.exchange(seat, p) };
+        unsafe { solver.halo.exchange(context, p) };
         self.lap(HALO);
         // SAFETY: p is complete behind the barrier.
         unsafe { self.multiply() };
@@ -317,7 +319,7 @@ impl Walk<'_> {
         let Solver { system, matrix, p, q, code, .. } = self.solver;
         // SAFETY: p has all columns, and q the rows; the rest is the caller's promise.
         unsafe {
-            matrix.multiply((&system.rows, self.seat.thread), *code, p.at(0), q.at(0));
+            matrix.multiply((&system.rows, self.context.thread), *code, p.at(0), q.at(0));
         }
     }
 
@@ -330,13 +332,13 @@ impl Walk<'_> {
 
     /// The sum over all threads and ranks, the same for all.
     fn sum(&self, part: f64) -> f64 {
-        let (sum, _) = self.sums.add_up(part, false, || self.seat.barrier());
-        self.solver.halo.sum(self.seat, sum)
+        let (sum, _) = self.sums.add_up(part, false, || self.context.barrier());
+        self.solver.halo.sum(self.context, sum)
     }
 
     /// Waits for all, and counts the time for a part.
     fn lap(&mut self, part: usize) {
-        self.seat.barrier_of_all();
+        self.context.barrier_of_all();
         self.took(part);
     }
 

@@ -7,9 +7,9 @@ pub(crate) use mpi::MpiRanks;
 pub(crate) use shared::SharedHalo;
 
 use crate::array::SharedArray;
+use crate::context::ThreadContext;
 use crate::elasticity::Subdomain;
 use crate::order::Numbering;
-use crate::seat::Seat;
 
 /// The other ranks, as the threads of one see them.
 pub(crate) trait Halo: Sync {
@@ -18,9 +18,9 @@ pub(crate) trait Halo: Sync {
     /// # Safety
     /// Every thread of every rank calls it, and nothing else uses the vector meanwhile; between two calls all of
     /// them meet.
-    unsafe fn exchange(&self, seat: &Seat<'_>, vector: &SharedArray<f64>);
+    unsafe fn exchange(&self, context: &ThreadContext<'_>, vector: &SharedArray<f64>);
     /// The sum of `x` over all ranks, in a fixed order; each thread of a rank calls it with the same `x`.
-    fn sum(&self, seat: &Seat<'_>, x: f64) -> f64;
+    fn sum(&self, context: &ThreadContext<'_>, x: f64) -> f64;
     /// Bytes that an exchange moves on this rank.
     fn bytes(&self) -> usize;
 }
@@ -32,7 +32,7 @@ pub(crate) trait Ranks {
     where
         Self: 'h;
     /// True if one of them says so; all of them call it.
-    fn any(&self, seat: &Seat<'_>, said: bool) -> bool;
+    fn any(&self, context: &ThreadContext<'_>, said: bool) -> bool;
     /// Returns the communication of the rank with this part and these rows.
     fn halo(&self, part: &Subdomain, rows: &Numbering) -> Self::Halo<'_>;
 }
@@ -42,8 +42,8 @@ pub(crate) trait Ranks {
 pub(crate) struct Alone;
 
 impl Halo for Alone {
-    unsafe fn exchange(&self, _: &Seat<'_>, _: &SharedArray<f64>) {}
-    fn sum(&self, _: &Seat<'_>, x: f64) -> f64 {
+    unsafe fn exchange(&self, _: &ThreadContext<'_>, _: &SharedArray<f64>) {}
+    fn sum(&self, _: &ThreadContext<'_>, x: f64) -> f64 {
         x
     }
     fn bytes(&self) -> usize {

@@ -5,9 +5,9 @@
 //! forward, and residuals at points that no coarser grid has.
 
 mod domain;
+mod exchange;
 mod loops;
 mod matrix;
-mod meeting;
 pub mod output;
 pub mod problem;
 mod reference;
@@ -19,7 +19,7 @@ use crate::config::{HpcgConfig, WorkersConfig};
 use crate::sweep::Swept;
 use crate::{GAUGE, TIMES_LLC, WorkerPool, paired};
 use domain::{Domain, Until};
-use meeting::Meeting;
+use exchange::DomainExchange;
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_kernels::Isa;
@@ -211,7 +211,7 @@ impl Planned for HpcgPlan {
 struct Cell<'a> {
     swept: &'a Swept,
     layout: Layout,
-    meeting: Meeting,
+    exchange: DomainExchange,
     /// Tests of the first set.
     tests: Option<Tests>,
     sets: Vec<Set>,
@@ -220,7 +220,13 @@ struct Cell<'a> {
 impl<'a> Cell<'a> {
     fn new(swept: &'a Swept, grid: Grid) -> Result<Self, Failure> {
         let layout = swept.layout(grid);
-        Ok(Self { swept, layout, meeting: Meeting::new(layout)?, tests: None, sets: Vec::new() })
+        Ok(Self {
+            swept,
+            layout,
+            exchange: DomainExchange::new(layout)?,
+            tests: None,
+            sets: Vec::new(),
+        })
     }
 
     /// Operations of a set, as HPCG counts them.
@@ -254,7 +260,7 @@ impl Run<'_> {
             Some(set) => std::slice::from_ref(&codes[usize::from(set.ahead)]),
             None => &codes[..],
         };
-        let made_of = (&cell.layout, &cell.meeting, codes);
+        let made_of = (&cell.layout, &cell.exchange, codes);
         let asked = (cell.tests.is_some(), until);
         // Threads end at their next look at `stop`.
         let mut ask = || {

@@ -8,9 +8,9 @@
 
 use crate::array::{Array, SharedArray};
 use crate::code::{Code, compiled};
+use crate::context::{ThreadContext, Threads};
 use crate::elasticity::element::invert;
 use crate::order::Numbering;
-use crate::seat::{Seat, Threads};
 use crate::sparse::{self, BLOCK, Blocks, SharedBlocks, add_product, transpose};
 use nodegauge_kernels::isa::InstructionSet;
 use nodegauge_measure::Failure;
@@ -68,8 +68,8 @@ impl Preconditioner {
     ) -> Result<Self, Failure> {
         let inverse = SharedArray::map(BLOCK * rows.owned())?;
         let good = AtomicBool::new(true);
-        threads.map(|seat| {
-            for row in rows.of_thread(seat.thread) {
+        threads.map(|context| {
+            for row in rows.of_thread(context.thread) {
                 let block = diagonal_of(matrix, row);
                 // SAFETY: the row is this thread's.
                 let own = unsafe { inverse.part_mut(BLOCK * row..BLOCK * (row + 1)) };
@@ -91,8 +91,8 @@ impl Preconditioner {
         matrix: &Blocks,
         rows: &Numbering,
     ) -> Result<Self, Failure> {
-        let lengths = threads.map(|seat| {
-            let own = rows.of_thread(seat.thread);
+        let lengths = threads.map(|context| {
+            let own = rows.of_thread(context.thread);
             let both = |row: usize| {
                 let mut counts = [0, 0];
                 for column in matrix.row(row).0 {
@@ -132,21 +132,21 @@ impl Preconditioner {
     /// `r` and `z` have the rows, and nobody else uses them.
     pub unsafe fn apply(
         &self,
-        (seat, code): (&Seat<'_>, Code),
+        (context, code): (&ThreadContext<'_>, Code),
         rows: &Numbering,
         r: *const f64,
         z: *mut f64,
     ) {
         let diagonal = self.inverse.at(0);
         let Some([lower, upper]) = &self.factor else {
-            let own = rows.of_thread(seat.thread);
+            let own = rows.of_thread(context.thread);
             // SAFETY: the rows are this thread's; the processor has the widest set that it has.
             return unsafe { sparse::scale(code, (own.start, own.end), diagonal, r, z) };
         };
-        let stages = rows.stages(seat.thread);
+        let stages = rows.stages(context.thread);
         for (number, stage) in stages.iter().enumerate() {
             if number > 0 {
-                seat.barrier();
+                context.barrier();
             }
             // SAFETY: a lower row names rows of lower colours, which are complete behind the barrier, and of
             // its own thread before it.
@@ -156,7 +156,7 @@ impl Preconditioner {
             // SAFETY: the same with upper rows; rows of the last colour name none of others.
             unsafe { sparse::backward(code, &upper.rows(stage), diagonal, z) };
             if number > 0 {
-                seat.barrier();
+                context.barrier();
             }
         }
     }
@@ -198,26 +198,26 @@ impl Factorisation<'_> {
     fn try_shift(&mut self, threads: &mut impl Threads) -> Result<bool, Failure> {
         let good = AtomicBool::new(true);
         // SAFETY: `self` is borrowed exclusively, and all its threads call it, each once.
-        threads.map(|seat| unsafe { self.factorise(seat, &good) })?;
+        threads.map(|context| unsafe { self.factorise(context, &good) })?;
         Ok(good.load(Ordering::Relaxed))
     }
 
     /// A thread's part of the factorisation.
     ///
     /// # Safety
-    /// All threads call it, each with its own seat, and nothing else uses `self` meanwhile.
-    unsafe fn factorise(&self, seat: &Seat<'_>, good: &AtomicBool) {
+    /// All threads call it, each with its own context, and nothing else uses `self` meanwhile.
+    unsafe fn factorise(&self, context: &ThreadContext<'_>, good: &AtomicBool) {
         let Self { matrix, rows, lower, upper, .. } = self;
-        let own = rows.of_thread(seat.thread);
+        let own = rows.of_thread(context.thread);
         let (mut scratch, code) = (RowScratch::new(rows.owned()), Code::widest(false));
-        for stage in rows.stages(seat.thread) {
+        for stage in rows.stages(context.thread) {
             for row in stage.clone() {
                 let at = Elimination { factor: self, own: &own, row };
                 // SAFETY: the processor has the instruction set; the row is this thread's, and those that it needs
                 // are complete.
                 unsafe { eliminate(code, &at, &mut scratch, good) };
             }
-            seat.barrier();
+            context.barrier();
         }
         for row in own.clone() {
             // SAFETY: the row is this thread's, and nothing reads upper rows yet.

@@ -3,9 +3,9 @@
 
 use crate::array::{Array, SharedArray};
 use crate::code::Code;
+use crate::context::Threads;
 use crate::elasticity::{Assembler, Problem, Subdomain};
 use crate::order::Numbering;
-use crate::seat::Threads;
 use crate::sparse::{Blocks, SharedBlocks, Sliced, Storage};
 use nodegauge_measure::Failure;
 
@@ -35,7 +35,7 @@ impl Matrix {
         blocks: &Blocks,
         rows: &Numbering,
     ) -> Result<Self, Failure> {
-        let parts = threads.map(|seat| Sliced::of(blocks, rows.of_thread(seat.thread)))?;
+        let parts = threads.map(|context| Sliced::of(blocks, rows.of_thread(context.thread)))?;
         Ok(Self::Sell(parts.into_iter().collect::<Result<_, _>>()?))
     }
 
@@ -99,8 +99,8 @@ impl System {
             |local: &u32| subdomain.neighbours(subdomain.node(*local as usize)).count();
         let blocks = SharedBlocks::map(owned.iter().map(neighbours))?;
         let rhs = SharedArray::map(3 * rows.owned())?;
-        threads.map(|seat| {
-            for row in rows.of_thread(seat.thread) {
+        threads.map(|context| {
+            for row in rows.of_thread(context.thread) {
                 let node = subdomain.node(rows.nodes[row] as usize);
                 let made = assembler.row(node);
                 // SAFETY: the row is this thread's.

@@ -2,11 +2,11 @@
 
 use crate::cg::{End, Solver, State, Tolerance};
 use crate::code::Code;
+use crate::context::ThreadContext;
 use crate::elasticity::{Material, Mesh, Problem, Stretch, Subdomain};
 use crate::halo::{Alone, Halo, Ranks, SharedHalo};
 use crate::order::{Numbering, Order};
 use crate::precondition::Preconditioner;
-use crate::seat::Seat;
 use crate::sparse::Storage;
 use crate::system::{Matrix, System};
 use nodegauge_team::{Interrupt, Team};
@@ -99,8 +99,10 @@ fn solve(case: Case<'_>, tolerance: Tolerance) -> Solved {
     let mut state = solver.start();
     while state.end.is_none() {
         let timed = team.timed(|member, laps| {
-            // SAFETY: every thread of the team has its own seat, and nothing else uses the solver.
-            unsafe { solver.advance((&Seat::of_thread(member), laps), state, (7, tolerance)) }
+            // SAFETY: every thread of the team has its own context, and nothing else uses the solver.
+            unsafe {
+                solver.advance((&ThreadContext::of_thread(member), laps), state, (7, tolerance))
+            }
         });
         let timed = timed.unwrap();
         let told = |state: State| (state.iterations, state.end, state.residual.to_bits());
@@ -261,22 +263,22 @@ fn ranks_solve_it_together() {
     let places: Vec<RankPlace> = (0..4).map(place).collect();
     let shared = SharedHalo::map(mesh, 4).unwrap();
     let job = |member: &nodegauge_team::Member<'_>, laps: &mut nodegauge_team::Laps<'_>| {
-        let mut seat = Seat::of_rank(member);
+        let mut context = ThreadContext::of_rank(member);
         let part = Subdomain::of_rank(mesh, member.index, [1, 2, 2]).unwrap();
         let rows = Numbering::new(&part, Order::Multicolour, 1);
         let ranks = shared.of_rank(member.index);
         let halo = ranks.halo(&part, &rows);
-        let made = System::assemble(&mut seat, (part, rows), &Stretch);
+        let made = System::assemble(&mut context, (part, rows), &Stretch);
         let (system, blocks) = made.unwrap();
-        let factor = Preconditioner::incomplete(&mut seat, &blocks, &system.rows).unwrap();
+        let factor = Preconditioner::incomplete(&mut context, &blocks, &system.rows).unwrap();
         let matrix = Matrix::Bcsr(blocks);
         let mut solver =
-            Solver::new(&mut seat, &system, (&matrix, &factor), (&halo, Code::widest(false)))
+            Solver::new(&mut context, &system, (&matrix, &factor), (&halo, Code::widest(false)))
                 .unwrap();
         // SAFETY: the rank has one thread, and all ranks do the same.
-        let (state, _) = unsafe { solver.advance((&seat, laps), solver.start(), (1000, TIGHT)) };
+        let (state, _) = unsafe { solver.advance((&context, laps), solver.start(), (1000, TIGHT)) };
         let error = system.error(solver.solution(), &Stretch);
-        let residual = solver.true_residual(&mut seat).unwrap();
+        let residual = solver.true_residual(&mut context).unwrap();
         (state.iterations, state.residual.to_bits(), error, residual, halo.bytes())
     };
     // SAFETY: the job allocates, makes system calls and waits at the barrier of the ranks alone.

@@ -12,7 +12,7 @@ use crate::plan::{MessagesPlan, RankPairs};
 use crate::probe::{self, Probe};
 use crate::protocol::{ProbeRank, SizeRun};
 use crate::result::{self, MessageFigure};
-use crate::start::{Broken, Carrier, StartReport, Starter, cares_for_root};
+use crate::start::{Broken, MessageTransport, StartReport, Starter, cares_for_root};
 use crate::transport;
 use crate::{GAUGE, MessagesError, TEST, TRANSPORT};
 use nodegauge_analysis::expect::Figures;
@@ -94,8 +94,8 @@ fn run(
     let (topology, options) = (&site.topology, &plan.options);
     let mpis = choice.mpis.iter().zip(&probes);
     let mpis: Vec<Starter<'_>> = mpis
-        .map(|(mpi, probe)| (Carrier::Mpi(mpi, probe), Pattern::ALL))
-        .map(|(carrier, plays)| Starter { carrier, plays, topology, options })
+        .map(|(mpi, probe)| (MessageTransport::Mpi(mpi, probe), Pattern::ALL))
+        .map(|(transport, plays)| Starter { transport, plays, topology, options })
         .collect();
     if !plan.osu.is_empty() {
         for (mpi, programs) in mpis.iter().zip(&plan.osu) {
@@ -109,8 +109,8 @@ fn run(
             outcome.extend(run_on_hosts(mpi, hosts, observer)?);
         }
     } else {
-        let own = plan.own.iter().map(|fabric| Carrier::Own(*fabric));
-        let own = own.map(|carrier| Starter { carrier, plays, topology, options });
+        let own = plan.own.iter().map(|fabric| MessageTransport::Own(*fabric));
+        let own = own.map(|transport| Starter { transport, plays, topology, options });
         let all: Vec<Starter<'_>> = mpis.iter().copied().chain(own).collect();
         outcome.extend(run_starts(&all, &plan.launches, observer)?);
     }
@@ -179,7 +179,7 @@ fn run_on_hosts(
         ))
         .hint(format!(
             "messages need two; see that {} can start programs there",
-            mpi.carrier.launcher(),
+            mpi.transport.launcher(),
         ))
         .into());
     }
@@ -254,7 +254,7 @@ fn by_turns<'a, 'b>(
             if over || round >= starter.starts(&launch) || observer.interrupted() {
                 continue;
             }
-            observer.phase(&format!("{} {words}", starter.carrier.name()));
+            observer.phase(&format!("{} {words}", starter.transport.name()));
             let options = starter.options_of_a_start(&launch);
             let start = Starter { options: &options, ..*starter };
             match (start.run(&launch, observer), known) {
@@ -288,7 +288,7 @@ fn finish(
     floor: Option<&(Vec<MessageFigure>, StartReport)>,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, MessagesError> {
-    let config = result::mpi_config(starter.carrier, Some(&report));
+    let config = result::mpi_config(starter.transport, Some(&report));
     let limit = config.and_then(|config| eager::limit(&config, &report.output.variables));
     if report.broken.is_none() && report.launch.steps.is_empty() {
         measure_dips_again(starter, &mut report, limit.as_ref(), observer)?;
@@ -298,7 +298,7 @@ fn finish(
     let mut notices = notices(starter, &report);
     if let Some((floors, floor)) = floor {
         let shares = floor::shares((&figures, &report), (floors, floor));
-        let name = starter.carrier.name();
+        let name = starter.transport.name();
         let (remarks, doubts) = floor::remarks(&name, &report, floor, &shares, limit.as_ref());
         notices.extend(remarks);
         for figure in &mut figures {
@@ -349,7 +349,7 @@ fn measure_dips_again(
     if dips.is_empty() || observer.interrupted() {
         return Ok(());
     }
-    observer.phase(&format!("{} again: {} sizes that dip", starter.carrier.name(), dips.len()));
+    observer.phase(&format!("{} again: {} sizes that dip", starter.transport.name(), dips.len()));
     let patterns: BTreeSet<Pattern> = dips.iter().map(|(pattern, _)| *pattern).collect();
     let dipping: BTreeSet<u64> = dips.iter().map(|(_, bytes)| *bytes).collect();
     let second = Launch {
@@ -398,7 +398,7 @@ fn judge_curves(figures: &mut [MessageFigure], limit: Option<&EagerLimit>) {
 
 fn notices(starter: &Starter<'_>, report: &StartReport) -> Vec<Notice> {
     let notice =
-        |id, text: String| Notice::new(id, GAUGE, format!("{}: {text}", starter.carrier.name()));
+        |id, text: String| Notice::new(id, GAUGE, format!("{}: {text}", starter.transport.name()));
     let dips: Vec<&SizeRun> = report.output.sizes.iter().filter(|run| run.dip.is_some()).collect();
     let of_pattern = |dips: &[&SizeRun]| {
         let sizes: Vec<String> = dips.iter().map(|run| Bytes(run.bytes).to_string()).collect();
@@ -420,7 +420,7 @@ fn notices(starter: &Starter<'_>, report: &StartReport) -> Vec<Notice> {
         Some(Broken::Hung(limit)) => Some(format!(
             "no answer within {} s {place}: {} and its ranks were killed; {kept}",
             limit.as_secs_f64(),
-            starter.carrier.launcher(),
+            starter.transport.launcher(),
         )),
         Some(Broken::Died(how)) => {
             Some(format!("a rank or the launcher ended {place}: {how}; {kept}"))

@@ -86,7 +86,7 @@ pub struct MessageOptions {
     pub samples: Option<u32>,
     /// Time for a size, over all starts.
     pub size_limit: Duration,
-    /// Time for all sizes, patterns, pairs and carriers: it may shorten that for a size.
+    /// Time for all sizes, patterns, pairs and transports: it may shorten that for a size.
     pub budget: Option<Duration>,
     /// Starts of the ranks of this node, where neither samples nor iterations are fixed: from start
     /// to start libraries find their buffers elsewhere, and small messages differ by a tenth.

@@ -190,7 +190,7 @@ impl MessagesPlan {
         Ok(())
     }
 
-    /// Sizes that all carriers measure.
+    /// Sizes that all transports measure.
     pub(crate) fn turns(&self) -> usize {
         let of = |plays: &[Pattern]| -> usize {
             let parts = self.launches.iter().filter_map(|launch| launch.part(plays));

@@ -8,7 +8,7 @@ use crate::config::{DipConfig, MessageConfig, MpiConfig, PairRank};
 use crate::launch::Where;
 use crate::pattern::{Participants, Pattern};
 use crate::protocol::{MOST_LOST, SizeRun};
-use crate::start::{Broken, Carrier, StartReport, Starter};
+use crate::start::{Broken, MessageTransport, StartReport, Starter};
 use crate::{GAUGE, TEST, TRANSPORT};
 use nodegauge_measure::interference::Cause;
 use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Validity};
@@ -59,10 +59,10 @@ pub(crate) fn blank(pattern: Pattern, unit: Unit) -> Measurement {
 
 /// Returns an empty figure of this transport. Figures without an MPI belong to another test, so that they cannot be
 /// taken for an MPI's.
-fn blank_of(carrier: Carrier<'_>, pattern: Pattern, unit: Unit) -> Measurement {
-    match carrier {
-        Carrier::Mpi(..) => blank(pattern, unit),
-        Carrier::Own(_) => {
+fn blank_of(transport: MessageTransport<'_>, pattern: Pattern, unit: Unit) -> Measurement {
+    match transport {
+        MessageTransport::Mpi(..) => blank(pattern, unit),
+        MessageTransport::Own(_) => {
             Measurement::new(GAUGE, TRANSPORT, pattern.name(), unit).category(Category::Transport)
         }
     }
@@ -75,7 +75,7 @@ pub(crate) fn missing(
     config: &MessageConfig,
     reason: &str,
 ) -> Measurement {
-    blank_of(starter.carrier, pattern, pattern.unit()).config(config).missing(reason)
+    blank_of(starter.transport, pattern, pattern.unit()).config(config).missing(reason)
 }
 
 /// A figure of an MPI that was named by its wrapper and cannot be used.
@@ -88,14 +88,14 @@ pub(crate) fn unusable(pattern: Pattern, mpicc: &CommandLine, reason: &str) -> M
 
 /// The configuration of a start that gave nothing.
 pub(crate) fn unstarted(starter: &Starter<'_>, distance: Option<Distance>) -> MessageConfig {
-    let engine = match starter.carrier {
-        Carrier::Mpi(..) => "probe",
-        Carrier::Own(fabric) => fabric.name(),
+    let engine = match starter.transport {
+        MessageTransport::Mpi(..) => "probe",
+        MessageTransport::Own(fabric) => fabric.name(),
     };
     MessageConfig {
         engine: Some(engine.to_owned()),
         distance,
-        mpi: mpi_config(starter.carrier, None),
+        mpi: mpi_config(starter.transport, None),
         ..MessageConfig::default()
     }
 }
@@ -119,7 +119,7 @@ pub(crate) fn refused(starter: &Starter<'_>, report: &StartReport) -> Vec<Measur
     let reason = format!(
         "{} does not give MPI_THREAD_MULTIPLE, without which two threads may not send at once (it \
          gives {})",
-        starter.carrier.name(),
+        starter.transport.name(),
         LEVELS.get(output.level as usize).unwrap_or(&LEVELS[0])
     );
     let missing = |pattern| missing(starter, pattern, &base(starter, report, pattern), &reason);
@@ -139,7 +139,7 @@ fn headline(sizes: &[SizeRun], regimes: &[Regime]) -> Option<usize> {
 
 /// Returns the configuration that all sizes of a start share.
 fn base(starter: &Starter<'_>, report: &StartReport, pattern: Pattern) -> MessageConfig {
-    let Starter { carrier, options, .. } = starter;
+    let Starter { transport, options, .. } = starter;
     let launch = &report.launch;
     let threads = launch.threads;
     MessageConfig {
@@ -150,14 +150,17 @@ fn base(starter: &Starter<'_>, report: &StartReport, pattern: Pattern) -> Messag
         threads: (pattern.row().participants == Participants::Threads)
             .then(|| vec![threads.senders.into(), threads.receivers.into()]),
         timing: Some(options.timing.to_string()),
-        mpi: mpi_config(*carrier, Some(report)),
+        mpi: mpi_config(*transport, Some(report)),
         ..unstarted(starter, launch.distance)
     }
 }
 
 /// The MPI, in the form of the record.
-pub(crate) fn mpi_config(carrier: Carrier<'_>, report: Option<&StartReport>) -> Option<MpiConfig> {
-    let Carrier::Mpi(mpi, _) = carrier else { return None };
+pub(crate) fn mpi_config(
+    transport: MessageTransport<'_>,
+    report: Option<&StartReport>,
+) -> Option<MpiConfig> {
+    let MessageTransport::Mpi(mpi, _) = transport else { return None };
     let text = report.and_then(|report| report.output.library.as_deref());
     // MPICH names its device among some twenty lines about how it was built.
     let device = text
@@ -258,7 +261,7 @@ impl SizeEvidence<'_> {
         let Batches { samples, sorted, counted, .. } = &self.batches;
         let value_of = |seconds: f64| digits(figure(seconds));
         let timed = (&samples[..], sorted, counted);
-        let mut measurement = blank_of(self.starter.carrier, self.run.pattern, unit).timed(
+        let mut measurement = blank_of(self.starter.transport, self.run.pattern, unit).timed(
             Quoted::Mean,
             timed,
             0,

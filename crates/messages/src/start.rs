@@ -99,14 +99,14 @@ const SLOTS: [&str; 4] =
 
 /// Transport of messages: an MPI, or the built-in one.
 #[derive(Clone, Copy)]
-pub(crate) enum Carrier<'a> {
+pub(crate) enum MessageTransport<'a> {
     /// An MPI, to which its probe tells what to send.
     Mpi(&'a Mpi, &'a Probe),
     /// This program.
     Own(Fabric),
 }
 
-impl Carrier<'_> {
+impl MessageTransport<'_> {
     /// As people call it.
     pub(crate) fn name(&self) -> String {
         match self {
@@ -132,10 +132,10 @@ impl Carrier<'_> {
     }
 }
 
-/// A carrier of messages, ready to start ranks.
+/// A transport of messages, ready to start ranks.
 #[derive(Clone, Copy)]
 pub(crate) struct Starter<'a> {
-    pub carrier: Carrier<'a>,
+    pub transport: MessageTransport<'a>,
     /// Patterns that it plays, of those that a launch has.
     pub plays: &'a [Pattern],
     pub topology: &'a Topology,
@@ -252,18 +252,18 @@ impl Starter<'_> {
 
     /// True if messages go without an MPI.
     pub(crate) fn is_own(&self) -> bool {
-        matches!(self.carrier, Carrier::Own(_))
+        matches!(self.transport, MessageTransport::Own(_))
     }
 
     /// The run that has `launch` measured.
     fn measuring_run<'a>(&'a self, launch: &'a Launch) -> Result<Run<'a>, MessagesError> {
-        let run = match self.carrier {
-            Carrier::Mpi(_, probe) => {
+        let run = match self.transport {
+            MessageTransport::Mpi(_, probe) => {
                 let program = probe.path.display().to_string();
                 let own = launch.probe_arguments(self.options);
                 self.program(launch, &program, &[probe.arguments.as_slice(), &own].concat())?
             }
-            Carrier::Own(fabric) => {
+            MessageTransport::Own(fabric) => {
                 let order = Order::of(launch, fabric, self.options).ok_or_else(only_mpi)?;
                 let command = CommandLine::new("/proc/self/exe", []).with(order.arguments());
                 Run::new(command, FOREVER)
@@ -283,7 +283,7 @@ impl Starter<'_> {
         program: &str,
         arguments: &[String],
     ) -> Result<Run<'a>, MessagesError> {
-        let Carrier::Mpi(mpi, _) = self.carrier else { return Err(only_mpi()) };
+        let MessageTransport::Mpi(mpi, _) = self.transport else { return Err(only_mpi()) };
         let command = CommandLine::new(program, []).with(arguments.iter().cloned());
         let launch = launch.by(&mpi.launcher, self.topology, cares_for_root(mpi));
         let mut run = Run::new(command, FOREVER).launched(launch);
@@ -302,12 +302,12 @@ impl Starter<'_> {
         broken: Option<Broken>,
         text: &str,
     ) -> MessagesError {
-        let launcher = self.carrier.launcher();
+        let launcher = self.transport.launcher();
         if let Some(found) = output.world.filter(|world| *world as usize != launch.ranks()) {
             return Failure::missing(format!(
                 "{launcher} does not know {}: asked for {} ranks, and each believes that \
                      there is {found}",
-                self.carrier.name(),
+                self.transport.name(),
                 launch.ranks(),
             ))
             .hint("name the launcher that came with it, with --launcher")
@@ -315,7 +315,7 @@ impl Starter<'_> {
         }
         if let Some(line) = text.lines().find(|line| SLOTS.iter().any(|words| line.contains(words)))
         {
-            let more = match self.carrier.launcher_kind() {
+            let more = match self.transport.launcher_kind() {
                 Some(LauncherKind::OpenMpi) => {
                     ", or let it give more, e.g. --launcher 'mpirun --oversubscribe'"
                 }

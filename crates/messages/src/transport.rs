@@ -3,12 +3,12 @@
 //! prints what the probe prints.
 //!
 //! `link` moves messages: small ones through a ring in shared memory, large ones with one copy out of the
-//! other process (`process_vm_readv`), or all by TCP on the loopback interface. `player` has the patterns,
+//! other process (`process_vm_readv`), or all by TCP on the loopback interface. `participant` has the patterns,
 //! `measure` times a size, `ranks` starts, places and ends the ranks.
 
 mod link;
 mod measure;
-mod player;
+mod participant;
 mod ranks;
 mod segment;
 

@@ -2,9 +2,9 @@
 
 use super::{Halo, Ranks};
 use crate::array::SharedArray;
+use crate::context::ThreadContext;
 use crate::elasticity::{Mesh, Subdomain};
 use crate::order::Numbering;
-use crate::seat::Seat;
 use nodegauge_measure::Failure;
 use nodegauge_team::mpi::{Exchange, Exchanges, World};
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,7 +42,7 @@ impl Ranks for MpiRanks<'_> {
     where
         Self: 'h;
 
-    fn any(&self, _: &Seat<'_>, said: bool) -> bool {
+    fn any(&self, _: &ThreadContext<'_>, said: bool) -> bool {
         self.world.sum(f64::from(said)) > 0.0
     }
 
@@ -103,7 +103,7 @@ impl<'a> MpiHalo<'a> {
 }
 
 impl Halo for MpiHalo<'_> {
-    unsafe fn exchange(&self, _: &Seat<'_>, vector: &SharedArray<f64>) {
+    unsafe fn exchange(&self, _: &ThreadContext<'_>, vector: &SharedArray<f64>) {
         let mut exchanges = self.exchanges.lock().unwrap_or_else(PoisonError::into_inner);
         for (neighbour, exchange) in self.neighbours.iter().zip(exchanges.all()) {
             for (row, components) in neighbour.sent.iter().zip(exchange.sent.chunks_exact_mut(3)) {
@@ -121,7 +121,7 @@ impl Halo for MpiHalo<'_> {
         }
     }
 
-    fn sum(&self, _: &Seat<'_>, x: f64) -> f64 {
+    fn sum(&self, _: &ThreadContext<'_>, x: f64) -> f64 {
         self.world.sum(x)
     }
 

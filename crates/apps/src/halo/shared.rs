@@ -2,9 +2,9 @@
 
 use super::{Halo, Ranks};
 use crate::array::SharedArray;
+use crate::context::ThreadContext;
 use crate::elasticity::{Mesh, Subdomain};
 use crate::order::Numbering;
-use crate::seat::Seat;
 use crate::sums::{SharedSums, Sums};
 use nodegauge_measure::Failure;
 use nodegauge_os::Mapping;
@@ -53,8 +53,8 @@ impl Ranks for SharedRank<'_> {
     where
         Self: 'h;
 
-    fn any(&self, seat: &Seat<'_>, said: bool) -> bool {
-        self.sums.add_up(0.0, said, || seat.barrier_of_all()).1
+    fn any(&self, context: &ThreadContext<'_>, said: bool) -> bool {
+        self.sums.add_up(0.0, said, || context.barrier_of_all()).1
     }
 
     fn halo(&self, subdomain: &Subdomain, rows: &Numbering) -> RankHalo<'_> {
@@ -88,7 +88,7 @@ pub(crate) struct RankHalo<'a> {
 }
 
 impl Halo for RankHalo<'_> {
-    unsafe fn exchange(&self, seat: &Seat<'_>, vector: &SharedArray<f64>) {
+    unsafe fn exchange(&self, context: &ThreadContext<'_>, vector: &SharedArray<f64>) {
         for (row, node) in &self.sent {
             // SAFETY: the node is this rank's to write; others read it behind the barrier, and before they
             // meet again in a sum, as between any two exchanges.
@@ -96,7 +96,7 @@ impl Halo for RankHalo<'_> {
                 self.shared.components(*node).write(vector.at(3 * row).cast::<[f64; 3]>().read());
             }
         }
-        seat.barrier_of_all();
+        context.barrier_of_all();
         for (row, node) in &self.received {
             // SAFETY: as above; the row at the end of the vector is this thread's alone.
             unsafe {
@@ -105,8 +105,8 @@ impl Halo for RankHalo<'_> {
         }
     }
 
-    fn sum(&self, seat: &Seat<'_>, x: f64) -> f64 {
-        self.sums.add_up(x, false, || seat.barrier_of_all()).0
+    fn sum(&self, context: &ThreadContext<'_>, x: f64) -> f64 {
+        self.sums.add_up(x, false, || context.barrier_of_all()).0
     }
 
     fn bytes(&self) -> usize {

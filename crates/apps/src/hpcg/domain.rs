@@ -1,9 +1,9 @@
 //! A domain's part of the solution: conjugate gradients, preconditioned by a multigrid cycle of symmetric
 //! Gauss-Seidel sweeps within the domain, as HPCG's reference code does step by step; and its tests.
 
+use super::exchange::Place;
 use super::loops;
 use super::matrix::{Matrix, Shape};
-use super::meeting::Place;
 use super::problem::{LEVELS, Layout, PARTS};
 use crate::array::Array;
 use crate::code::Code;

@@ -5,11 +5,11 @@ use super::size;
 use crate::array::SharedArray;
 use crate::cg::{End, PARTS, Solver, State, Times, Tolerance, Work};
 use crate::code::Code;
+use crate::context::{ThreadContext, Threads};
 use crate::elasticity::{Mesh, Stretch, Subdomain};
 use crate::halo::{Alone, Halo, MpiRanks, Ranks, SharedHalo};
 use crate::order::Numbering;
 use crate::precondition::Preconditioner;
-use crate::seat::{Seat, Threads};
 use crate::sparse::Storage;
 use crate::system::{Matrix, System};
 use crate::{WorkerPool, Workers};
@@ -114,11 +114,11 @@ fn by_threads(
             return Ok(None);
         }
         // SAFETY: the job computes, and meets the others at their own barrier; every thread of the team has its own
-        // seat, and nothing else uses the solver.
+        // context, and nothing else uses the solver.
         let (sample, timed) = unsafe {
             pool.sample(at, Interrupt::never(), |member, laps| {
-                let seat = Seat::of_thread(member);
-                solver.advance((&seat, laps), state, (count, job.tolerance()))
+                let context = ThreadContext::of_thread(member);
+                solver.advance((&context, laps), state, (count, job.tolerance()))
             })
         }?;
         let (reached, times) = &timed.made[0];
@@ -209,42 +209,42 @@ fn part_of_rank(
 ) -> OfRank {
     let subdomain = Subdomain::of_rank(job.mesh, member.index, grid);
     let subdomain = subdomain.ok_or_else(|| Failure::missing("a rank has no nodes"))?;
-    let seat = &mut Seat::of_rank(member);
-    as_rank(seat, laps, subdomain, (job, ranks), interrupted)
+    let context = &mut ThreadContext::of_rank(member);
+    as_rank(context, laps, subdomain, (job, ranks), interrupted)
 }
 
 fn as_rank(
-    seat: &mut Seat<'_>,
+    context: &mut ThreadContext<'_>,
     laps: &mut Laps<'_>,
     subdomain: Subdomain,
     (job, ranks): (&Job, &impl Ranks),
     interrupted: &mut dyn FnMut() -> bool,
 ) -> Result<Option<(Solution, Vec<Times>)>, Failure> {
-    let prepared = Unstored::assemble(seat, subdomain, job, |part, rows| ranks.halo(part, rows));
+    let prepared = Unstored::assemble(context, subdomain, job, |part, rows| ranks.halo(part, rows));
     // A rank that cannot go on must not leave the others waiting.
-    let ended = ranks.any(seat, prepared.is_err());
+    let ended = ranks.any(context, prepared.is_err());
     let (prepared, halo) = prepared?;
     if ended {
         return Err(Failure::missing("another rank has no memory"));
     }
     // From here on all ranks meet: one that fails is lost to the others.
-    let prepared = prepared.choose(seat, &halo).unwrap_or_else(lost);
-    let mut solver = prepared.solver(seat, &halo).unwrap_or_else(lost);
+    let prepared = prepared.choose(context, &halo).unwrap_or_else(lost);
+    let mut solver = prepared.solver(context, &halo).unwrap_or_else(lost);
     let (mut state, mut times, mut count) = (solver.start(), Vec::new(), 1);
     while state.end.is_none() {
         // SAFETY: the rank has one thread, and all ranks do the same.
         let (reached, more) =
-            unsafe { solver.advance((seat, laps), state, (count, job.tolerance())) };
+            unsafe { solver.advance((context, laps), state, (count, job.tolerance())) };
         state = reached;
         let last = more.last().map_or(1.0, |times| times[0]);
         times.extend(more);
         // All look as often as each other.
-        count = until_next_look(halo.sum(seat, last) / halo.sum(seat, 1.0));
-        if ranks.any(seat, interrupted()) {
+        count = until_next_look(halo.sum(context, last) / halo.sum(context, 1.0));
+        if ranks.any(context, interrupted()) {
             return Ok(None);
         }
     }
-    let residual = solver.true_residual(seat).unwrap_or_else(lost);
+    let residual = solver.true_residual(context).unwrap_or_else(lost);
     Ok(Some((prepared.solution(&mut solver, state, residual), times)))
 }
 
@@ -403,9 +403,9 @@ impl Unstored {
                 .iter()
                 .flat_map(|(matrix, more_s)| [false, true].map(|ahead| (matrix, ahead, *more_s)))
                 .collect();
-            let turns = |seat: &Seat<'_>| {
-                // SAFETY: each thread has its own seat, and nothing else uses the vectors.
-                unsafe { products(seat, (&self.system.rows, halo), &ways, vectors) }
+            let turns = |context: &ThreadContext<'_>| {
+                // SAFETY: each thread has its own context, and nothing else uses the vectors.
+                unsafe { products(context, (&self.system.rows, halo), &ways, vectors) }
             };
             let all = threads.map(turns)?;
             for ((matrix, ahead, _), [seconds, cost]) in ways.iter().zip(&all[0]) {
@@ -430,30 +430,30 @@ impl Unstored {
 /// Best times of products by turns, and the same with their part of what their storage took; the means over ranks.
 ///
 /// # Safety
-/// Every thread of every rank calls it with its own seat, and nothing else uses the vectors meanwhile.
+/// Every thread of every rank calls it with its own context, and nothing else uses the vectors meanwhile.
 unsafe fn products(
-    seat: &Seat<'_>,
+    context: &ThreadContext<'_>,
     (rows, halo): (&Numbering, &dyn Halo),
     ways: &[(&Matrix, bool, f64)],
     [x, y]: &[SharedArray<f64>; 2],
 ) -> Vec<[f64; 2]> {
-    let own = rows.of_thread(seat.thread);
+    let own = rows.of_thread(context.thread);
     // SAFETY: the rows are this thread's; x is read behind the first barrier.
     unsafe { x.part_mut(3 * own.start..3 * own.end) }.fill(1.0);
     let mut best = vec![f64::INFINITY; ways.len()];
     for _ in 0..TURNS {
         for ((matrix, ahead, _), best) in ways.iter().zip(&mut best) {
             let code = Code::widest(*ahead);
-            seat.barrier_of_all();
+            context.barrier_of_all();
             let begun = monotonic_nanos();
             // SAFETY: x has all columns, y the rows, of which each thread writes its own.
-            unsafe { matrix.multiply((rows, seat.thread), code, x.at(0), y.at(0)) };
-            seat.barrier_of_all();
+            unsafe { matrix.multiply((rows, context.thread), code, x.at(0), y.at(0)) };
+            context.barrier_of_all();
             *best = best.min((monotonic_nanos() - begun) as f64 * 1e-9);
         }
     }
-    let ranks = halo.sum(seat, 1.0);
-    let mean = |seconds| halo.sum(seat, seconds) / ranks;
+    let ranks = halo.sum(context, 1.0);
+    let mean = |seconds| halo.sum(context, seconds) / ranks;
     let costs = best.into_iter().zip(ways);
     costs.map(|(best, (.., more_s))| [best, best + more_s / WORTH].map(mean)).collect()
 }

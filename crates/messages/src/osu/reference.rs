@@ -115,7 +115,7 @@ fn by_turns(
         let mut observer = &observer;
         observer.phase(&format!(
             "{} osu_{pattern} and the probe by turns, {} of {rounds}",
-            mpi.carrier.name(),
+            mpi.transport.name(),
             counting + 1
         ));
         let round = round(mpi, launch, program, &mut observer)?;
@@ -157,7 +157,7 @@ fn round(
 ) -> Result<Round, MessagesError> {
     let cpus: Vec<u32> = launch.places().into_iter().flatten().flatten().collect();
     // Slurm's daemon starts ranks, so that their time is not known for this process' own.
-    let own_ranks = mpi.carrier.launcher_kind() != Some(LauncherKind::Slurm);
+    let own_ranks = mpi.transport.launcher_kind() != Some(LauncherKind::Slurm);
     let work = || Work::now(&cpus).filter(|_| own_ranks).map(|work| (work, Instant::now()));
     let share = |from: Option<(Work, Instant)>, to: Option<(Work, Instant)>| {
         let Some(((before, began), (after, ended))) = from.zip(to) else { return 0.0 };
@@ -211,7 +211,7 @@ fn osu(
     };
     let all = format!("{printed}\n{}", finished.stderr);
     if all.contains("requires exactly two processes") || all.contains("requires at least two") {
-        let why = format!("it was not built with {}: each rank is alone", mpi.carrier.name());
+        let why = format!("it was not built with {}: each rank is alone", mpi.transport.name());
         return Err(MessagesError::osu(program, &why));
     }
     // osu_latency_mt 7 ends with a failure under Open MPI after all is printed, so that what is

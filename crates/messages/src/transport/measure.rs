@@ -2,7 +2,7 @@
 //! messages have two routes, an interleaved trial finds the faster one, which is then measured.
 
 use super::link::Link;
-use super::player::Player;
+use super::participant::Participant;
 use super::{Order, Route, SizeOrder};
 use crate::protocol::{Done, MOST_LOST};
 use nodegauge_measure::interference::ThreadCounts;
@@ -33,17 +33,17 @@ struct Plan {
 
 /// Measures one size, and adds to `said` what the first rank has to say of it.
 pub(super) fn size<L: Link>(
-    player: &mut Player<'_, L>,
+    participant: &mut Participant<'_, L>,
     order: &Order,
     (bytes, warm_up, fixed): SizeOrder,
     said: &mut String,
 ) -> io::Result<()> {
-    player.resize(bytes as usize);
-    let mut timing = Timing { player, order, warm_up, fixed };
+    participant.resize(bytes as usize);
+    let mut timing = Timing { participant, order, warm_up, fixed };
     let plan = timing.choose_route(bytes as usize, said)?;
     let why = timing.batches(plan, said)?;
     if order.validate > 0 {
-        let wrong = timing.player.validate(order.validate)?;
+        let wrong = timing.participant.validate(order.validate)?;
         let all = timing.agree(&[wrong as f64], |all| vec![all.iter().map(|told| told[0]).sum()]);
         timing.say(said, &format!("wrong {}\n", all[0]));
     }
@@ -52,7 +52,7 @@ pub(super) fn size<L: Link>(
 }
 
 struct Timing<'a, 'b, L> {
-    player: &'a mut Player<'b, L>,
+    participant: &'a mut Participant<'b, L>,
     order: &'a Order,
     warm_up: u64,
     /// Timed operations, where their number is fixed.
@@ -62,12 +62,12 @@ struct Timing<'a, 'b, L> {
 impl<L: Link> Timing<'_, '_, L> {
     /// All ranks tell their numbers, and go on with what the first makes of them.
     fn agree(&self, told: &[f64], answer: impl FnOnce(&[Vec<f64>]) -> Vec<f64>) -> Vec<f64> {
-        let Player { segment, rank, members, .. } = &self.player;
+        let Participant { segment, rank, members, .. } = &self.participant;
         segment.agree(*rank, members, told, answer)
     }
 
     fn say(&self, said: &mut String, words: &str) {
-        if self.player.is_first() {
+        if self.participant.is_first() {
             said.push_str(words);
         }
     }
@@ -75,8 +75,8 @@ impl<L: Link> Timing<'_, '_, L> {
     /// Warms up over every route; takes the one whose best batch is the shortest.
     fn choose_route(&mut self, bytes: usize, said: &mut String) -> io::Result<Plan> {
         let mut plans: Vec<(Route, Plan)> = Vec::new();
-        for route in self.player.link.routes(bytes) {
-            self.player.link.route(route);
+        for route in self.participant.link.routes(bytes) {
+            self.participant.link.route(route);
             plans.push((route, self.warm_up()?));
         }
         let mut best: Vec<f64> = plans.iter().map(|(_, plan)| plan.seconds).collect();
@@ -84,8 +84,8 @@ impl<L: Link> Timing<'_, '_, L> {
         let quick = plans.len() > 1 && plans.iter().all(|(_, plan)| plan.group > 1);
         for _ in 0..if quick { TRIAL } else { 0 } {
             for ((route, plan), best) in plans.iter().zip(&mut best) {
-                self.player.link.route(*route);
-                *best = best.min(self.player.run(plan.operations)? / plan.operations as f64);
+                self.participant.link.route(*route);
+                *best = best.min(self.participant.run(plan.operations)? / plan.operations as f64);
             }
         }
         let answer = self.agree(&best, |all| {
@@ -94,7 +94,7 @@ impl<L: Link> Timing<'_, '_, L> {
             vec![least.unwrap_or(0) as f64]
         });
         let (route, plan) = plans[answer[0] as usize];
-        self.player.link.route(route);
+        self.participant.link.route(route);
         self.say(said, &format!("route {route}\n"));
         Ok(plan)
     }
@@ -106,7 +106,7 @@ impl<L: Link> Timing<'_, '_, L> {
         let start = Instant::now();
         loop {
             let begun = Instant::now();
-            self.player.run(piece)?;
+            self.participant.run(piece)?;
             let one = (begun.elapsed().as_secs_f64() / piece as f64).max(1e-9);
             done += piece;
             let enough = done >= self.warm_up || start.elapsed().as_secs_f64() > limit / 4.0;
@@ -130,7 +130,7 @@ impl<L: Link> Timing<'_, '_, L> {
 
     /// Batches until the median is known, as many as were asked for are there, or the time is over.
     fn batches(&mut self, plan: Plan, said: &mut String) -> io::Result<Done> {
-        let pairs = self.player.pairs();
+        let pairs = self.participant.pairs();
         let mut left = self.fixed;
         let (mut have, mut clean) = (0, Vec::new());
         let started = Instant::now();
@@ -143,10 +143,10 @@ impl<L: Link> Timing<'_, '_, L> {
                 (n, batches) =
                     if left < n { (left, 1) } else { (n, batches.min((left / n) as usize)) };
             }
-            let before = self.player.trip()?;
+            let before = self.participant.trip()?;
             let told: Vec<[f64; 2]> =
                 (0..batches).map(|_| self.batch(n)).collect::<Result<_, _>>()?;
-            let after = self.player.trip()?;
+            let after = self.participant.trip()?;
             left -= left.min(batches as u64 * n);
             have += batches;
             let (order, fixed) = (self.order, self.fixed);
@@ -185,7 +185,7 @@ impl<L: Link> Timing<'_, '_, L> {
     /// core.
     fn batch(&mut self, n: u64) -> io::Result<[f64; 2]> {
         let (counts, start) = (ThreadCounts::now(), Instant::now());
-        let seconds = self.player.run(n)?;
+        let seconds = self.participant.run(n)?;
         let wall = start.elapsed().as_secs_f64();
         let had = ThreadCounts::now() - counts;
         let off = (wall - had.cpu_nanos as f64 * 1e-9).max(0.0);

@@ -1,7 +1,7 @@
 //! The work of the ranks: forked children of one process, which waits for them.
 
 use super::link::{Connected, Link, Shared};
-use super::player::{Message, Player};
+use super::participant::{Message, Participant};
 use super::segment::{Segment, Word};
 use super::{Fabric, Order, Route, measure};
 use crate::pattern::{Participants, Pattern};
@@ -183,7 +183,7 @@ impl Rank<'_> {
             let largest = sizes.iter().map(|(bytes, ..)| *bytes as usize).max().unwrap_or(0);
             let buffers = if self.order.multiple { self.order.window } else { 1 };
             let messages = || (0..buffers).map(|_| Message::new(largest)).collect();
-            let mut player = Player {
+            let mut participant = Participant {
                 segment: self.segment,
                 rank: self.rank,
                 members,
@@ -197,11 +197,11 @@ impl Rank<'_> {
             let (first, second) = (members[0], members[members.len() / 2]);
             for size in sizes {
                 let mut said = format!("size {pattern} {} {first} {second} {pairs}\n", size.0);
-                if player.is_first() {
+                if participant.is_first() {
                     say(&std::mem::take(&mut said))?;
                 }
-                measure::size(&mut player, self.order, *size, &mut said)?;
-                if player.is_first() {
+                measure::size(&mut participant, self.order, *size, &mut said)?;
+                if participant.is_first() {
                     say(&said)?;
                 }
             }

@@ -1,4 +1,4 @@
-use super::super::meeting::Meeting;
+use super::super::exchange::DomainExchange;
 use super::super::problem::{Grid, ITERATIONS};
 use super::*;
 use nodegauge_team::Team;
@@ -10,11 +10,11 @@ fn each<T: Send>(
     job: impl Fn(&mut Domain, &Place<'_>, &Layout, usize) -> T + Sync,
 ) -> Vec<T> {
     let layout = Layout::new(local, count);
-    let meeting = Meeting::new(layout).unwrap();
+    let exchange = DomainExchange::new(layout).unwrap();
     let mut team = Team::start(&vec![Vec::new(); count]).unwrap();
     team.map(|member| {
         let mut domain = Domain::new(&layout, member.index, code).unwrap();
-        job(&mut domain, &Place::new(&meeting, member), &layout, member.index)
+        job(&mut domain, &Place::new(&exchange, member), &layout, member.index)
     })
     .unwrap()
 }

@@ -39,7 +39,7 @@ impl Message {
 }
 
 /// State of a rank.
-pub(super) struct Player<'a, L> {
+pub(super) struct Participant<'a, L> {
     pub(super) segment: &'a Segment,
     pub(super) rank: usize,
     /// All who work together: senders, then as many receivers.
@@ -123,7 +123,7 @@ fn byte(i: usize, from: usize, number: usize, round: u32) -> u8 {
     (i * 7 + from * 13 + number * 17 + round as usize * 31 + 5) as u8
 }
 
-impl<L: Link> Player<'_, L> {
+impl<L: Link> Participant<'_, L> {
     pub(super) fn pairs(&self) -> usize {
         self.members.len() / 2
     }

@@ -32,7 +32,7 @@ fn side(shape: &Shape, steps: [isize; 3], others: bool) -> [Range<isize>; 3] {
 
 /// Memory that the domains share.
 #[derive(Debug)]
-pub(crate) struct Meeting {
+pub(crate) struct DomainExchange {
     layout: Layout,
     sums: SharedSums,
     memory: Mapping,
@@ -40,7 +40,7 @@ pub(crate) struct Meeting {
     sent: usize,
 }
 
-impl Meeting {
+impl DomainExchange {
     /// Memory for these domains.
     ///
     /// # Errors
@@ -70,7 +70,7 @@ impl Meeting {
 
 /// A domain's way to the others.
 pub(crate) struct Place<'a> {
-    meeting: &'a Meeting,
+    exchange: &'a DomainExchange,
     member: &'a Member<'a>,
     sums: Sums<'a>,
     /// Exchanges so far.
@@ -79,10 +79,10 @@ pub(crate) struct Place<'a> {
 
 impl<'a> Place<'a> {
     /// Makes the communication of a member's domain; all members make theirs together, and use it alike.
-    pub fn new(meeting: &'a Meeting, member: &'a Member<'a>) -> Self {
+    pub fn new(exchange: &'a DomainExchange, member: &'a Member<'a>) -> Self {
         member.barrier();
-        let sums = meeting.sums.of_worker(member.index);
-        Self { meeting, member, sums, exchanges: Cell::new(0) }
+        let sums = exchange.sums.of_worker(member.index);
+        Self { exchange, member, sums, exchanges: Cell::new(0) }
     }
 
     /// Brings the points of neighbours around those of `vector`.
@@ -90,10 +90,10 @@ impl<'a> Place<'a> {
     /// # Safety
     /// `vector` is of this shape, and this thread's alone.
     pub unsafe fn exchange(&self, shape: &Shape, vector: *mut f64) {
-        let (meeting, domain) = (self.meeting, self.member.index);
+        let (exchange, domain) = (self.exchange, self.member.index);
         let neighbours = || {
             directions().filter_map(|steps| {
-                meeting.layout.beside(domain, steps).map(|other| (steps, other))
+                exchange.layout.beside(domain, steps).map(|other| (steps, other))
             })
         };
         if neighbours().next().is_none() {
@@ -101,7 +101,7 @@ impl<'a> Place<'a> {
         }
         let half = self.exchanges.replace(self.exchanges.get() + 1) % 2;
         for (steps, _) in neighbours() {
-            let buffer = meeting.buffer(half, domain, shape, steps);
+            let buffer = exchange.buffer(half, domain, shape, steps);
             // SAFETY: the part of the buffer is this domain's, and is read behind the barrier alone.
             unsafe {
                 copy(shape, &side(shape, steps, false), |at, n| {
@@ -111,7 +111,7 @@ impl<'a> Place<'a> {
         }
         self.member.barrier();
         for (steps, other) in neighbours() {
-            let buffer = meeting.buffer(half, other, shape, steps.map(|step| -step));
+            let buffer = exchange.buffer(half, other, shape, steps.map(|step| -step));
             // SAFETY: the other has written it before the barrier; sides of neighbours are alike.
             unsafe {
                 copy(shape, &side(shape, steps, true), |at, n| vector.add(at).write(*buffer.add(n)))

@@ -8,7 +8,7 @@ use nodegauge_team::{Member, Team};
 
 /// The place of a thread.
 #[derive(Clone, Copy)]
-pub(crate) struct Seat<'a> {
+pub(crate) struct ThreadContext<'a> {
     /// Number among the threads of its rank.
     pub thread: usize,
     /// True if its rank has no other thread.
@@ -16,7 +16,7 @@ pub(crate) struct Seat<'a> {
     member: &'a Member<'a>,
 }
 
-impl<'a> Seat<'a> {
+impl<'a> ThreadContext<'a> {
     /// Returns the context of a member whose team is the only rank.
     pub fn of_thread(member: &'a Member<'a>) -> Self {
         Self { thread: member.index, single: false, member }
@@ -45,7 +45,7 @@ impl<'a> Seat<'a> {
 /// The threads of a rank, as whoever leads them has them.
 ///
 /// # Safety
-/// [`Threads::map`] runs the job once on each thread, with a seat whose number is below [`Threads::count`] and no
+/// [`Threads::map`] runs the job once on each thread, with a context whose number is below [`Threads::count`] and no
 /// other thread's.
 pub(crate) unsafe trait Threads {
     /// Returns the number of threads.
@@ -55,7 +55,10 @@ pub(crate) unsafe trait Threads {
     ///
     /// # Errors
     /// When a thread fails.
-    fn map<T: Send>(&mut self, job: impl Fn(&Seat<'_>) -> T + Sync) -> Result<Vec<T>, Failure>;
+    fn map<T: Send>(
+        &mut self,
+        job: impl Fn(&ThreadContext<'_>) -> T + Sync,
+    ) -> Result<Vec<T>, Failure>;
 }
 
 // SAFETY: a member of a team has its own index.
@@ -64,19 +67,25 @@ unsafe impl Threads for Team {
         self.len()
     }
 
-    fn map<T: Send>(&mut self, job: impl Fn(&Seat<'_>) -> T + Sync) -> Result<Vec<T>, Failure> {
-        Ok(Team::map(self, |member| job(&Seat::of_thread(member)))?)
+    fn map<T: Send>(
+        &mut self,
+        job: impl Fn(&ThreadContext<'_>) -> T + Sync,
+    ) -> Result<Vec<T>, Failure> {
+        Ok(Team::map(self, |member| job(&ThreadContext::of_thread(member)))?)
     }
 }
 
 /// A rank of one thread: the one that leads.
 // SAFETY: there is one thread.
-unsafe impl Threads for Seat<'_> {
+unsafe impl Threads for ThreadContext<'_> {
     fn count(&self) -> usize {
         1
     }
 
-    fn map<T: Send>(&mut self, job: impl Fn(&Seat<'_>) -> T + Sync) -> Result<Vec<T>, Failure> {
+    fn map<T: Send>(
+        &mut self,
+        job: impl Fn(&ThreadContext<'_>) -> T + Sync,
+    ) -> Result<Vec<T>, Failure> {
         Ok(vec![job(self)])
     }
 }
