@@ -53,7 +53,7 @@ fn the_published_pair_differs_by_five_per_cent_without_a_verdict() {
         .quietly()
         .tells("differs A B label nps 1 4")
         .tells("triad 715.7 GB/s 753.7 GB/s +5.3 % cannot tell")
-        .tells("nothing tells how much such runs differ by themselves: make three runs a side");
+        .tells("the spread between such runs is unknown: make three runs per side");
     let json = harness.run(&["compare", "nps=1", "nps=4", "--json", "-"]).exits(0).json();
     assert_eq!(json["schema"], "nodegauge/1");
     has_keys(
@@ -77,8 +77,10 @@ fn conditions_decide_the_exit_code() {
     fails("triad>5%").exits(1).complains("error: triad>5%: triad +5.3 %\n");
     fails("any>4%").exits(1).complains("copy +5.6 %; add +4.2 %; triad +5.3 %");
     // Of one run a side nobody can say that anything is slower.
-    fails("slower").exits(0).complains("slower cannot be told of copy; scale; add; triad");
-    fails("traid<-5%").exits(1).complains("both sides have no such measurement; they have copy");
+    fails("slower").exits(0).complains("slower is undecided for copy; scale; add; triad");
+    fails("traid<-5%")
+        .exits(1)
+        .complains("there is no such measurement on both sides; they have copy");
     fails("triad<-5").exits(2).complains("expected % after the number, but the text ends here");
 }
 

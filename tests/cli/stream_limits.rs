@@ -117,7 +117,7 @@ fn expectations_decide_the_exit_code() {
         .run(&[&small[..], &["triad>=1B/s"]].concat())
         .exits(1)
         .complains("which is suspect: ")
-        .complains("hint: --accept-suspect takes it for a result");
+        .complains("hint: --accept-suspect accepts it as a result");
     harness.run(&[&small[..], &["triad>=1B/s", "--accept-suspect"]].concat()).exits(0);
     let strict = &[&small[..small.len() - 1], &["--strict", "--json", "small.json"]].concat();
     harness.run(strict).exits(1).complains("error: --strict: copy is suspect (3 more are): ");
@@ -159,6 +159,6 @@ fn a_share_of_an_unknown_limit_is_not_met() {
     let args = ["stream", "--samples", "1", "--size", "1000000", "-q", "--no-save"];
     harness.run(&[&args[..], &["--expect", "triad>=1%"]].concat()).exits(2).only_error(
         "expected triad >= 1 % of the limit, but no limit is known\n\
-         hint: give a bound in units, or of memory --dimms COUNTxMT/s",
+         hint: give a bound in units, or for memory --dimms COUNTxMT/s",
     );
 }

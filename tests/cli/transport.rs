@@ -125,7 +125,7 @@ fn its_figures_never_pass_for_an_mpis() {
     run("messages.latency<1s@8B").exits(2);
     run("transport.latency<1s@8B").exits(0);
     let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/mpi/record.json");
-    let why = "messages of B went over nodegauge's own transport, those of A through an MPI: they are never compared";
+    let why = "messages of B used nodegauge's own transport, messages of A an MPI library: they are not compared";
     harness.run(&["compare", golden, "latest"]).exits(2).complains(why);
 }
 

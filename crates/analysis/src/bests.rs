@@ -1,39 +1,40 @@
-//! The ratio of what two settings reached at best over rounds in which both had their turn, with its
-//! confidence interval. Pure and seeded: the same rates give the same interval.
+//! The ratio of the best rates of two settings over rounds in which both were measured, with its confidence
+//! interval. The functions are pure and seeded: the same rates give the same interval.
 //!
-//! The best is STREAM's statistic, and the one that other programs' interference spoils least: it only
-//! makes a pass slower. Its interval is bootstrapped over rounds (Davison and Hinkley, "Bootstrap
-//! Methods and their Application", 1997): a round is drawn with all its settings, so that what slowed
-//! them together cancels.
+//! The best is STREAM's statistic, and it is affected least by other programs, because interference only
+//! makes a pass slower. The interval is a bootstrap over rounds (Davison and Hinkley, "Bootstrap
+//! Methods and their Application", 1997). A round is drawn with all its settings, so that interference with both
+//! cancels.
 
 use nodegauge_measure::stats;
 
 /// A ratio with its 95 % confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ratio {
-    /// Best over best.
+    /// Ratio of the best rates.
     pub value: f64,
-    /// `None` below [`LEAST`] rounds.
+    /// 95 % confidence interval; `None` with fewer than [`LEAST`] rounds.
     pub interval: Option<[f64; 2]>,
 }
 
-/// Rounds below which there is no interval: of four the best is drawn in two thirds of all draws, and
-/// what they say of its luck is luck.
+/// Minimum number of rounds for an interval. With four rounds, two thirds of all bootstrap samples contain the
+/// best one, and their spread does not estimate the spread of the best.
 pub const LEAST: usize = 5;
-/// Draws.
+/// Number of bootstrap samples.
 const DRAWS: usize = 400;
-/// Any number; the same for all, so that results repeat.
+/// Seed of the bootstrap: an arbitrary constant, so that results are reproducible.
 const SEED: u64 = 0x6265_7374;
-/// Draws from a sample repeat its best one or take the next, and so are more alike than the bests of
-/// other samples (Bickel and Freedman, "Some asymptotic theory for the bootstrap", 1981, section 6). Where
-/// interference is exponential in its length, the best has a standard deviation of 1.28 of its scale
-/// (Gumbel's distribution), and a draw one of 0.61: their ratio.
+/// Factor that widens the interval. The best of a bootstrap sample is mostly the best or the second best of the
+/// original sample, so that bootstrapped bests vary less than the bests of other samples (Bickel and Freedman,
+/// "Some asymptotic theory for the bootstrap", 1981, section 6). If the duration of interference is distributed
+/// exponentially, the standard deviation of the best is 1.28 of its scale (Gumbel's distribution), and that of a
+/// bootstrap sample 0.61; the factor is their ratio.
 const WIDENING: f64 = 2.1;
 
 impl Ratio {
-    /// Of rates, or of anything of which more is better, by round: the best of `after` over that of
-    /// `before`. Of the same length they are of the same rounds, and drawn together. `None` without
-    /// rates.
+    /// Returns the best of `after` divided by the best of `before`, of rates or other values for which higher is
+    /// better, by round. Slices of the same length are of the same rounds and are drawn together. Returns `None`
+    /// without rates.
     pub fn of_bests(before: &[f64], after: &[f64]) -> Option<Self> {
         let best = |rates: &[f64]| rates.iter().copied().reduce(f64::max);
         let value = best(after)? / best(before)?;
@@ -45,9 +46,9 @@ impl Ratio {
             let mut drawn = |n: usize| (0..n).map(|_| random.usize(..n)).collect::<Vec<usize>>();
             let at = drawn(before.len());
             let other = (before.len() != after.len()).then(|| drawn(after.len()));
-            let (before, after) =
-                (best_at(before, &at), best_at(after, other.as_ref().unwrap_or(&at)));
-            (after / before / value).ln()
+            let best_before = best_at(before, &at);
+            let best_after = best_at(after, other.as_ref().unwrap_or(&at));
+            (best_after / best_before / value).ln()
         };
         let interval = (rounds >= LEAST).then(|| {
             let logs: Vec<f64> = (0..DRAWS).map(|_| draw()).collect();
@@ -57,19 +58,20 @@ impl Ratio {
         Some(Self { value, interval })
     }
 
-    /// Whether it is told from 1.
+    /// True if the interval does not contain 1.
     pub fn is_told(&self) -> bool {
         self.interval.is_some_and(|[low, high]| low > 1.0 || high < 1.0)
     }
 }
 
-/// By how much bootstrapped deviations of few samples are widened: they are too small, and their tails are longer.
+/// Returns the factor that widens bootstrapped deviations of few samples, which are too small and have longer
+/// tails.
 pub(crate) fn of_few(samples: usize) -> f64 {
     1.0 + 4.0 / samples as f64
 }
 
-/// Digits behind the point that a value with this interval deserves: down to the first digit of the
-/// half of its width, one to three.
+/// Returns the number of significant digits after the point of a value with this interval, one to three: down to
+/// the first digit of half the width.
 pub fn digits([low, high]: [f64; 2]) -> usize {
     let half = (high - low) / 2.0;
     if half > 0.0 { (-half.log10().floor()).clamp(1.0, 3.0) as usize } else { 3 }

@@ -1,10 +1,10 @@
-//! Two settings side by side: for each measurement that both have the ratio, its confidence interval
-//! and a verdict, and before that what differs between the settings. Pure: records in, a
-//! [`Comparison`] out.
+//! Comparison of two settings: the differences between the settings, and for each measurement on both sides the
+//! ratio, its confidence interval and a verdict. The comparison is a pure function from records to a
+//! [`Comparison`].
 //!
-//! A side is one run, or several runs of the same setting that are pooled. What is not the same
-//! thing (another size, type of element, category or regime of a virtual machine) is not compared,
-//! and why is said. The arithmetic of ratios is in [`crate::ratio`].
+//! A side is one run, or several runs of the same setting that are pooled. Measurements that differ in size, type
+//! of elements, category or regime of a virtual machine are not compared, and the result contains the reason. The
+//! arithmetic of ratios is in [`crate::ratio`].
 
 mod figures;
 mod judge;
@@ -28,31 +28,31 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// One of the two settings.
+/// One of the two compared settings.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Side {
-    /// What the user called it: an identifier, `latest`, a label, a file, a command.
+    /// Text by which the user selected it: an identifier, `latest`, a label, a file, a command.
     pub asked: String,
-    /// Its runs.
+    /// Runs of the side.
     pub runs: Vec<Record>,
-    /// Other runs of its node, newest first. Those that are like its own in all that was asked tell how
-    /// such runs differ.
+    /// Other runs of the node, newest first. Runs with the same settings are used to estimate the spread between
+    /// runs.
     pub others: Vec<Record>,
 }
 
-/// The label by which runs by turns are found again.
+/// Label that marks runs made by turns.
 pub const TURNS: &str = "turns";
 
-/// How the runs were made, and what is taken for a result.
+/// Design of the comparison: order of the runs, and treatment of suspect figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Design {
-    /// Runs 2k and 2k + 1 of both sides are a block A B B A of runs by turns.
+    /// True if the sides took turns: runs 2k and 2k + 1 of both sides form a block A B B A.
     pub blocks: bool,
-    /// Suspect figures count like valid ones.
+    /// True if suspect figures count like valid ones.
     pub accept_suspect: bool,
 }
 
-/// What is said of a pair of figures.
+/// Verdict on a pair of figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
@@ -60,23 +60,23 @@ pub enum Verdict {
     Faster,
     /// B is worse than A by more than noise.
     Slower,
-    /// B is more than A, of a unit of which nobody can say whether more is better.
+    /// B is higher than A, and the unit has no better direction.
     Higher,
-    /// B is less than A, of such a unit.
+    /// B is lower than A, and the unit has no better direction.
     Lower,
-    /// The interval of the ratio holds 1.
+    /// The interval of the ratio contains 1.
     #[serde(rename = "within noise")]
     WithinNoise,
-    /// Nothing tells how such runs differ, or a side is suspect.
+    /// The spread between runs is unknown, or a side is suspect.
     #[serde(rename = "cannot tell")]
     CannotTell,
-    /// The two are not of the same thing.
+    /// The figures are not of the same quantity.
     #[serde(rename = "not comparable")]
     NotComparable,
 }
 
 impl Verdict {
-    /// In words, as JSON has it.
+    /// Returns the name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Faster => "faster",
@@ -90,93 +90,93 @@ impl Verdict {
     }
 }
 
-/// The same measurement on both sides.
+/// Pair of figures: one measurement on both sides.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Pair {
-    /// The gauge.
+    /// Gauge.
     pub gauge: String,
-    /// The test.
+    /// Test.
     pub test: String,
-    /// The name.
+    /// Name of the figures.
     pub name: String,
-    /// The same for people: `8 KiB` for 8192 bytes.
+    /// Name for people: `8 KiB` for 8192 bytes.
     #[serde(skip)]
     pub name_in_words: String,
-    /// The unit of the figures.
+    /// Unit of the figures.
     pub unit: Unit,
-    /// What tells it from others of this name: message bytes, threads.
+    /// Keys that distinguish the measurement from others of this name: message bytes, threads.
     pub at: Map<String, Value>,
-    /// The same in words, behind the name: ` 8 B`, `, threads 4`.
+    /// Text of [`Pair::at`] that follows the name: ` 8 B`, `, threads 4`.
     #[serde(skip)]
     place: String,
-    /// Message, block or array size, where it has one.
+    /// Message, block or array size, if there is one.
     #[serde(skip)]
     pub size: Option<Bytes>,
-    /// The figures of A.
+    /// Figures of A.
     pub a: Figure,
-    /// The figures of B.
+    /// Figures of B.
     pub b: Figure,
-    /// Which statistic of its samples a run quotes, as in the record.
+    /// Statistic of the samples that a run quotes, as in the record.
     pub statistic: &'static str,
-    /// B over A; `null` when they are not comparable.
+    /// B divided by A; `null` if they are not comparable.
     pub ratio: Option<f64>,
-    /// 95 % confidence interval of the ratio; `null` where nothing tells how runs differ.
+    /// 95 % confidence interval of the ratio; `null` if the spread between runs is unknown.
     pub ci95: Option<[f64; 2]>,
-    /// Smallest relative change that would be found in nine of ten comparisons like this one.
+    /// Smallest relative change that nine of ten comparisons like this one would detect.
     pub visible: Option<f64>,
-    /// From what it is known how runs differ.
+    /// Source of the spread between runs.
     pub basis: Option<Basis>,
-    /// Median of B over median of A; `null` without samples or when they are not comparable.
+    /// Median of B divided by median of A; `null` without samples or if they are not comparable.
     pub median_ratio: Option<f64>,
-    /// What it comes to.
+    /// Verdict.
     pub verdict: Verdict,
-    /// Which side is suspect and why, where there is no verdict because of it.
+    /// Suspect side with the reason, if it prevents a verdict.
     #[serde(skip)]
     pub suspect: Option<String>,
-    /// Why it is not comparable or not certain, and what to keep in mind.
+    /// Reasons why the pair is not comparable or the verdict is uncertain, and remarks.
     pub reasons: Vec<String>,
 }
 
 /// A run of a side.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Run {
-    /// Its identifier.
+    /// Identifier.
     pub id: String,
-    /// When it started.
+    /// Start of the run.
     pub started: String,
-    /// Where.
+    /// Host name.
     pub host: Option<String>,
-    /// Whether all was measured.
+    /// True if everything was measured.
     pub complete: bool,
 }
 
-/// A side in the result.
+/// A side in the result of a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Runners {
-    /// What the user called it.
+    /// Text by which the user selected it.
     pub asked: String,
-    /// Its runs.
+    /// Runs of the side.
     pub runs: Vec<Run>,
 }
 
-/// The result.
+/// Result of a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
-    /// [`SCHEMA`].
+    /// Schema of the compared records: [`SCHEMA`].
     pub schema: &'static str,
-    /// The first side, which is 1.
+    /// First side, the reference of the ratios.
     pub a: Runners,
-    /// The second side.
+    /// Second side.
     pub b: Runners,
-    /// What differs between the settings.
+    /// Differences between the settings.
     pub differences: Vec<Difference>,
-    /// What was measured on both sides, in the order of A.
+    /// Measurements on both sides, in the order of A.
     pub pairs: Vec<Pair>,
-    /// What was measured on A alone.
+    /// Measurements on A only.
     pub only_a: Vec<Unpaired>,
-    /// What was measured on B alone.
+    /// Measurements on B only.
     pub only_b: Vec<Unpaired>,
-    /// What to keep in mind of all of it.
+    /// Remarks on the whole comparison.
     pub notices: Vec<String>,
 }
 
@@ -226,14 +226,14 @@ fn notices(a: &Side, b: &Side, [only_a, only_b]: [&[Unpaired]; 2]) -> Vec<String
     for (name, other, own, theirs) in [("A", "B", only_a, only_b), ("B", "A", only_b, only_a)] {
         if own.iter().any(|of| with_mpi(of, theirs)) {
             notices.push(format!(
-                "messages of {name} went over nodegauge's own transport, those of {other} through an MPI: they are never compared"
+                "messages of {name} used nodegauge's own transport, messages of {other} an MPI library: they are not compared"
             ));
         }
     }
     notices
 }
 
-/// Distinct values in order of appearance, joined.
+/// Joins the distinct values in order of appearance.
 pub(crate) fn distinct(values: impl Iterator<Item = Option<String>>) -> String {
     let mut seen: Vec<String> = Vec::new();
     for value in values.flatten() {
@@ -245,7 +245,7 @@ pub(crate) fn distinct(values: impl Iterator<Item = Option<String>>) -> String {
 }
 
 impl Comparison {
-    /// How many pairs have each verdict.
+    /// Returns the number of pairs with each verdict.
     pub fn tally(&self) -> BTreeMap<&'static str, usize> {
         let mut tally = BTreeMap::new();
         for pair in &self.pairs {
@@ -254,19 +254,19 @@ impl Comparison {
         tally
     }
 
-    /// A line a pair as CSV, in base units.
+    /// Returns the comparison as CSV, one line per pair, in base units.
     pub fn to_csv(&self) -> String {
         table::render(&self.pairs)
     }
 }
 
 impl Pair {
-    /// What it is called: `triad`, `latency 8 B`, `triad, threads 4`.
+    /// Returns the title: `triad`, `latency 8 B`, `triad, threads 4`.
     pub fn title(&self) -> String {
         format!("{}{}", self.name_in_words, self.place)
     }
 
-    /// What tells it from others of its name: `8 B`, `threads 4`; empty where nothing needs to.
+    /// Returns the text that distinguishes it from others of its name: `8 B`, `threads 4`; empty if not needed.
     pub fn place(&self) -> &str {
         self.place.trim_start_matches([',', ' '])
     }

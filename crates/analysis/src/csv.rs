@@ -1,16 +1,16 @@
-//! Records as CSV (RFC 4180): a line a measurement, so that spreadsheets and data frames read them.
+//! Records as CSV (RFC 4180) for spreadsheets and data frames: one line per measurement.
 //!
-//! Figures are in base units, and the measurement's unit is in a column of its own. A cell is empty
-//! where a record does not say. New columns go to the end, before which nothing moves.
+//! Figures are in base units, and the unit of a measurement is in its own column. The cell of an unknown value is
+//! empty. New columns are added at the end; the order of the others does not change.
 
 use nodegauge_measure::keys::{Registry, scalar};
 use nodegauge_measure::record::{Measurement, Record};
 use serde_json::Value;
 
-/// What one column shows of a measurement.
+/// Function that returns the content of a column for a measurement.
 type Cell = fn(&Record, &Measurement) -> String;
 
-/// The columns that all measurements have: name and content.
+/// Columns that all measurements have: name and content.
 const COLUMNS: &[(&str, Cell)] = &[
     ("id", |r, _| r.id.clone()),
     ("started", |r, _| r.started.clone()),
@@ -37,7 +37,7 @@ const COLUMNS: &[(&str, Cell)] = &[
     ("reasons", |_, m| joined(m.validity.reasons.iter().cloned())),
 ];
 
-/// All measurements of the records, under one header: what all have, then a column for each key of
+/// Returns all measurements of the records under one header: the common columns, then a column for each key of
 /// the registry that has one.
 pub fn render(records: &[Record], registry: &Registry) -> String {
     let keys: Vec<&str> = registry.columns().iter().map(|key| key.name).collect();
@@ -45,15 +45,14 @@ pub fn render(records: &[Record], registry: &Registry) -> String {
     let mut rows = vec![common.chain(keys.iter().copied()).map(str::to_owned).collect()];
     for record in records {
         for measurement in &record.measurements {
-            let common = COLUMNS.iter().map(|(_, cell)| cell(record, measurement));
-            let keys = keys.iter().map(|key| config(measurement, key));
-            rows.push(common.chain(keys).collect());
+            let cells = COLUMNS.iter().map(|(_, cell)| cell(record, measurement));
+            rows.push(cells.chain(keys.iter().map(|key| config(measurement, key))).collect());
         }
     }
     written(&rows)
 }
 
-/// Rows as CSV, the first of them the header; all are equally long.
+/// Returns rows as CSV; the first row is the header, and all rows must have the same length.
 pub fn written(rows: &[Vec<String>]) -> String {
     let mut writer = ::csv::Writer::from_writer(Vec::new());
     for row in rows {
@@ -65,44 +64,46 @@ pub fn written(rows: &[Vec<String>]) -> String {
     String::from_utf8(bytes).expect("text and separators are UTF-8")
 }
 
-/// A cell that no spreadsheet takes for a formula: an apostrophe goes before the signs that begin one, as
-/// OWASP advises, unless a number follows.
+/// Returns a cell that spreadsheets do not interpret as a formula: an apostrophe precedes the characters that
+/// begin a formula, as OWASP recommends, unless the cell is a number.
 fn no_formula(cell: &str) -> String {
     let begins = cell.len() > 1 && cell.starts_with(['=', '+', '-', '@', '\t', '\r']);
-    match begins && cell.parse::<f64>().is_err() {
-        true => format!("'{cell}"),
-        false => cell.to_owned(),
+    if begins && cell.parse::<f64>().is_err() {
+        return format!("'{cell}");
     }
+    cell.to_owned()
 }
 
-/// A figure that reads back as the same; what is not finite is no figure.
+/// Returns a number as text that parses back to the same number; empty if it is unknown or not finite.
 pub fn number(figure: Option<f64>) -> String {
     figure.filter(|x| x.is_finite()).map(|x| x.to_string()).unwrap_or_default()
 }
 
-/// The name of an enumeration's value, as JSON has it.
+/// Returns the name of an enum value in JSON.
 fn word(value: serde_json::Result<Value>) -> String {
     value.ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
-/// Several texts in a cell.
+/// Joins several texts for one cell.
 pub fn joined(texts: impl Iterator<Item = String>) -> String {
     texts.collect::<Vec<_>>().join("; ")
 }
 
-/// An entry of the configuration in a word: lists as JSON, of objects without a word of their own what they
-/// hold.
+/// Returns an entry of the configuration as text: a short text if there is one, lists as JSON, and other objects
+/// as their entries.
 fn config(measurement: &Measurement, name: &str) -> String {
-    let value = measurement.config.get(name);
-    let whole = |value: &Value| match value {
-        Value::Array(_) => Some(value.to_string()),
+    let Some(value) = measurement.config.get(name) else { return String::new() };
+    if let Some(text) = scalar(value) {
+        return text;
+    }
+    match value {
+        Value::Array(_) => value.to_string(),
         Value::Object(map) => {
-            let parts = map.iter().filter_map(|(part, value)| Some((part, scalar(value)?)));
-            Some(joined(parts.map(|(part, value)| format!("{part}={value}"))))
+            let entry = |(key, part)| Some(format!("{key}={}", scalar(part)?));
+            joined(map.iter().filter_map(entry))
         }
-        _ => None,
-    };
-    value.and_then(|value| scalar(value).or_else(|| whole(value))).unwrap_or_default()
+        _ => String::new(),
+    }
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! `--expect 'triad>=300GB/s'`: a condition on a measurement, for acceptance scripts.
 //!
-//! Grammar: `[GAUGE.|TEST.]NAME OP VALUE UNIT [@SIZE]`, with `OP` of `>=`, `<=`, `>`, `<`, `%` for
-//! a share of the measurement's known limit, and `@SIZE` for the measurements of that message,
-//! block or array size alone. The unit must be there: 300 bytes per second are always reached. A
-//! measurement that is missing, invalid or without the limit that is asked about does not meet the
+//! Grammar: `[GAUGE.|TEST.]NAME OP VALUE UNIT [@SIZE]`. `OP` is `>=`, `<=`, `>` or `<`. The unit `%` is
+//! a share of the measurement's limit. `@SIZE` restricts the condition to measurements of that message,
+//! block or array size. The unit is required, because every rate exceeds 300 bytes per second. A
+//! measurement that is missing or invalid, or whose limit is required and unknown, does not meet the
 //! condition.
 
 use crate::identity;
@@ -18,16 +18,16 @@ use std::str::FromStr;
 mod figures;
 pub use figures::Figures;
 
-/// How a figure is compared.
+/// Comparison operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Comparison {
-    /// `>=`
+    /// Operator `>=`.
     AtLeast,
-    /// `<=`
+    /// Operator `<=`.
     AtMost,
-    /// `>`
+    /// Operator `>`.
     Above,
-    /// `<`
+    /// Operator `<`.
     Below,
 }
 
@@ -51,7 +51,7 @@ impl fmt::Display for Comparison {
     }
 }
 
-/// The units that a bound may have: name, the record's unit, factor to it.
+/// Units that a bound may have: name, unit in the record, and factor between them.
 const UNITS: [(&str, &str, f64); 20] = [
     ("TB/s", "B/s", 1e12),
     ("GB/s", "B/s", 1e9),
@@ -74,12 +74,12 @@ const UNITS: [(&str, &str, f64); 20] = [
     ("op/s", "op/s", 1.0),
     ("x", "x", 1.0),
 ];
-/// The unit of a share of the limit.
+/// Unit of a share of the limit.
 const PERCENT: &str = "%";
-/// Most names that are shown where one is not found.
+/// Maximum number of names in the message about an unknown name.
 const OFFERED: usize = 8;
 
-/// The record's unit and the factor to it of a unit of the table; `None` for `%`.
+/// Returns the unit in the record and the factor for a unit of the table; `None` for `%`.
 fn base_of(unit: &str) -> Option<(&'static str, f64)> {
     UNITS.iter().find(|(name, ..)| *name == unit).map(|(_, base, factor)| (*base, *factor))
 }
@@ -87,21 +87,21 @@ fn base_of(unit: &str) -> Option<(&'static str, f64)> {
 /// A condition on a measurement.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expectation {
-    /// Gauge or test before the point, when given.
+    /// Gauge or test before the point, if given.
     pub scope: Option<String>,
-    /// The measurement.
+    /// Name of the measurement.
     pub name: String,
-    /// How it is compared.
+    /// Comparison operator.
     pub comparison: Comparison,
-    /// The bound, in `unit`.
+    /// Bound, in `unit`.
     pub bound: f64,
-    /// The unit as typed: one of the table's, or `%`.
+    /// Unit as typed: a unit of the table, or `%`.
     pub unit: &'static str,
-    /// Message, block or array size, when given.
+    /// Message, block or array size, if given.
     pub size: Option<Bytes>,
 }
 
-/// As it is typed: what is printed parses back to the same.
+/// Displays the condition as it is typed; the text parses back to an equal condition.
 impl fmt::Display for Expectation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, comparison, bound, unit, .. } = self;
@@ -116,17 +116,17 @@ impl fmt::Display for Expectation {
     }
 }
 
-/// What a name needs behind it so that a comparison is not taken for an arrow in it.
+/// Returns the separator after a name, so that a comparison is not parsed as an arrow in the name.
 pub(crate) fn blank(name: &str) -> &'static str {
     if name.ends_with('-') { " " } else { "" }
 }
 
-/// [`exact`], of a number of bytes.
+/// Returns a number of bytes by [`exact`].
 pub(crate) fn exact_bytes(bytes: u64) -> String {
     exact(Bytes(bytes))
 }
 
-/// A size in the largest unit that it is a whole number of.
+/// Formats a size in the largest unit of which it is a multiple.
 pub(crate) fn exact(size: Bytes) -> String {
     [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")]
         .into_iter()
@@ -167,18 +167,18 @@ impl FromStr for Expectation {
     }
 }
 
-/// Reads the name of a measurement, with its gauge or test before a point where there is one.
+/// Reads the name of a measurement, with an optional gauge or test before a point.
 pub(crate) fn read_scoped(
     cursor: &mut Cursor<'_>,
 ) -> Result<(Option<String>, String), SyntaxError> {
-    let name = read_name(cursor);
-    if name.is_empty() {
+    let first = read_name(cursor);
+    if first.is_empty() {
         return Err(cursor.error("expected the name of a measurement"));
     }
     if !cursor.eat('.') {
-        return Ok((None, name.to_owned()));
+        return Ok((None, first.to_owned()));
     }
-    let scope = name.to_owned();
+    let scope = first.to_owned();
     let name = read_name(cursor);
     if name.is_empty() {
         return Err(cursor.error("expected the name of a measurement after '.'"));
@@ -186,9 +186,9 @@ pub(crate) fn read_scoped(
     Ok((Some(scope), name.to_owned()))
 }
 
-/// Reads a name; `n0->n1` is one, `n0->=1` has a comparison in it.
+/// Reads a name; `n0->n1` is a name, and `n0->=1` contains a comparison.
 fn read_name<'a>(cursor: &mut Cursor<'a>) -> &'a str {
-    // Mixes of reads and writes are `2:1`.
+    // Mixes of reads and writes have names such as `2:1`.
     let word = |c: char| c.is_ascii_alphanumeric() || "_-:".contains(c);
     let text = cursor.rest();
     let mut length = cursor.take_while(word).len();
@@ -217,45 +217,45 @@ fn read_unit(cursor: &mut Cursor<'_>) -> Result<&'static str, SyntaxError> {
     let known = || UNITS.iter().map(|(unit, ..)| *unit).chain([PERCENT]);
     known().find(|unit| *unit == typed).ok_or_else(|| {
         match known().find(|unit| unit.eq_ignore_ascii_case(typed)) {
-            Some(unit) => cursor.error_at(at, format!("expected {unit}, upper and lower case so")),
+            Some(unit) => cursor.error_at(at, format!("expected {unit}, case-sensitive")),
             None => cursor
                 .error_at(at, "expected a unit such as GB/s, GFLOP/s, us, x, or % of the limit"),
         }
     })
 }
 
-/// How a condition fared.
+/// Result of the check of a condition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judged {
-    /// Whether it holds, and why not.
+    /// Verdict.
     pub verdict: Verdict,
-    /// Which of several figures that is about: `bw 1 KiB, distance same core`; empty of a single one.
+    /// Figure that decided, of several: `bw 1 KiB, distance same core`; empty if there was only one.
     pub of: String,
-    /// How many of them do not meet it.
+    /// Number of figures that do not meet the condition.
     misses: usize,
 }
 
-/// How a condition fared. Figures are in the measurement's unit, or percent of its limit.
+/// Verdict on a condition. Values are in the unit of the measurement, or percent of its limit.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
-    /// It holds.
+    /// The condition is met.
     Met(f64),
-    /// It does not.
+    /// The condition is not met.
     NotMet(f64),
-    /// There is no such measurement; these there are, nearest first.
+    /// There is no such measurement; contains the names of the others, most similar first.
     NoSuch(Vec<String>),
-    /// It holds of a figure that is suspect, for this reason.
+    /// The condition is met by a figure that is suspect for this reason.
     Suspect(f64, String),
-    /// The measurement gave no valid result.
+    /// The measurement has no valid result.
     NoValue,
     /// The measurement has another unit.
     OtherUnit(Unit),
-    /// A share of the limit was asked for, and no limit is known.
+    /// The bound is a share of the limit, and no limit is known.
     NoLimit,
 }
 
 impl Verdict {
-    /// What was compared; 0 where nothing could be.
+    /// Returns the compared value; 0 if there is none.
     fn value(&self) -> f64 {
         match self {
             Self::Met(value) | Self::NotMet(value) | Self::Suspect(value, _) => *value,
@@ -263,7 +263,7 @@ impl Verdict {
         }
     }
 
-    /// Which of several decides: one that cannot be compared, then one that misses.
+    /// Returns the priority among several verdicts, lowest first: not comparable, then not met.
     fn rank(&self) -> u8 {
         match self {
             Self::NotMet(_) => 1,
@@ -274,7 +274,7 @@ impl Verdict {
     }
 }
 
-/// `there are triad, copy and 3 more`.
+/// Returns a list of names in words: `there are triad, copy and 3 more`.
 fn listed(known: &[String]) -> String {
     let shown = known.iter().take(OFFERED).cloned().collect::<Vec<_>>().join(", ");
     let more = match known.len().saturating_sub(OFFERED) {
@@ -285,22 +285,22 @@ fn listed(known: &[String]) -> String {
 }
 
 impl Judged {
-    /// Whether the condition holds.
+    /// True if the condition is met.
     pub fn is_met(&self) -> bool {
         matches!(self.verdict, Verdict::Met(_))
     }
 
-    /// Returns one line for people, with a hint on a second one where something can be done.
+    /// Returns one line for people, with a hint on a second line if there is a remedy.
     pub fn in_words(&self, expectation: &Expectation) -> String {
         Failure::unmet(self.sentence(expectation))
             .hint_if(self.hint().map(str::to_owned))
             .to_string()
     }
 
-    /// Returns what can be done about it.
+    /// Returns the remedy, if there is one.
     fn hint(&self) -> Option<&'static str> {
         match &self.verdict {
-            Verdict::Suspect(..) => Some("--accept-suspect takes it for a result"),
+            Verdict::Suspect(..) => Some("--accept-suspect accepts it as a result"),
             Verdict::NoLimit => Some("give --dimms COUNTxMT/s, or a bound in units"),
             _ => None,
         }
@@ -336,9 +336,9 @@ impl Judged {
 }
 
 impl Expectation {
-    /// Holds the condition against measurements. Of several that it names, all must meet it, and
-    /// the verdict is on the one that is furthest from doing so, which the keys of `registry` tell from the
-    /// others. A suspect one meets nothing, unless `accept_suspect`.
+    /// Checks the condition. All measurements with its name must meet it; the verdict is on the measurement that
+    /// is furthest from the bound. The keys of `registry` identify that measurement. A suspect figure does not
+    /// meet the condition unless `accept_suspect` is set.
     pub fn check(
         &self,
         measurements: &[Measurement],
@@ -368,7 +368,7 @@ impl Expectation {
         Judged { verdict: verdicts[at].clone(), of, misses }
     }
 
-    /// The verdict on one that it names.
+    /// Returns the verdict on a measurement to which the condition applies.
     fn verdict(&self, m: &Measurement, accept_suspect: bool) -> Verdict {
         let value = match self.figure(m) {
             Ok(value) => value,
@@ -385,7 +385,7 @@ impl Expectation {
         }
     }
 
-    /// Whether it is about this measurement.
+    /// True if the condition applies to this measurement.
     fn names(&self, m: &Measurement, registry: &Registry) -> bool {
         m.name == self.name
             && !m.is_published()
@@ -397,7 +397,7 @@ impl Expectation {
             && self.size.is_none_or(|size| size_of(m, registry) == Some(size))
     }
 
-    /// What of a measurement is compared: its value, or the share of its limit in percent.
+    /// Returns the compared value of a measurement: its value, or the share of its limit in percent.
     fn figure(&self, m: &Measurement) -> Result<f64, Verdict> {
         let value = m
             .value
@@ -410,7 +410,7 @@ impl Expectation {
         }
     }
 
-    /// The measurements by as much of their name as was given, those most like it first.
+    /// Returns the names of the measurements, most similar first, with scope and size if the condition has them.
     fn near(&self, measurements: &[Measurement], registry: &Registry) -> Vec<String> {
         let spelt = |scope: Option<&str>, name: &str, size: Option<Bytes>| {
             let scope = scope.map(|scope| format!("{scope}.")).unwrap_or_default();
@@ -428,7 +428,7 @@ impl Expectation {
         self.nearest(known).0
     }
 
-    /// Names with the likest first, and how like it is.
+    /// Sorts names by similarity, most similar first, and returns them with the greatest similarity.
     fn nearest(&self, mut known: Vec<String>) -> (Vec<String>, f64) {
         let scope = self.scope.as_ref().map(|scope| format!("{scope}.")).unwrap_or_default();
         let size = self.size.map(|size| format!("@{}", exact(size))).unwrap_or_default();
@@ -439,7 +439,7 @@ impl Expectation {
         (known, most)
     }
 
-    /// The condition, for people.
+    /// Returns the condition in words.
     fn in_words(&self) -> String {
         let Self { name, comparison, bound, unit, .. } = self;
         let scope = self.scope.as_ref().map(|scope| format!("{scope}.")).unwrap_or_default();
@@ -448,12 +448,12 @@ impl Expectation {
         format!("{scope}{name} {comparison} {bound} {unit}{of}{at}")
     }
 
-    /// A figure for people. One that would look like the bound is given in full.
+    /// Formats a value for people, with all digits if the rounded value would equal the rounded bound.
     fn shown(&self, value: f64) -> String {
         let unit = base_of(self.unit).and_then(|(base, _)| Unit::of_symbol(base));
-        let rounded = |value: f64| match unit {
-            Some(unit) => unit.in_words(value),
-            None => format!("{} %", significant(value)),
+        let rounded = |number: f64| match unit {
+            Some(unit) => unit.in_words(number),
+            None => format!("{} %", significant(number)),
         };
         let factor = base_of(self.unit).map_or(1.0, |(_, factor)| factor);
         let bound = self.bound * factor;
@@ -465,9 +465,9 @@ impl Expectation {
     }
 }
 
-/// Returns the size of a measurement that `@SIZE` means: of the sizes that it is quoted at ([`Role::Size`]) the one
-/// that its kind declares last, such as the block of a file; without one, the size of its arrays, which is the first
-/// of its identities in bytes.
+/// Returns the size of a measurement that `@SIZE` refers to. If it is quoted at sizes ([`Role::Size`]), this is the
+/// size that its kind declares last, such as the block of a file. Otherwise it is the size of its arrays, which is
+/// the first identity in bytes.
 pub(crate) fn size_of(m: &Measurement, registry: &Registry) -> Option<Bytes> {
     let mut sizes: Vec<(usize, u64)> = Vec::new();
     let mut identities: Vec<(usize, u64)> = Vec::new();

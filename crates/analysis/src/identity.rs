@@ -1,5 +1,5 @@
-//! What tells the figures of one name apart: the sizes that they are quoted at, and as few other keys of their
-//! configurations as are needed; and these in words.
+//! Identity of figures with the same name: the sizes at which they are quoted, and the minimum of other
+//! configuration keys that distinguish them, also in words.
 
 use nodegauge_measure::keys::{self, Registry, Role, scalar};
 use nodegauge_measure::record::Measurement;
@@ -10,31 +10,32 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A measurement with the number of its run on its side.
 pub(crate) type Numbered<'a> = (usize, &'a Measurement);
 
-/// Keys with their values: what tells a measurement from the others of its group.
+/// Keys with their values that distinguish a measurement from the others of its group.
 pub(crate) type Place = Vec<(String, String)>;
 
-/// Gauge, test, name, unit.
+/// Gauge, test, name and unit of measurements.
 pub(crate) type Group<'a> = (&'a str, &'a str, &'a str, Unit);
 
 pub(crate) fn group_of(m: &Measurement) -> Group<'_> {
     (&m.gauge, &m.test, &m.name, m.unit)
 }
 
-/// The value of a key in a word.
+/// Returns the value of a key as a short text.
 pub(crate) fn entry(m: &Measurement, key: &str) -> Option<String> {
     m.config.get(key).and_then(scalar)
 }
 
-/// What tells a figure from the others of its name and unit.
+/// Keys that distinguish a figure from the others with the same name and unit.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Identity {
-    /// Keys with their values in a word: sizes, and as few others as are needed.
+    /// Keys with their values as short texts: sizes, and as few others as are needed.
     pub at: Vec<(String, String)>,
-    /// The same for people, to stand behind the name: ` 8 B`, `, threads 4`.
+    /// Text for people that follows the name: ` 8 B`, `, threads 4`.
     pub words: String,
 }
 
-/// The identity of each of these figures among them, in their order; no two of one name and unit are equal.
+/// Returns the identities of these figures, in their order; identities of figures with the same name and unit
+/// differ.
 pub fn identities(measurements: &[&Measurement], registry: &Registry) -> Vec<Identity> {
     let mut groups: BTreeMap<Group<'_>, Vec<usize>> = BTreeMap::new();
     for (i, m) in measurements.iter().enumerate() {
@@ -52,9 +53,9 @@ pub fn identities(measurements: &[&Measurement], registry: &Registry) -> Vec<Ide
     found
 }
 
-/// The keys that tell the measurements of a group apart: the sizes, and as few identities and then
-/// settings as do so within each record, in the order of the registry; what was chosen only where nothing
-/// else does. A key that the registry does not know counts as a setting.
+/// Returns the keys that distinguish the measurements of a group within each record: the sizes, and as few
+/// identities and then settings as needed, in the order of the registry. Choices are used only if other keys are
+/// not sufficient. A key that the registry does not know counts as a setting.
 pub(crate) fn telling<'a>(
     (gauge, test, ..): Group<'_>,
     records: &[&Vec<&'a Measurement>],
@@ -65,40 +66,45 @@ pub(crate) fn telling<'a>(
         let role = key(name).map_or(Role::Setting, |key| key.role);
         (role, registry.place(gauge, test, name), name)
     };
-    let all = records.iter().flat_map(|all| all.iter().copied());
+    let all = records.iter().flat_map(|record| record.iter().copied());
     let ranked: BTreeSet<(Role, usize, &'a String)> =
         all.flat_map(|m| m.config.keys()).map(ranked).collect();
     let of_role = |role: Role| ranked.iter().filter(move |row| row.0 == role).map(|row| row.2);
-    let told = |all: &[&Measurement], keys: &[&String]| {
-        let place = |m: &&Measurement| keys.iter().map(|key| entry(m, key)).collect::<Vec<_>>();
-        all.iter().map(place).collect::<BTreeSet<_>>().len()
-    };
     let mut keys: Vec<&String> = of_role(Role::Size).collect();
-    for all in records {
+    for record in records {
         let asked = of_role(Role::Identity).chain(of_role(Role::Setting));
-        for key in asked.chain(of_role(Role::Choice)) {
-            if told(all, &keys) == all.len() {
+        for name in asked.chain(of_role(Role::Choice)) {
+            if distinguished(record, &keys) == record.len() {
                 break;
             }
-            let varies = all.iter().any(|m| entry(m, key) != entry(all[0], key));
-            if varies && !keys.contains(&key) {
-                keys.push(key);
+            let varies = record.iter().any(|m| entry(m, name) != entry(record[0], name));
+            if varies && !keys.contains(&name) {
+                keys.push(name);
             }
         }
     }
-    // What a later key tells as well would only be one more thing that another run may choose otherwise.
+    // Removes redundant keys, because another run may choose other values for them.
     for at in (0..keys.len()).rev() {
         let needed = key(keys[at]).is_some_and(|key| key.speaks || key.role == Role::Size);
         let mut fewer = keys.clone();
         fewer.remove(at);
-        if !needed && records.iter().all(|all| told(all, &fewer) == told(all, &keys)) {
+        let is_redundant = |record: &&Vec<&Measurement>| {
+            distinguished(record, &fewer) == distinguished(record, &keys)
+        };
+        if !needed && records.iter().all(is_redundant) {
             keys = fewer;
         }
     }
     keys
 }
 
-/// The measurements of a run, each at its place; what nothing tells apart is counted.
+/// Returns the number of measurements that these keys distinguish.
+fn distinguished(measurements: &[&Measurement], keys: &[&String]) -> usize {
+    let place = |m: &&Measurement| keys.iter().map(|key| entry(m, key)).collect::<Vec<_>>();
+    measurements.iter().map(place).collect::<BTreeSet<_>>().len()
+}
+
+/// Returns the measurements of a run with their places; measurements with the same place are numbered.
 pub(crate) fn entries<'a>(
     run: usize,
     all: Vec<&'a Measurement>,
@@ -117,7 +123,7 @@ pub(crate) fn entries<'a>(
     entries
 }
 
-/// A place with the values as the record has them.
+/// Returns a place with the values of the record.
 pub(crate) fn values(at: &Place, m: &Measurement) -> Map<String, Value> {
     at.iter()
         .map(|(key, text)| {
@@ -127,7 +133,8 @@ pub(crate) fn values(at: &Place, m: &Measurement) -> Map<String, Value> {
         .collect()
 }
 
-/// What tells a measurement from others of its name, behind the name: ` 8 B`, `, threads 4`.
+/// Returns the text that follows the name of a measurement and distinguishes it from others: ` 8 B`,
+/// `, threads 4`.
 pub(crate) fn in_words(
     (gauge, test, ..): Group<'_>,
     at: &Map<String, Value>,

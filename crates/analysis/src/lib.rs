@@ -1,8 +1,8 @@
 //! Analysis of records: comparison of runs, expectations on figures, ratios with their confidence, the keys
 //! that identify a figure, and CSV.
 //!
-//! Pure functions of records and of the registry of configuration keys. Nothing here measures, prints or reads
-//! a file; `nodegauge-measure` defines the record, its figures and their statistics.
+//! All functions are pure functions of records and of the registry of configuration keys. This crate does not
+//! measure, print or read files; `nodegauge-measure` defines the record, its figures and their statistics.
 #![forbid(unsafe_code)]
 
 pub mod bests;

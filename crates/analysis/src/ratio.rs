@@ -1,12 +1,12 @@
-//! The ratio of two settings with its confidence interval. Pure and seeded: the same runs give the same
-//! interval.
+//! The ratio of two settings with its confidence interval. The functions are pure and seeded: the same runs give
+//! the same interval.
 //!
-//! The unit of evidence is the run. What the samples of a run have in common (where its pages lie, what
-//! its neighbours do) differs from run to run and cannot be seen in one of them, so nothing is made of a
-//! run's samples but one figure (Kalibera and Jones, "Rigorous Benchmarking in Reasonable Time", ISMM 2013).
-//! How figures of runs differ is taken from the runs of the sides, from other runs like them, or from
-//! blocks of runs by turns, never from a constant. All is done in logarithms: a side's figure is the
-//! geometric mean of its runs'.
+//! The unit of evidence is the run. The samples of a run share conditions that differ between runs, such as the
+//! location of its pages and the load of other guests, and a single run cannot show their effect. Each run
+//! therefore contributes one figure (Kalibera and Jones, "Rigorous Benchmarking in Reasonable Time", ISMM 2013).
+//! The spread between runs is estimated from the runs of the sides, from other runs like them, or from
+//! blocks of alternating runs, never from a constant. Calculations use logarithms: the figure of a side is the
+//! geometric mean of the figures of its runs.
 
 pub mod closing;
 
@@ -15,35 +15,34 @@ use nodegauge_measure::record::Quoted;
 use nodegauge_measure::stats::{self, FOUND, TWO_SIDED};
 use serde::Serialize;
 
-/// Fewest runs of a side that tell by themselves how they differ, and fewest blocks: of two, Student's t
-/// is 12.7.
+/// Minimum number of runs of a side, or of blocks, for an estimate of the spread; with two, Student's t is 12.7.
 const LEAST_RUNS: usize = 3;
-/// Fewest other runs that tell it for sides with fewer: the next run is between the extremes of n with a
-/// probability of 1 - 2 / (n + 1), four of five of these.
+/// Minimum number of other runs for an estimate of the spread of sides with fewer runs. The next run is between
+/// the extremes of n runs with a probability of 1 - 2 / (n + 1), which is 82 % for ten.
 const LEAST_LIKE: usize = 10;
-/// Draws of the bootstrap; enough for a standard deviation (Efron and Tibshirani, "An Introduction to the
-/// Bootstrap", 1993, chapter 6).
+/// Number of bootstrap samples; sufficient for a standard deviation (Efron and Tibshirani, "An Introduction to
+/// the Bootstrap", 1993, chapter 6).
 const DRAWS: usize = 200;
-/// Of a run with more samples than this, as many are taken, evenly spaced: the deviation becomes a
-/// trifle greater, and the time bearable.
+/// Maximum number of samples of a run in the bootstrap. From a longer run, evenly spaced samples are taken; the
+/// standard deviation becomes slightly larger, and the time stays short.
 const MOST_SAMPLES: usize = 500;
-/// Any number; the same for all, so that results repeat.
+/// Seed of the bootstrap: an arbitrary constant, so that results are reproducible.
 const SEED: u64 = 0x6e6f_6465_6761_7567;
 
-/// Where it is known from how runs differ.
+/// Source of the spread between runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Basis {
-    /// From the runs of the sides.
+    /// Runs of the sides.
     Runs,
-    /// From saved runs of the same node and setting, too.
+    /// Runs of the sides and saved runs of the same node and setting.
     History,
-    /// From blocks of runs by turns.
+    /// Blocks of alternating runs.
     Blocks,
 }
 
 impl Basis {
-    /// The name, as JSON has it.
+    /// Returns the name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Runs => "runs",
@@ -53,31 +52,32 @@ impl Basis {
     }
 }
 
-/// The figures of one side; positive.
+/// Figures of one side; all are positive.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Runs {
-    /// Of its runs.
+    /// Figures of the runs of the side.
     pub figures: Vec<f64>,
-    /// Of other runs like them, which tell how such runs differ.
+    /// Figures of other runs with the same setting, for the spread between runs.
     pub like: Vec<f64>,
-    /// Relative standard deviation of a figure as its own samples have it: runs differ by that at least.
+    /// Relative standard deviation of a figure, estimated from the samples of its run; a lower bound for the
+    /// spread between runs.
     pub within: f64,
 }
 
-/// What is known of a ratio.
+/// Ratio with its confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
-    /// The ratio.
+    /// Ratio.
     pub ratio: f64,
     /// 95 % confidence interval.
     pub ci95: [f64; 2],
-    /// Smallest change, relative, that would be told from none in nine of ten comparisons like this one.
+    /// Smallest relative change that nine of ten comparisons like this one would detect.
     pub visible: f64,
-    /// Where the spread of runs is taken from.
+    /// Source of the spread between runs.
     pub basis: Basis,
 }
 
-/// Sum of squares of deviations from a mean, or several means, with its degrees of freedom.
+/// Sum of squared deviations from one or several means, with its degrees of freedom.
 #[derive(Debug, Clone, Copy, Default)]
 struct Spread {
     squares: f64,
@@ -85,7 +85,7 @@ struct Spread {
 }
 
 impl Spread {
-    /// Of figures about their mean, in logarithms.
+    /// Returns the spread of figures about their mean, in logarithms.
     fn of(figures: &[f64]) -> Self {
         let logs: Vec<f64> = figures.iter().map(|x| x.ln()).collect();
         let mean = stats::mean(&logs);
@@ -104,59 +104,61 @@ impl Spread {
     }
 }
 
-/// The interval of the ratio b over a of sides whose runs are independent. Of three runs a side and more it
-/// is Welch's. Of fewer, the spread is that of other runs like them, ten or more: Student's with it, but no
-/// narrower than these runs lie apart, for runs are not normal (a busy neighbour takes one of many to
-/// another level). `None` where there is less.
+/// Returns the interval of the ratio b / a of sides with independent runs. With at least three runs per side it
+/// is Welch's interval. With fewer runs, the spread is estimated from at least ten other runs with the same
+/// setting, and the interval is Student's. That interval is at least as wide as the range of those runs, because
+/// runs are not normally distributed (load of another guest may move single runs to another level). Returns
+/// `None` if there are too few runs for both methods.
 pub fn interval(a: &Runs, b: &Runs) -> Option<Interval> {
     if a.figures.is_empty() || b.figures.is_empty() {
         return None;
     }
     let [own_a, own_b] = [a, b].map(|side| Spread::of(&side.figures));
-    let [of_a, of_b] = [a, b].map(|side| side.figures.len() as f64);
-    // A figure is known no better than within its run.
+    let [runs_a, runs_b] = [a, b].map(|side| side.figures.len() as f64);
+    // The spread within a run is a lower bound for the variance of its figure.
     let [least_a, least_b] = [a, b].map(|side| side.within.powi(2));
     let ratio = stats::geometric_mean(&b.figures) / stats::geometric_mean(&a.figures);
     if a.figures.len().min(b.figures.len()) >= LEAST_RUNS {
-        let [of_a, of_b] =
-            [own_a.variance().max(least_a) / of_a, own_b.variance().max(least_b) / of_b];
+        let of_a = own_a.variance().max(least_a) / runs_a;
+        let of_b = own_b.variance().max(least_b) / runs_b;
         let error = of_a + of_b;
-        // Welch and Satterthwaite.
+        // Degrees of freedom after Welch and Satterthwaite.
         let parts = of_a.powi(2) / own_a.freedom + of_b.powi(2) / own_b.freedom;
         let freedom = if error > 0.0 { error.powi(2) / parts } else { own_a.freedom };
         return Some(around(ratio, error.sqrt(), freedom, 0.0, Basis::Runs));
     }
-    // Runs that are like both sides count once.
+    // Runs with the setting of both sides count once.
     let shared: &[f64] = if a.like == b.like { &[] } else { &b.like };
     if a.like.len() + shared.len() < LEAST_LIKE {
         return None;
     }
     let all = own_a.and(own_b).and(Spread::of(&a.like)).and(Spread::of(shared));
-    let share = 1.0 / of_a + 1.0 / of_b;
+    let share = 1.0 / runs_a + 1.0 / runs_b;
     let error = (all.variance().max(least_a).max(least_b) * share).sqrt();
     let apart = apart(&a.like).max(apart(shared)) * (share / 2.0).sqrt();
     Some(around(ratio, error, all.freedom, apart, Basis::History))
 }
 
-/// How far the extremes of these figures lie apart, in logarithms.
+/// Returns the range of these figures, in logarithms.
 fn apart(figures: &[f64]) -> f64 {
     let most = figures.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
     let least = figures.iter().copied().fold(most, f64::min);
     (most / least).ln()
 }
 
-/// The interval of the ratio from its figure in each block of runs A B B A (what drifts evenly is the
-/// same on both sides of such a block), by Student's t. `None` below three blocks.
+/// Returns the interval of the ratio from its value in each block of runs A B B A, by Student's t. A linear drift
+/// affects both sides of such a block equally. Returns `None` with fewer than three blocks.
 pub fn of_blocks(ratios: &[f64]) -> Option<Interval> {
-    (ratios.len() >= LEAST_RUNS).then(|| {
-        let spread = Spread::of(ratios);
-        let error = (spread.variance() / ratios.len() as f64).sqrt();
-        around(stats::geometric_mean(ratios), error, spread.freedom, 0.0, Basis::Blocks)
-    })
+    if ratios.len() < LEAST_RUNS {
+        return None;
+    }
+    let spread = Spread::of(ratios);
+    let error = (spread.variance() / ratios.len() as f64).sqrt();
+    Some(around(stats::geometric_mean(ratios), error, spread.freedom, 0.0, Basis::Blocks))
 }
 
-/// The interval about a ratio whose logarithm has this standard error, `least` wide to each side at least;
-/// what is visible as in the NIST/SEMATECH e-Handbook of Statistical Methods, 7.2.2.2.
+/// Returns the interval of a ratio whose logarithm has this standard error. `least` is the minimum width to each
+/// side. The visible change follows the NIST/SEMATECH e-Handbook of Statistical Methods, 7.2.2.2.
 fn around(ratio: f64, error: f64, freedom: f64, least: f64, basis: Basis) -> Interval {
     let half = (stats::student(TWO_SIDED, freedom) * error).max(least);
     Interval {
@@ -167,10 +169,10 @@ fn around(ratio: f64, error: f64, freedom: f64, least: f64, basis: Basis) -> Int
     }
 }
 
-/// Relative standard deviation of the statistic that a run quotes of its samples, by a bootstrap of
-/// circular blocks of successive samples (Politis and Romano, "A circular block-resampling procedure for
-/// stationary data", 1992), since samples a few milliseconds apart are alike. 0 where samples tell nothing:
-/// fewer than two, or one that is not positive.
+/// Returns the relative standard deviation of the statistic that a run quotes, by a bootstrap of circular blocks
+/// of successive samples (Politis and Romano, "A circular block-resampling procedure for stationary data", 1992).
+/// Blocks are necessary because samples a few milliseconds apart are correlated. Returns 0 if there are fewer
+/// than two samples, or one is not positive.
 pub fn within(samples: &[f64], quoted: Quoted, unit: Unit) -> f64 {
     let step = samples.len().div_ceil(MOST_SAMPLES).max(1);
     let run: Vec<f64> = samples.iter().copied().step_by(step).collect();
@@ -178,7 +180,8 @@ pub fn within(samples: &[f64], quoted: Quoted, unit: Unit) -> f64 {
     {
         return 0.0;
     }
-    let (n, block) = (run.len(), block_length(&run));
+    let n = run.len();
+    let block = block_length(&run);
     let mut random = fastrand::Rng::with_seed(SEED);
     let mut drawn = Vec::with_capacity(n);
     let figures: Vec<f64> = (0..DRAWS)
@@ -195,8 +198,8 @@ pub fn within(samples: &[f64], quoted: Quoted, unit: Unit) -> f64 {
     Spread::of(&figures).variance().sqrt()
 }
 
-/// How many successive samples are alike: one and twice the sum of the autocorrelations until they
-/// are lost in chance, a quarter of the samples at most.
+/// Returns the number of successive samples that are correlated: one plus twice the sum of the autocorrelations
+/// up to the first insignificant one, at most a quarter of the samples.
 fn block_length(run: &[f64]) -> usize {
     let n = run.len();
     let most = n / 4;

@@ -1,14 +1,15 @@
-//! The clock that times kernels: the kernel's monotonic one, read in user space through the vDSO,
-//! the same on all CPUs, so that the first start and the last end of a team can be subtracted.
+//! The clock that times kernels: the monotonic clock of the operating system, read in user space through the
+//! vDSO. It is the same on all CPUs, so that the first start of a team can be subtracted from the last end.
 //!
-//! Its granularity and the cost of a reading are measured, not assumed.
+//! Granularity and cost of a reading are measured, not assumed.
 
 use crate::quantity::Seconds;
 use std::cell::Cell;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// Seconds since the first call, which the program makes when it begins: what samples are dated by.
+/// Returns the seconds since the first call, which the program makes at its start. Timestamps of samples are
+/// on this clock.
 pub fn since_start() -> f64 {
     static START: OnceLock<Instant> = OnceLock::new();
     START.get_or_init(Instant::now).elapsed().as_secs_f64()
@@ -18,32 +19,32 @@ thread_local! {
     static AHEAD: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
-/// Now, on the clock by which budgets are kept.
+/// Returns the current time on the clock of time budgets.
 pub fn now() -> Instant {
     Instant::now() + AHEAD.get()
 }
 
-/// Lets that clock run ahead on this thread as if `by` had passed: for simulations of slow machines.
+/// Advances the clock of time budgets by `by` on this thread, for simulations of slow machines.
 pub fn run_ahead(by: Duration) {
     AHEAD.set(AHEAD.get() + by);
 }
 
-/// What the clock can tell apart and what asking it costs.
+/// Granularity and cost of the clock.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClockQuality {
-    /// Smallest difference seen between two readings that differ.
+    /// Smallest observed difference between two readings that differ.
     pub granularity: Seconds,
     /// Mean time of one reading.
     pub overhead: Seconds,
 }
 
-/// Readings used to judge the clock: some 30 us in all.
+/// Number of readings that measure the clock: about 30 us in total.
 const READINGS: u32 = 1000;
 
-/// STREAM asks for at least this many clock ticks in a timed loop.
+/// Minimum number of clock ticks in a timed loop, as STREAM requires.
 pub const MIN_TICKS: f64 = 20.0;
 
-/// Judges the clock by reading it in a row.
+/// Measures granularity and cost of the clock with consecutive readings.
 pub fn quality() -> ClockQuality {
     let start = Instant::now();
     let mut last = start;

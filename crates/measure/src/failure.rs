@@ -6,7 +6,7 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
-/// Meaning of a failure to the caller; each kind has an exit code of its own.
+/// Kind of a failure, which determines the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FailureKind {
     /// A result is invalid, or an expectation is not met: exit code 1.
@@ -19,20 +19,20 @@ pub enum FailureKind {
     Missing,
 }
 
-/// Reason for an early end: what went wrong with which value, why, and what to do about it.
+/// Reason for an early end: message with the value, cause, and hint.
 ///
-/// Displays as `message: cause`, then the hint on a line of its own. Neither field holds the text of another. As
-/// JSON, for another process, it has the cause in words.
+/// Displays as `message: cause`, then the hint on its own line. No field repeats the text of another. In JSON,
+/// for another process, the cause is text.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Failure {
-    /// Meaning to the caller.
+    /// Kind.
     pub kind: FailureKind,
-    /// What went wrong, with the value; the cause follows it behind a colon.
+    /// Description of the problem, with the value; when displayed, a colon and the cause follow.
     pub message: String,
     /// Error that led to it.
     #[serde(with = "cause_in_words")]
     pub cause: Option<Arc<dyn Error + Send + Sync>>,
-    /// What to do about it, without the word `hint`.
+    /// Remedy, without the word `hint`.
     pub hint: Option<String>,
 }
 
@@ -42,45 +42,45 @@ impl Failure {
         Self { kind, message: message.to_string(), cause: None, hint: None }
     }
 
-    /// A result is invalid.
+    /// Returns a failure because a result is invalid or an expectation is not met.
     pub fn unmet(message: impl fmt::Display) -> Self {
         Self::new(FailureKind::Unmet, message)
     }
 
-    /// Wrong usage or unreadable input.
+    /// Returns a failure because of wrong usage or unreadable input.
     pub fn usage(message: impl fmt::Display) -> Self {
         Self::new(FailureKind::Usage, message)
     }
 
-    /// More was asked for than this machine has.
+    /// Returns a failure because more was requested than this machine has.
     pub fn beyond(message: impl fmt::Display) -> Self {
         Self::new(FailureKind::Beyond, message)
     }
 
-    /// Something is missing: a permission, memory, disk.
+    /// Returns a failure because something is missing: a permission, memory, disk space.
     pub fn missing(message: impl fmt::Display) -> Self {
         Self::new(FailureKind::Missing, message)
     }
 
-    /// Sets the error that led to this.
+    /// Sets the error that caused the failure.
     #[must_use]
     pub fn cause(self, cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self { cause: Some(Arc::from(cause.into())), ..self }
     }
 
-    /// Sets what to do about it.
+    /// Sets the remedy.
     #[must_use]
     pub fn hint(self, hint: impl Into<String>) -> Self {
         self.hint_if(Some(hint.into()))
     }
 
-    /// Sets what to do about it, where something is known.
+    /// Sets the remedy if one is known.
     #[must_use]
     pub fn hint_if(self, hint: Option<String>) -> Self {
         Self { hint, ..self }
     }
 
-    /// Puts what the failure is about before its message, e.g. `rank 3`.
+    /// Puts the subject of the failure before its message, e.g. `rank 3`.
     #[must_use]
     pub fn of(self, what: impl fmt::Display) -> Self {
         Self { message: format!("{what}: {}", self.message), ..self }
@@ -92,7 +92,7 @@ impl Failure {
         Self { kind, ..self }
     }
 
-    /// True if something else that is asked of this machine may work where this does not.
+    /// True if another request may succeed on this machine.
     pub fn is_of_machine(&self) -> bool {
         matches!(self.kind, FailureKind::Beyond | FailureKind::Missing)
     }
@@ -133,7 +133,7 @@ impl Error for Failure {
     }
 }
 
-/// Failures are equal if they are of one kind and read alike.
+/// Failures are equal if their kinds and texts are equal.
 impl PartialEq for Failure {
     fn eq(&self, other: &Self) -> bool {
         self.kind == other.kind && self.problem() == other.problem() && self.hint == other.hint
@@ -142,7 +142,7 @@ impl PartialEq for Failure {
 
 impl Eq for Failure {}
 
-/// The cause of a failure as JSON: its text.
+/// Serialisation of the cause of a failure as text.
 mod cause_in_words {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
     use std::error::Error;

@@ -1,6 +1,6 @@
-//! Names of gauges, tests and figures that other crates than the gauge's refer to: published figures, plans
-//! that begin with what is known from saved runs. A gauge exports all names of its figures; those that it
-//! shares with crates below it are declared here.
+//! Names of gauges, tests and figures that crates below the gauge refer to, for published figures and for plans
+//! that start from saved runs. A gauge exports the names of all its figures; the names that it shares with
+//! crates below it are declared here.
 
 /// STREAM.
 pub mod stream {

@@ -1,33 +1,33 @@
-//! How a grammar of the command line fails: the text as it was typed, the character that is
-//! wrong, what was expected there, and an example that is right.
+//! Syntax errors of the command line: the text as typed, the wrong character, the expected input at that
+//! position, and a valid example.
 //!
 //! Every parser of user text (sizes, thread lists, places, expectations, topology strings)
-//! reads through a [`Cursor`] and fails with a [`SyntaxError`], so that all errors read alike.
+//! reads through a [`Cursor`] and fails with a [`SyntaxError`], so that all errors have the same form.
 
 use crate::failure::Failure;
 use crate::legible;
 use std::fmt;
 
-/// A text that does not follow its grammar.
+/// Error in a text that does not follow its grammar.
 ///
-/// Displays as three or four lines: the complaint, the text, a caret under the wrong character,
-/// and a hint with a right example.
+/// Displays as three or four lines: the problem, the text, a caret under the wrong character,
+/// and a hint with a valid example.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SyntaxError {
-    /// What the text was meant to be, e.g. `"places"`.
+    /// Name of the grammar, e.g. `"places"`.
     pub what: &'static str,
-    /// The text as it was typed.
+    /// Text as typed.
     pub input: String,
-    /// Byte offset of the character that is wrong; `input.len()` when the text ended too early.
+    /// Byte offset of the wrong character; `input.len()` if the text ended too early.
     pub at: usize,
-    /// What is wrong there, lower-case and without a final period, e.g. `"expected a count after ':'"`.
+    /// Problem at that offset, lower-case and without a final period, e.g. `"expected a count after ':'"`.
     pub problem: String,
-    /// A right example, ready to be typed, e.g. `"--places '{0:4}:4:8'"`.
+    /// Valid example, ready to be typed, e.g. `"--places '{0:4}:4:8'"`.
     pub example: &'static str,
 }
 
 impl SyntaxError {
-    /// What stands at the wrong place, in words: `found 'x'` or `the text ends here`.
+    /// Returns the character at the wrong position in words: `found 'x'` or `but the text ends here`.
     fn found(&self) -> String {
         match self.input.get(self.at..).and_then(|rest| rest.chars().next()) {
             Some(c) => format!("found '{}'", legible::escaped(c.encode_utf8(&mut [0; 4]))),
@@ -61,7 +61,7 @@ impl fmt::Display for SyntaxError {
 
 impl std::error::Error for SyntaxError {}
 
-/// Reads a text from left to right and remembers where it stands, for [`SyntaxError`].
+/// Reads a text from left to right and keeps the position for a [`SyntaxError`].
 #[derive(Debug, Clone)]
 pub struct Cursor<'a> {
     what: &'static str,
@@ -71,32 +71,32 @@ pub struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// Starts at the first character of `input`; `what` and `example` go into errors.
+    /// Returns a cursor at the first character of `input`; errors contain `what` and `example`.
     pub fn new(what: &'static str, example: &'static str, input: &'a str) -> Self {
         Self { what, example, input, at: 0 }
     }
 
-    /// What is left to read.
+    /// Returns the unread rest of the text.
     pub fn rest(&self) -> &'a str {
         &self.input[self.at..]
     }
 
-    /// The byte offset that is read next.
+    /// Returns the byte offset that is read next.
     pub fn position(&self) -> usize {
         self.at
     }
 
-    /// Whether everything has been read.
+    /// True if everything has been read.
     pub fn at_end(&self) -> bool {
         self.at == self.input.len()
     }
 
-    /// The next character, not taken.
+    /// Returns the next character without consuming it.
     pub fn peek(&self) -> Option<char> {
         self.rest().chars().next()
     }
 
-    /// Takes `c` if it is next; says whether it was.
+    /// Consumes `c` if it is next; returns true if it was.
     pub fn eat(&mut self, c: char) -> bool {
         let hit = self.peek() == Some(c);
         if hit {
@@ -105,12 +105,12 @@ impl<'a> Cursor<'a> {
         hit
     }
 
-    /// Takes spaces and tabs.
+    /// Consumes spaces and tabs.
     pub fn skip_blanks(&mut self) {
         self.take_while(|c| c == ' ' || c == '\t');
     }
 
-    /// Takes the longest run of characters that satisfy `keep`; may be empty.
+    /// Consumes and returns the longest run of characters that satisfy `keep`; the run may be empty.
     pub fn take_while(&mut self, keep: impl Fn(char) -> bool) -> &'a str {
         let rest = self.rest();
         let end = rest.find(|c| !keep(c)).unwrap_or(rest.len());
@@ -118,18 +118,18 @@ impl<'a> Cursor<'a> {
         &rest[..end]
     }
 
-    /// Takes `c` or fails with `problem`.
+    /// Consumes `c`, or fails with `problem`.
     ///
     /// # Errors
-    /// When another character, or the end, is next.
+    /// Fails if another character or the end is next.
     pub fn expect(&mut self, c: char, problem: &str) -> Result<(), SyntaxError> {
         if self.eat(c) { Ok(()) } else { Err(self.error(problem)) }
     }
 
-    /// Takes a decimal number.
+    /// Consumes a decimal number.
     ///
     /// # Errors
-    /// When no digit is next (with `problem`), or the number does not fit 64 bits.
+    /// Fails if no digit is next (with `problem`), or if the number does not fit in 64 bits.
     pub fn number(&mut self, problem: &str) -> Result<u64, SyntaxError> {
         let start = self.at;
         let digits = self.take_while(|c| c.is_ascii_digit());
@@ -139,12 +139,12 @@ impl<'a> Cursor<'a> {
         digits.parse().map_err(|_| self.error_at(start, "this number is too large"))
     }
 
-    /// An error at the character that is read next.
+    /// Returns an error at the character that is read next.
     pub fn error(&self, problem: impl Into<String>) -> SyntaxError {
         self.error_at(self.at, problem)
     }
 
-    /// An error at byte offset `at`.
+    /// Returns an error at byte offset `at`.
     pub fn error_at(&self, at: usize, problem: impl Into<String>) -> SyntaxError {
         SyntaxError {
             what: self.what,
@@ -155,10 +155,10 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Fails unless everything has been read.
+    /// Checks that everything has been read.
     ///
     /// # Errors
-    /// When characters are left.
+    /// Fails if characters are left.
     pub fn finish(&self, problem: &str) -> Result<(), SyntaxError> {
         if self.at_end() { Ok(()) } else { Err(self.error(problem)) }
     }

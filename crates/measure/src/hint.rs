@@ -1,8 +1,8 @@
-//! The line that tells the user what to do: the only place that writes `hint:`.
+//! The hint line of messages. This is the only code that writes `hint:`.
 
 use std::fmt;
 
-/// The hint below a message; nothing if there is none.
+/// Displays the hint below a message; empty if there is none.
 pub(crate) struct HintLine<'a>(pub(crate) Option<&'a str>);
 
 impl fmt::Display for HintLine<'_> {

@@ -1,13 +1,13 @@
-//! Signs that something else used the CPUs while a sample was taken: time for which the measuring
-//! thread was off its CPU, page faults, and time that the hypervisor stole.
+//! Detection of interference during a sample: time for which the measuring thread was off its CPU, page faults,
+//! and time that the hypervisor stole.
 
 use crate::quantity::Seconds;
 use std::fmt;
 
-/// What the kernel has counted for the calling thread so far.
+/// Counters that the kernel keeps for a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct ThreadCounts {
-    /// Times the kernel took the CPU away while the thread could have gone on.
+    /// Involuntary context switches: the thread lost the CPU although it was runnable.
     pub involuntary_switches: u64,
     /// Page faults, minor and major.
     pub faults: u64,
@@ -16,10 +16,9 @@ pub struct ThreadCounts {
 }
 
 impl ThreadCounts {
-    /// The counts of the calling thread.
+    /// Returns the counters of the calling thread.
     pub fn now() -> Self {
-        // SAFETY: both structures are plain numbers, for which zero is a value, and the kernel
-        // fills them.
+        // SAFETY: both structures contain only numbers, for which zero is valid, and the kernel fills them.
         let (usage, cpu) = unsafe {
             let mut usage: libc::rusage = std::mem::zeroed();
             libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
@@ -46,8 +45,8 @@ impl std::ops::Sub for ThreadCounts {
     }
 }
 
-/// Time that the hypervisor gave to others since boot, summed over CPUs, in clock ticks (usually
-/// 10 ms); `None` when the kernel does not say.
+/// Returns the time that the hypervisor gave to other guests since boot, summed over CPUs, in clock ticks
+/// (usually 10 ms); `None` if the kernel does not report it.
 pub fn stolen_ticks() -> Option<u64> {
     parse_stolen(&std::fs::read_to_string("/proc/stat").ok()?)
 }
@@ -57,8 +56,8 @@ fn parse_stolen(stat: &str) -> Option<u64> {
     stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace().nth(7)?.parse().ok()
 }
 
-/// Seconds for which some CPUs worked, for anybody, and for which this process and the children that
-/// it has waited for did, since boot.
+/// Busy time of some CPUs since boot, for all processes, and CPU time of this process and of the children that
+/// it has waited for, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Work {
     all: f64,
@@ -66,27 +65,27 @@ pub struct Work {
 }
 
 impl Work {
-    /// The work of these CPUs (the system's numbers) so far; `None` when the kernel does not say.
+    /// Returns the busy time of these CPUs (numbers of the operating system); `None` if the kernel does not
+    /// report it.
     pub fn now(cpus: &[u32]) -> Option<Self> {
         let stat = std::fs::read_to_string("/proc/stat").ok()?;
-        // SAFETY: a question about a constant.
+        // SAFETY: the call reads a constant.
         let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) } as f64;
         Some(Self { all: parse_work(&stat, cpus)? as f64 / per_second, own: own_seconds() })
     }
 
-    /// Seconds that others had of the CPUs since `earlier`.
+    /// Returns the seconds of CPU time of other processes since `earlier`.
     pub fn of_others_since(self, earlier: Self) -> f64 {
         ((self.all - earlier.all) - (self.own - earlier.own)).max(0.0)
     }
 }
 
-/// CPU time of this process and of its children that are over, with theirs.
+/// Returns the CPU time of this process and of its ended children, including their descendants.
 fn own_seconds() -> f64 {
     [libc::RUSAGE_SELF, libc::RUSAGE_CHILDREN]
         .into_iter()
         .map(|who| {
-            // SAFETY: the structure is plain numbers, for which zero is a value, and the kernel
-            // fills it.
+            // SAFETY: the structure contains only numbers, for which zero is valid, and the kernel fills it.
             let usage = unsafe {
                 let mut usage: libc::rusage = std::mem::zeroed();
                 libc::getrusage(who, &raw mut usage);
@@ -104,7 +103,7 @@ fn parse_work(stat: &str, cpus: &[u32]) -> Option<u64> {
         let (name, rest) = line.split_once(' ')?;
         let Some(number) = name.strip_prefix("cpu") else { break };
         if number.parse().is_ok_and(|cpu: u32| cpus.contains(&cpu)) {
-            // user nice system idle iowait irq softirq steal: all but the third and fourth.
+            // user nice system idle iowait irq softirq steal: all except idle and iowait.
             let columns = rest.split_whitespace().take(8).enumerate();
             for (_, word) in columns.filter(|(at, _)| !matches!(at, 3 | 4)) {
                 ticks += word.parse::<u64>().ok()?;
@@ -114,29 +113,29 @@ fn parse_work(stat: &str, cpus: &[u32]) -> Option<u64> {
     Some(ticks)
 }
 
-/// Why a sample does not count.
+/// Reason why a sample does not count.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub enum Cause {
     /// The first pass: caches, pages and clocks settle.
     WarmUp,
-    /// Other tasks ran on the CPU for more than a trifle.
+    /// Other tasks ran on the CPU for a significant time.
     Preempted {
         /// Involuntary context switches of all threads.
         switches: u64,
-        /// By how much the end came later for it.
+        /// Delay of the end of the sample.
         lost: Seconds,
     },
     /// Pages were faulted in inside the timed loops.
     Faults(u64),
     /// The hypervisor gave the CPU to another guest.
     Stolen {
-        /// Clock ticks.
+        /// Stolen time in clock ticks.
         ticks: u64,
     },
-    /// The core-to-core latency before and after are of different regimes: of a guest, the CPUs were
-    /// moved in between.
+    /// The core-to-core round trips before and after are of different regimes: the CPUs of a guest were moved
+    /// in between.
     Moved,
-    /// Another program had a CPU.
+    /// Another program used a CPU.
     OtherProgram {
         /// Share of the sample's time, 0 to 1.
         share: f64,
@@ -155,7 +154,7 @@ impl fmt::Display for Cause {
             }
             Self::Faults(n) => write!(f, "{n} page faults"),
             Self::Stolen { ticks } => write!(f, "{ticks} ticks stolen by the hypervisor"),
-            Self::Moved => f.write_str("core to core took another time before than after"),
+            Self::Moved => f.write_str("core-to-core round trip changed during the sample"),
             Self::OtherProgram { share } => {
                 write!(f, "another program had a core for {:.0} % of the time", share * 100.0)
             }

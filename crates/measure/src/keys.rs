@@ -1,33 +1,34 @@
 //! Keys of the `config` of a measurement: one struct for each kind of figure, declared with
-//! [`config!`](crate::config). A key of one kind of figure is declared in its struct; a key of several
-//! kinds is declared once with [`keys!`](crate::keys!), most of them in [`shared`], and structs name it.
-//! Pairing, differences of settings and words for people derive from these declarations, the columns of
-//! CSV from [`COLUMNS`].
+//! [`config!`](crate::config). A key of one kind of figure is declared in its struct. A key of several
+//! kinds is declared once with [`keys!`](crate::keys!), usually in [`shared`], and structs name it.
+//! Pairing, differences of settings and words for people derive from these declarations; the columns of
+//! CSV derive from [`COLUMNS`].
 
 pub mod shared;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value};
 
-/// What a key of a configuration is.
+/// Role of a key in the comparison of figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
-    /// The size that a figure is quoted at, e.g. of a message: said also where all figures share it,
-    /// and figures of different sizes are different figures.
+    /// Size at which a figure is quoted, e.g. of a message. Figures of different sizes are different figures, and
+    /// the size is printed even if all figures share it.
     Size,
-    /// What was measured, e.g. the type of elements: figures in which it differs are not comparable.
+    /// Property of the measured quantity, e.g. the type of elements. Figures in which it differs are not
+    /// comparable.
     Identity,
-    /// How it was asked to be measured, e.g. the number of threads: tells figures of one record apart
-    /// where identities do not, and is listed where two records differ.
+    /// Requested condition of the measurement, e.g. the number of threads. It distinguishes figures of one record
+    /// if identities do not, and is listed if two records differ in it.
     Setting,
-    /// What may be chosen on the way, e.g. the loop that is fastest: differs from run to run of one
-    /// question, is listed where two records differ, and tells figures apart only where nothing else does.
+    /// Choice made during the run, e.g. the fastest loop. It may differ between runs of the same command, is
+    /// listed if two records differ in it, and distinguishes figures only if nothing else does.
     Choice,
-    /// What was found out: differs from run to run without a difference in setting.
+    /// Observed value, which differs between runs with the same settings.
     Observation,
 }
 
-/// Keys that have a column in CSV, in the order of the columns. New ones go to the end.
+/// Keys that have a column in CSV, in the order of the columns. New keys are added at the end.
 pub const COLUMNS: [&str; 48] = [
     "threads",
     "bind",
@@ -88,24 +89,25 @@ pub struct Key {
     pub role: Role,
     /// Name in a text for people.
     pub words: &'static str,
-    /// True if a value says by itself what it is, so that texts leave out the words.
+    /// True if values are clear without the words, so that texts leave out the words.
     pub speaks: bool,
     /// Description of the value.
     pub description: &'static str,
     /// File and line of the block that declares the key.
     pub declared: &'static str,
-    /// Reason why this kind of figure has another role or type than the key is declared with.
+    /// Reason why the role or type in this kind of figure differs from the declaration.
     pub exception: Option<&'static str>,
 }
 
 impl Key {
-    /// The key as the field of this name includes it.
+    /// Returns the key for a field with this name.
     ///
     /// # Panics
-    /// At compile time, if the field has another name than the key.
+    /// Panics at compile time if the names of field and key differ.
     #[doc(hidden)]
     pub const fn field(self, name: &str) -> Self {
-        let (declared, field) = (self.name.as_bytes(), name.as_bytes());
+        let declared = self.name.as_bytes();
+        let field = name.as_bytes();
         let mut same = declared.len() == field.len();
         let mut at = 0;
         while same && at < field.len() {
@@ -116,7 +118,7 @@ impl Key {
         self
     }
 
-    /// The key with another role or type in one kind of figure.
+    /// Returns the key with another role or type for one kind of figure.
     #[doc(hidden)]
     pub const fn except(mut self, role: Role, reason: &'static str) -> Self {
         self.role = role;
@@ -124,7 +126,7 @@ impl Key {
         self
     }
 
-    /// Position of its column among [`COLUMNS`]; `None` for no column.
+    /// Returns the position of the column in [`COLUMNS`]; `None` if the key has no column.
     pub fn column(&self) -> Option<usize> {
         COLUMNS.iter().position(|name| *name == self.name)
     }
@@ -132,19 +134,20 @@ impl Key {
 
 /// A key that several kinds of figures share. Implemented by [`keys!`](crate::keys!) only.
 pub trait SharedKey {
-    /// Type of its value.
+    /// Type of the value.
     type Value;
-    /// The key.
+    /// Declaration of the key.
     const KEY: Key;
 }
 
-/// Whether the values of a key are bytes: in the record, names end with their unit.
+/// True if the values of a key are bytes; names of keys end with the unit.
 pub fn is_size(name: &str) -> bool {
     name.ends_with("_bytes")
 }
 
-/// A value in a word, for a place or a cell: a word, a number; of an object what was asked, the command of a
-/// compiler, the path of a volume, or a library with its version. `None` for lists and other objects.
+/// Returns a value as a short text, for a table cell: a string or a number as it is; for an object the requested
+/// value, the command of a compiler, the path of a volume, or a library with its version. Returns `None` for
+/// lists and other objects.
 pub fn scalar(value: &Value) -> Option<String> {
     match value {
         Value::Null | Value::Array(_) => None,
@@ -162,77 +165,80 @@ pub fn scalar(value: &Value) -> Option<String> {
 
 /// The configuration of a kind of figure. Implemented by [`config!`](crate::config) only.
 pub trait Config: JsonSchema {
-    /// Its keys, in the order in which the record has them.
+    /// Keys in the order of the record.
     const KEYS: &'static [Key];
-    /// The keys that have a value.
+    /// Returns the keys that have a value.
     fn to_map(&self) -> Map<String, Value>;
-    /// Reads what it knows; a key that is absent or of another shape is `None`.
+    /// Reads the known keys; a key that is absent or has another type is `None`.
     fn of_map(map: &Map<String, Value>) -> Self;
 }
 
-/// The keys of several configurations one after another, for [`config!`](crate::config); `N` is how
-/// many there are.
+/// Concatenates the keys of several configurations, for [`config!`](crate::config); `N` is the total number.
 pub const fn join<const N: usize>(parts: &[&[Key]]) -> [Key; N] {
     let mut all = [parts[0][0]; N];
-    let (mut part, mut at, mut n) = (0, 0, 0);
+    let mut part = 0;
+    let mut at = 0;
+    let mut n = 0;
     while n < N {
         if at < parts[part].len() {
             all[n] = parts[part][at];
-            (at, n) = (at + 1, n + 1);
+            at += 1;
+            n += 1;
         } else {
-            (part, at) = (part + 1, 0);
+            part += 1;
+            at = 0;
         }
     }
     all
 }
 
-/// A kind of figure, as the registry has it: the tests whose figures have this configuration.
+/// Kind of figure in the registry: the tests whose figures have this configuration.
 #[derive(Debug, Clone, Copy)]
 pub struct ConfigKind {
-    /// The gauge.
+    /// Gauge of the figures.
     pub gauge: &'static str,
-    /// `test` of the figures; several kinds may share a test.
+    /// Tests of the figures; several kinds may share a test.
     pub tests: &'static [&'static str],
-    /// The keys.
+    /// Keys of the configuration.
     pub keys: &'static [Key],
-    /// Names of the figures that stand for a run where there is room for a line only.
+    /// Names of the figures that represent a run in a single line.
     pub headlines: &'static [&'static str],
-    /// Their JSON Schema.
+    /// JSON Schema of the configuration.
     pub schema: fn(&mut SchemaGenerator) -> Schema,
 }
 
 impl ConfigKind {
-    /// The kind whose configuration is `C`.
+    /// Returns the kind with the configuration `C`.
     pub const fn of<C: Config>(gauge: &'static str, tests: &'static [&'static str]) -> Self {
         let schema = |generator: &mut SchemaGenerator| generator.subschema_for::<C>();
         Self { gauge, tests, keys: C::KEYS, headlines: &[], schema }
     }
 
-    /// The same kind with these figures as its headlines.
+    /// Sets the figures that are headlines.
     pub const fn headed(mut self, headlines: &'static [&'static str]) -> Self {
         self.headlines = headlines;
         self
     }
 }
 
-/// All kinds of figures of all gauges.
+/// Registry of all kinds of figures of all gauges.
 #[derive(Debug, Clone, Default)]
 pub struct Registry {
     kinds: Vec<ConfigKind>,
 }
 
 impl Registry {
-    /// The registry of these kinds.
+    /// Returns a registry of these kinds.
     pub fn new(kinds: impl IntoIterator<Item = ConfigKind>) -> Self {
         Self { kinds: kinds.into_iter().collect() }
     }
 
-    /// All kinds.
+    /// Returns all kinds.
     pub fn kinds(&self) -> &[ConfigKind] {
         &self.kinds
     }
 
-    /// The key `name` of the figures of a test; one of any kind where the test is not known.
+    /// Returns the key `name` of the figures of a test; for an unknown test, a key with this name of any kind.
     pub fn key(&self, gauge: &str, test: &str, name: &str) -> Option<&'static Key> {
         let here = |kind: &&ConfigKind| kind.gauge == gauge && kind.tests.contains(&test);
         let find = |kind: &ConfigKind| kind.keys.iter().find(|key| key.name == name);
@@ -240,35 +246,35 @@ impl Registry {
         known.or_else(|| self.kinds.iter().find_map(find))
     }
 
-    /// Whether a figure stands for its run where there is room for a line only.
+    /// True if a figure represents its run in a single line.
     pub fn is_headline(&self, gauge: &str, test: &str, name: &str) -> bool {
         let here = |kind: &&ConfigKind| kind.gauge == gauge && kind.tests.contains(&test);
         self.kinds.iter().filter(here).any(|kind| kind.headlines.contains(&name))
     }
 
-    /// The place of a key among those of its kind, in the order of their declaration.
+    /// Returns the position of a key in its kind, in the order of declaration.
     pub fn place(&self, gauge: &str, test: &str, name: &str) -> usize {
         let here = |kind: &&ConfigKind| kind.gauge == gauge && kind.tests.contains(&test);
         let place = |kind: &ConfigKind| kind.keys.iter().position(|key| key.name == name);
         self.kinds.iter().filter(here).find_map(place).unwrap_or(usize::MAX)
     }
 
-    /// All keys that have a column in CSV, in the order of [`COLUMNS`].
+    /// Returns all keys that have a column in CSV, in the order of [`COLUMNS`].
     pub fn columns(&self) -> Vec<&'static Key> {
         let keys = || self.kinds.iter().flat_map(|kind| kind.keys);
         COLUMNS.iter().filter_map(|name| keys().find(|key| key.name == *name)).collect()
     }
 }
 
-/// Description of a key: that of the field, or of the key's declaration where the field has none.
+/// Returns the description of a key: the one of the field, or the one of the declaration if the field has none.
 #[doc(hidden)]
 pub const fn description(of_field: &'static str, of_key: &'static str) -> &'static str {
     let of_field = of_field.trim_ascii();
     if of_field.is_empty() { of_key.trim_ascii() } else { of_field }
 }
 
-/// Declares keys that several kinds of figures share: documentation, type (optional by itself), [`Role`],
-/// words, and perhaps `speaks`. Each becomes a type without values that stands for the key in
+/// Declares keys that several kinds of figures share: documentation, type of the value (without `Option`),
+/// [`Role`], words, and optionally `speaks`. Each key becomes an empty enum that represents it in
 /// [`config!`](crate::config).
 #[macro_export]
 macro_rules! keys {
@@ -291,13 +297,13 @@ macro_rules! keys {
     };
 }
 
-/// Declares the configuration of a kind of figure. Every field is a key. A key of this kind alone is
-/// declared here: its documentation, its type (optional by itself), its [`Role`], its words, and perhaps
-/// `speaks`. A key that other kinds have as well is declared once, with [`keys!`](crate::keys!), and named
-/// here by its declaration; documentation then narrows the description. `as` gives it another role, and
+/// Declares the configuration of a kind of figure. Every field is a key. A key of this kind only is
+/// declared here, with documentation, type of the value (without `Option`), [`Role`], words, and optionally
+/// `speaks`. A key of several kinds is declared once, with [`keys!`](crate::keys!), and the field names that
+/// declaration; documentation of the field then replaces the description. `as` sets another role, and
 /// `of` another type, in this kind only, with the reason.
 ///
-/// Groups of keys that belong together, which are structs of this kind themselves, stand before the others:
+/// Groups of keys are configurations themselves and are included before the fields:
 /// `pub struct Rating including dgemm: Dgemm, ending: Ending { ... }`.
 ///
 /// ```
@@ -334,7 +340,7 @@ macro_rules! config {
         #[schemars(crate = "nodegauge_measure::schemars")]
         pub struct $struct {
             $($(
-                #[doc = concat!("The keys of [`", stringify!($of), "`].")]
+                #[doc = concat!("Keys of [`", stringify!($of), "`].")]
                 #[schemars(flatten)]
                 pub $part: $of,
             )+)?

@@ -1,16 +1,16 @@
-//! Text from outside, what was typed or what another program said, made fit for a terminal: without
-//! characters that command it, and no longer than anybody reads.
+//! Sanitising of external text (user input, output of other programs) for a terminal: control characters are
+//! escaped, and long texts are shortened.
 
 use crate::failure::Failure;
 use std::borrow::Cow;
 
-/// Lines of a message at most.
+/// Maximum number of lines of a message.
 const LINES: usize = 6;
-/// Characters of a line of it at most, as many as a screen has.
+/// Maximum number of characters of a line, about as many as a screen has.
 const LINE: usize = 1000;
-/// Characters of a word at most: paths are shorter.
+/// Maximum number of characters of a word; paths are shorter.
 const WORD: usize = 200;
-/// Characters that are invisible or turn the direction of writing, and so show what is not there.
+/// Characters that are invisible or change the direction of writing, so that the display misrepresents the text.
 const DECEIVING: [std::ops::RangeInclusive<char>; 5] = [
     '\u{200b}'..='\u{200f}',
     '\u{2028}'..='\u{202e}',
@@ -23,40 +23,43 @@ fn is_plain(c: char) -> bool {
     !c.is_control() && !DECEIVING.iter().any(|range| range.contains(&c))
 }
 
-/// The text with control and invisible characters written out: `\u{1b}`, `\t`.
+/// Returns the text with control and invisible characters escaped: `\u{1b}`, `\t`.
 pub fn escaped(text: &str) -> Cow<'_, str> {
     if text.chars().all(is_plain) {
         return Cow::Borrowed(text);
     }
-    let write = |mut out: String, c: char| {
-        match is_plain(c) {
-            true => out.push(c),
-            false => out.extend(c.escape_default()),
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_plain(c) {
+            out.push(c);
+        } else {
+            out.extend(c.escape_default());
         }
-        out
-    };
-    Cow::Owned(text.chars().fold(String::new(), write))
+    }
+    Cow::Owned(out)
 }
 
-/// The text without its middle where it has more than `most` characters.
+/// Returns the text, with its middle left out if it has more than `most` characters.
 fn elided(text: &str, most: usize) -> Cow<'_, str> {
     let count = text.chars().count();
     if count <= most {
         return Cow::Borrowed(text);
     }
-    let (head, tail) = (most / 2, most / 4);
+    let head = most / 2;
+    let tail = most / 4;
     let start: String = text.chars().take(head).collect();
     let end: String = text.chars().skip(count - tail).collect();
     Cow::Owned(format!("{start}...({} characters)...{end}", count - head - tail))
 }
 
-/// Returns a line escaped, with long words and a long line without their middle.
+/// Returns a line with control characters escaped, and with the middle of long words and of a long line left out.
 fn line(line: &str) -> String {
     let words: Vec<_> = line.split(' ').map(|word| elided(word, WORD)).collect();
     elided(&escaped(&words.join(" ")), LINE).into_owned()
 }
 
-/// Returns at most `most` lines of a text for people; of more the first, and the number of the others.
+/// Returns at most `most` lines of a text for people. If there are more, the last line gives the number of lines
+/// left out.
 fn lines(text: &str, most: usize) -> String {
     let mut lines: Vec<&str> = text.lines().collect();
     if lines.len() > most {
@@ -72,20 +75,20 @@ fn lines(text: &str, most: usize) -> String {
     lines.into_iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// Returns a message of some lines for people: each line escaped, long words and lines without their middle,
-/// and of many lines the first.
+/// Returns a message for people: control characters escaped, the middle of long words and lines left out, and at
+/// most the first lines.
 pub fn message(text: &str) -> String {
     lines(text, LINES)
 }
 
-/// Returns a failure for people: as [`message`], with the hint kept however long the message is.
+/// Returns a failure for people, shortened as by [`message`]; the hint is always kept.
 pub fn failure(failure: &Failure) -> String {
     let most = LINES - usize::from(failure.hint.is_some());
     let shown = lines(&failure.problem(), most);
     Failure::new(failure.kind, shown).hint_if(failure.hint.as_deref().map(line)).to_string()
 }
 
-/// A whole page: nothing is left out, and of what commands a terminal only colours pass.
+/// Returns a page of text for a terminal: nothing is left out, and control sequences are escaped except colours.
 pub fn page(text: &str) -> Cow<'_, str> {
     let may_stay = |c: char| is_plain(c) || c == '\n' || c == '\t';
     if text.chars().all(may_stay) {
@@ -93,21 +96,22 @@ pub fn page(text: &str) -> Cow<'_, str> {
     }
     let mut out = String::with_capacity(text.len());
     for (at, c) in text.char_indices() {
-        let colour = || {
-            let rest = text[at + 1..].strip_prefix('[');
-            let rest =
-                rest.map(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';'));
-            rest.is_some_and(|rest| rest.starts_with('m'))
-        };
-        match may_stay(c) || (c == '\x1b' && colour()) {
-            true => out.push(c),
-            false => out.extend(c.escape_default()),
+        if may_stay(c) || (c == '\x1b' && begins_colour(&text[at + 1..])) {
+            out.push(c);
+        } else {
+            out.extend(c.escape_default());
         }
     }
     Cow::Owned(out)
 }
 
-/// A long text around one of its characters, escaped; and the column of that character.
+/// True if the text after an escape character completes a sequence that sets colours: `[1;32m`.
+fn begins_colour(after: &str) -> bool {
+    let Some(parameters) = after.strip_prefix('[') else { return false };
+    parameters.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';').starts_with('m')
+}
+
+/// Returns the part of a long text around one of its characters, escaped, and the column of that character.
 pub(crate) fn around(text: &str, at: usize) -> (String, usize) {
     /// Characters on either side.
     const SIDE: usize = WORD / 4;
@@ -116,12 +120,12 @@ pub(crate) fn around(text: &str, at: usize) -> (String, usize) {
     let whole = before + tail.chars().count() <= WORD;
     let (left, right) = if whole { (before, usize::MAX) } else { (SIDE, SIDE) };
     let cut = |cut: bool| if cut { "..." } else { "" };
-    let shown: String = head.chars().skip(before - left.min(before)).collect();
-    let start = format!("{}{}", cut(before > left), escaped(&shown));
-    let shown: String = tail.chars().take(right).collect();
+    let shown_head: String = head.chars().skip(before - left.min(before)).collect();
+    let start = format!("{}{}", cut(before > left), escaped(&shown_head));
+    let shown_tail: String = tail.chars().take(right).collect();
     let end = cut(!whole && tail.chars().nth(right).is_some());
     let column = start.chars().count();
-    (format!("{start}{}{end}", escaped(&shown)), column)
+    (format!("{start}{}{end}", escaped(&shown_tail)), column)
 }
 
 #[cfg(test)]

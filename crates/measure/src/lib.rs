@@ -1,8 +1,8 @@
-//! What every gauge shares: quantities with units, the grammar of what users type, statistics of
-//! samples, signs of interference, and the record that other programs read.
+//! Foundation of all gauges: quantities with units, the grammar of option values, statistics of
+//! samples, detection of interference, the schedule, and the record that other programs read.
 //!
-//! Nothing here knows a machine, a place or a kernel. Statistics are pure functions of slices;
-//! only [`clock`] and [`interference`] ask the kernel anything.
+//! This crate does not depend on machines, places or kernels. Statistics are pure functions of slices;
+//! only [`clock`] and [`interference`] make system calls.
 
 pub mod clock;
 mod failure;
@@ -36,6 +36,6 @@ pub use progress::Observer;
 pub use quantity::{Bytes, BytesPerSec, FlopsPerSec, Hertz, Seconds};
 pub use unit::Unit;
 
-// What the macro `config!` needs in the crates that use it.
+// Crates that the expansion of `config!` refers to.
 #[doc(hidden)]
 pub use {schemars, serde, serde_json};

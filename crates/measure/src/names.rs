@@ -1,13 +1,13 @@
-//! Things that are chosen by name: one list of names for options, records and messages.
+//! Names of choices: one list of names for options, records and messages.
 
-/// The name of something that is chosen by name is not known.
+/// Error for an unknown name of a choice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownName {
-    /// What was to be chosen.
+    /// Subject of the choice.
     pub what: &'static str,
-    /// What was given.
+    /// Name as given.
     pub given: String,
-    /// What there is.
+    /// Known names.
     pub known: Vec<&'static str>,
 }
 
@@ -20,15 +20,15 @@ impl std::fmt::Display for UnknownName {
 
 impl std::error::Error for UnknownName {}
 
-/// Gives the variants of an enum their names: `names!(Stores, "kind of store", Regular = "regular")`
+/// Declares the names of the variants of an enum: `names!(Stores, "kind of store", Regular = "regular")`
 /// adds `ALL`, `name`, `Display` and `FromStr`.
 #[macro_export]
 macro_rules! names {
     ($type:ident, $what:literal, $($variant:ident = $name:literal),*) => {
         impl $type {
-            /// All of them.
+            /// All variants.
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
-            /// The name in options and records.
+            /// Returns the name in options and records.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name),* }
             }

@@ -1,80 +1,80 @@
-//! What a run clamped, replaced, assumed or found out on the way, for the user to know.
+//! Notices to the user: values that a run clamped, replaced or assumed, and observations during the run.
 //!
-//! Programs decide by [`NoticeId`], never by the text.
+//! Programs distinguish notices by [`NoticeId`], never by the text.
 
 use crate::hint::HintLine;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What a notice is about.
+/// Subject of a notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum NoticeId {
-    /// A request was cut to what fits: a size, a count, a time.
+    /// A requested size, count or time was reduced to the maximum.
     Clamped,
-    /// Something that is not known was assumed.
+    /// An unknown value was assumed.
     Assumed,
     /// An option was taken from an environment variable.
     Environment,
-    /// What was chosen in an earlier run was used, or no longer could be.
+    /// The choice of an earlier run was used, or could no longer be used.
     Remembered,
-    /// Which variant of a kernel, library or grid was chosen by measuring.
+    /// Variant of a kernel, library or grid that was chosen by measurement.
     Chosen,
-    /// Where more threads, ranks or load bring no more.
+    /// Point from which more threads, ranks or load do not increase the rate.
     Saturation,
-    /// What the machine says of itself, and the figures do not show.
+    /// Property that the machine reports but the figures do not confirm.
     Contradicted,
-    /// A value that breaks the trend of its neighbours, measured again.
+    /// Value that breaks the trend of its neighbours and was measured again.
     Trend,
-    /// Something that was not measured, with the reason.
+    /// Part that was not measured, with the reason.
     LeftOut,
-    /// The time was spent before everything was measured.
+    /// The time budget was used up before everything was measured.
     Budget,
-    /// How the figures came about: the method, or what they must not be taken for.
+    /// Method behind the figures, or a limit of their interpretation.
     Method,
-    /// What another program or library does, or how it was run.
+    /// Behaviour of another program or library, or how it was run.
     Reference,
-    /// Where an imported record comes from, and what is taken on trust.
+    /// Source of an imported record, and values that could not be checked.
     Imported,
-    /// Published figures: which were shown, or that there are none.
+    /// Published figures that were shown, or that none exist.
     Published,
-    /// Something failed, and the rest was measured all the same.
+    /// One part failed; the rest was measured.
     Failed,
-    /// What holds a figure down, or does not.
+    /// Resource that limits a figure, or that was ruled out.
     Bottleneck,
-    /// Where the run was when it was ended early.
+    /// Position of the run when it was interrupted.
     Interrupted,
-    /// Fewer threads than the custom of the test, for want of cores.
+    /// Fewer threads than the test normally uses, because there are too few cores.
     FewerThreads,
-    /// Of a kind that this version does not know.
+    /// Kind of notice that this version does not know.
     #[serde(other)]
     Other,
 }
 
-/// Something the user should know of a run.
+/// A message to the user about a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Notice {
-    /// What it is about.
+    /// Subject.
     pub id: NoticeId,
-    /// The gauge that says it; empty for the command itself.
+    /// Gauge that reports it; empty for the command itself.
     #[serde(default)]
     pub gauge: String,
-    /// The notice in words.
+    /// Text of the notice.
     #[serde(rename = "text")]
     pub message: String,
-    /// What to do about it, without the word `hint`.
+    /// Remedy, without the word `hint`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
 
 impl Notice {
-    /// A notice of a gauge.
+    /// Returns a notice of a gauge, without a hint.
     pub fn new(id: NoticeId, gauge: &str, message: impl Into<String>) -> Self {
         Self { id, gauge: gauge.to_owned(), message: message.into(), hint: None }
     }
 
-    /// Sets what to do about it.
+    /// Sets the remedy.
     #[must_use]
     pub fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
@@ -87,7 +87,7 @@ impl fmt::Display for Notice {
     }
 }
 
-/// Adds those of `more` that are not in `notices` yet.
+/// Adds the notices in `more` that are not in `notices` yet.
 pub fn add_new(notices: &mut Vec<Notice>, more: impl IntoIterator<Item = Notice>) {
     for notice in more {
         if !notices.contains(&notice) {

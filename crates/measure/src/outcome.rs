@@ -1,39 +1,39 @@
-//! What a gauge found: the one result type of all gauges and modes.
+//! Result type of all gauges and modes.
 
 use crate::failure::Failure;
 use crate::notice::{self, Notice};
 use crate::record::{Finding, Measurement};
 use crate::repeat::Stop;
 
-/// What one or several gauges found, before it is a record.
+/// Result of one or several gauges, from which the command makes a record.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// The figures.
+    /// Figures.
     pub measurements: Vec<Measurement>,
-    /// What was found out about the machine while measuring.
+    /// Findings about the machine during the measurement.
     pub findings: Vec<Finding>,
-    /// What was clamped, assumed, replaced or found out on the way.
+    /// Notices: values that were clamped, assumed or replaced, and observations.
     pub notices: Vec<Notice>,
-    /// Lines that `-v` adds to the text, e.g. where each thread ran.
+    /// Lines that `-v` adds to the text, e.g. the CPU of each thread.
     pub details: Vec<String>,
-    /// Why measuring ended; `None` where nothing was repeated.
+    /// Reason why repetition ended; `None` if nothing was repeated.
     pub stop: Option<Stop>,
-    /// What ended the measuring early; what was measured before is kept.
+    /// Failure that ended the measurement early; figures measured before it are kept.
     pub failure: Option<Failure>,
 }
 
 impl Outcome {
-    /// Whether the user or the system ended the run before everything was measured.
+    /// True if the user or the system ended the run before everything was measured.
     pub fn is_interrupted(&self) -> bool {
         self.stop == Some(Stop::Interrupted)
     }
 
-    /// Whether everything was measured.
+    /// True if everything was measured.
     pub fn is_complete(&self) -> bool {
         !self.is_interrupted() && self.failure.is_none()
     }
 
-    /// Puts what another gauge found behind this.
+    /// Appends the result of another gauge.
     pub fn extend(&mut self, more: Self) {
         self.measurements.extend(more.measurements);
         self.findings.extend(more.findings);

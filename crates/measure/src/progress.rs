@@ -1,19 +1,19 @@
-//! What a gauge tells its user while it goes on, and what it asks. The command shows it on a
+//! Progress reports of a gauge, and requests of the user to end it. The command shows progress on the
 //! terminal; a gauge prints nothing itself.
 
 use std::cell::RefCell;
 
 /// Observes the progress of a gauge.
 pub trait Observer {
-    /// A new phase begins, in words: `preparing 3 arrays of 128 MiB`.
+    /// Reports the start of a phase in words: `preparing 3 arrays of 128 MiB`.
     fn phase(&mut self, what: &str);
-    /// How much of the time of this phase has passed, 0 to 1, and the latest figures in words.
+    /// Reports the elapsed share of this phase, 0 to 1, and the latest figures in words.
     fn progress(&mut self, share: f64, latest: &str);
-    /// Whether the user wants to end.
+    /// True if the user requested the end.
     fn interrupted(&self) -> bool;
 }
 
-/// One observer for a loop and for what goes on inside its turns.
+/// Observer that a loop shares with the code inside its turns.
 pub struct SharedObserver<'a>(RefCell<&'a mut dyn Observer>);
 
 impl<'a> SharedObserver<'a> {
@@ -35,7 +35,7 @@ impl Observer for &SharedObserver<'_> {
     }
 }
 
-/// Shows nothing and never interrupts: for tests and benchmarks.
+/// Observer that shows nothing and never interrupts, for tests and benchmarks.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Silent;
 

@@ -1,7 +1,7 @@
-//! Quantities with their unit in the type, and how they are printed and parsed.
+//! Quantities with the unit in the type; printing and parsing of quantities.
 //!
 //! Rates and frequencies are SI (1 GB/s = 1e9 B/s); sizes are printed in binary units (KiB, MiB,
-//! GiB) and parsed in both. Machines read base units: the inner number.
+//! GiB) and parsed in both. The inner number is in base units, as programs read it.
 
 use crate::grammar::{Cursor, SyntaxError};
 use serde::{Deserialize, Serialize};
@@ -25,7 +25,7 @@ pub struct Seconds(pub f64);
 #[serde(transparent)]
 pub struct BytesPerSec(pub f64);
 
-/// A rate of floating-point operations, per second.
+/// A rate of floating-point operations, in operations per second.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct FlopsPerSec(pub f64);
@@ -36,19 +36,19 @@ pub struct FlopsPerSec(pub f64);
 pub struct Hertz(pub f64);
 
 impl Bytes {
-    /// `n` KiB (1024 bytes each).
+    /// Returns `n` KiB (1024 bytes each).
     pub const fn kib(n: u64) -> Self {
         Self(n << 10)
     }
-    /// `n` MiB.
+    /// Returns `n` MiB.
     pub const fn mib(n: u64) -> Self {
         Self(n << 20)
     }
-    /// `n` GiB.
+    /// Returns `n` GiB.
     pub const fn gib(n: u64) -> Self {
         Self(n << 30)
     }
-    /// As a floating-point number of bytes.
+    /// Returns the number of bytes in floating point.
     pub fn as_f64(self) -> f64 {
         self.0 as f64
     }
@@ -90,7 +90,7 @@ fn si(value: f64) -> (f64, &'static str) {
         .map_or((value, ""), |(step, prefix)| (value / step, *prefix))
 }
 
-/// Four significant digits, as benchmark tables print them: `9.877`, `83.41`, `715.7`, `1584`.
+/// Formats a number with four significant digits, as in tables of benchmarks: `9.877`, `83.41`, `715.7`, `1584`.
 pub fn significant(value: f64) -> String {
     let digits = match value.abs() {
         v if v >= 999.95 => 0,
@@ -101,7 +101,7 @@ pub fn significant(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
-/// `1 cache`, `2 caches`, `2 entries`.
+/// Returns a count with its noun: `1 cache`, `2 caches`, `2 entries`.
 pub fn counted(count: usize, noun: &str) -> String {
     match (count, noun.strip_suffix('y')) {
         (1, _) => format!("1 {noun}"),
@@ -125,7 +125,7 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// A figure of `unit` with a prefix that leaves one to three digits before the point.
+/// Formats a value in `unit` with a prefix that leaves one to three digits before the point.
 pub(crate) fn prefixed(value: f64, unit: impl fmt::Display) -> String {
     let (value, prefix) = si(value);
     format!("{} {prefix}{unit}", significant(value))
@@ -154,7 +154,7 @@ impl fmt::Display for Seconds {
     }
 }
 
-/// Prefixes of sizes: decimal ones are powers of 1000, binary ones of 1024.
+/// Units of sizes: decimal prefixes are powers of 1000, binary prefixes powers of 1024.
 const SIZE_UNITS: [(&str, u64); 13] = [
     ("B", 1),
     ("kB", 1000),
@@ -174,7 +174,7 @@ const SIZE_UNITS: [(&str, u64); 13] = [
 /// Reads a size such as `2GiB`, `500MB`, `1.5GiB` or `4096` (bytes) at the cursor.
 ///
 /// # Errors
-/// No number, an unknown unit, or a size beyond 64 bits.
+/// Fails if there is no number, the unit is unknown, or the size does not fit in 64 bits.
 pub fn read_bytes(cursor: &mut Cursor<'_>) -> Result<Bytes, SyntaxError> {
     let start = cursor.position();
     let digits = cursor.take_while(|c| c.is_ascii_digit() || c == '.');
@@ -212,7 +212,7 @@ pub fn read_bytes(cursor: &mut Cursor<'_>) -> Result<Bytes, SyntaxError> {
 impl std::str::FromStr for FlopsPerSec {
     type Err = SyntaxError;
 
-    /// Parses a rate above zero such as `2.5TFLOP/s`.
+    /// Parses a positive rate such as `2.5TFLOP/s`.
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
         const UNITS: [(&str, f64); 4] =
             [("GFLOP/s", 1e9), ("TFLOP/s", 1e12), ("PFLOP/s", 1e15), ("FLOP/s", 1.0)];
@@ -244,12 +244,12 @@ impl std::str::FromStr for Bytes {
     }
 }
 
-/// A share in percent, with one digit after the point unless it is whole.
+/// Formats a share in percent, with one digit after the point unless it is a whole number.
 pub fn percent(share: f64) -> String {
     format!("{} %", trimmed(share * 100.0))
 }
 
-/// A number with one digit after the point unless it is whole.
+/// Formats a number with one digit after the point unless it is a whole number.
 pub fn trimmed(number: f64) -> String {
     let text = format!("{number:.1}");
     text.strip_suffix(".0").map_or(text.clone(), str::to_owned)

@@ -1,8 +1,8 @@
-//! The record of a run, schema `nodegauge/1`: what scripts, reports and other programs read.
+//! The record of a run, schema `nodegauge/1`, for scripts, reports and other programs.
 //!
-//! Rates are SI per second, times seconds, sizes bytes. A value that is not known is `null`, never
-//! a guess. Readers ignore fields they do not know; a field's meaning changes only with a new
-//! schema number. Gauges make [`Measurement`]s; the command puts them into a [`Record`].
+//! Rates are SI per second, times are in seconds, sizes in bytes. An unknown value is `null`, never
+//! a guess. Readers ignore unknown fields; the meaning of a field changes only with a new
+//! schema number. Gauges create [`Measurement`]s; the command puts them into a [`Record`].
 
 mod device;
 mod machine;
@@ -27,111 +27,111 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The schema that this version writes.
+/// Schema that this version writes.
 pub const SCHEMA: &str = "nodegauge/1";
 
-/// One run.
+/// Record of one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Record {
     /// Always [`SCHEMA`].
     pub schema: String,
-    /// A ULID: sorts by time.
+    /// ULID of the run; ULIDs sort by time.
     pub id: String,
-    /// When the run started, RFC 3339.
+    /// Start of the run, RFC 3339.
     pub started: String,
-    /// How long it took, in seconds.
+    /// Elapsed time of the run, in seconds.
     pub seconds: f64,
-    /// False when the run was interrupted before everything was measured.
+    /// True unless the run ended before everything was measured.
     pub complete: bool,
-    /// The program that wrote this.
+    /// Program that wrote the record.
     pub tool: Tool,
-    /// The arguments as typed, without the program's name.
+    /// Arguments as typed, without the name of the program.
     pub command: Vec<String>,
-    /// `--label KEY=VALUE`.
+    /// Labels from `--label KEY=VALUE`.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
-    /// The node.
+    /// Node.
     pub machine: Machine,
-    /// What on the node would spoil a measurement, worst first.
+    /// Conditions of the node that impair measurements, worst first.
     #[serde(default)]
     pub findings: Vec<Finding>,
-    /// What was clamped, rounded, replaced or taken from the environment in this run.
+    /// Values that were clamped, rounded, replaced or taken from the environment in this run.
     #[serde(default)]
     pub notices: Vec<Notice>,
-    /// The figures.
+    /// Figures.
     pub measurements: Vec<Measurement>,
 }
 
 impl Record {
-    /// When the run started, in seconds since 1970; `None` where an imported record does not say.
+    /// Returns the start of the run in seconds since 1970; `None` if it is unknown, as in some imported records.
     pub fn started_s(&self) -> Option<f64> {
         let started = humantime::parse_rfc3339_weak(&self.started).ok()?;
         Some(started.duration_since(UNIX_EPOCH).ok()?.as_secs_f64())
     }
 }
 
-/// The program that wrote a record.
+/// Program that wrote a record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Tool {
     /// Version of nodegauge.
     pub version: String,
-    /// Commit it was built from, when known.
+    /// Commit that it was built from, if known.
     pub commit: Option<String>,
 }
 
-/// A figure that is not measured, with where it comes from.
+/// A value that was not measured, with its source.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Figure {
-    /// In the unit of its place.
+    /// Value, in the unit of the field that holds it.
     pub value: f64,
-    /// `DMI`, `catalog`, `option`, or the formula.
+    /// Source: `DMI`, `catalog`, `option`, or the formula.
     pub basis: String,
-    /// The basis in full, for people.
+    /// Source in full, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
-    /// Whether it is the most that is known of the kind, and not of this very node: an upper limit that
-    /// may turn out too low.
+    /// True if the value is the maximum that is known for this kind of hardware, and not for this node: an
+    /// upper limit that may prove too low.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub at_most: bool,
 }
 
-/// How much a finding matters.
+/// Severity of a finding.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Good to know.
+    /// Information only.
     Info,
-    /// Costs some performance or some trust.
+    /// Reduces performance or confidence in the figures.
     Warning,
     /// Makes figures wrong or much too low.
     Critical,
 }
 
-/// Something on the node that would spoil a measurement.
+/// A condition of the node that impairs measurements.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
     /// Stable name, e.g. `thp-never`.
     pub id: String,
-    /// How much it matters.
+    /// Severity.
     pub severity: Severity,
-    /// What is so, with its value.
+    /// Description of the condition, with its value.
     pub text: String,
-    /// What to do.
+    /// Remedy.
     pub remedy: String,
-    /// What it costs, where that is known.
+    /// Cost in performance, if known.
     #[serde(default)]
     pub cost: Option<String>,
 }
 
-/// An identifier for a new record: a ULID of now.
+/// Returns an identifier for a new record: a ULID of the current time.
 pub fn new_id() -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     ulid::Ulid::from_parts(now.as_millis() as u64, fastrand::u128(..)).to_string()
 }
 
-/// A time in RFC 3339 with whole seconds; `None` before 1970 and after 9999.
+/// Formats a time in RFC 3339 with whole seconds; returns `None` before 1970 and after 9999.
 pub fn rfc3339(time: SystemTime) -> Option<String> {
     time.duration_since(UNIX_EPOCH).ok()?;
     let mut text = String::new();
@@ -139,12 +139,12 @@ pub fn rfc3339(time: SystemTime) -> Option<String> {
     Some(text)
 }
 
-/// The moment that a text in RFC 3339 names.
+/// Parses a time in RFC 3339.
 pub fn time_of(text: &str) -> Option<SystemTime> {
     humantime::parse_rfc3339_weak(text).ok()
 }
 
-/// Now, in RFC 3339 with whole seconds.
+/// Returns the current time in RFC 3339 with whole seconds.
 pub fn now_rfc3339() -> String {
     rfc3339(SystemTime::now()).unwrap_or_else(|| "1970-01-01T00:00:00Z".to_owned())
 }

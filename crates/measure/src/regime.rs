@@ -1,37 +1,36 @@
-//! Tells apart the regimes of a machine in which the same CPUs are now nearer to each other and now
-//! further.
+//! Regimes of a machine: periods in which the same CPUs have a short or a long distance to each other.
 //!
-//! A hypervisor may run two virtual CPUs now on cores that share a cache and a link to memory, now
-//! on cores that do not; bandwidth then jumps by a factor, without load or steal time to show for
-//! it. The round trip of a cache line between the CPUs jumps with it, so it tells the regime of each
-//! sample. Samples of different regimes are never pooled.
+//! A hypervisor may run two virtual CPUs first on cores that share a cache and a link to memory, and later
+//! on cores that do not. Bandwidth then changes by a factor, and neither load nor steal time shows the
+//! reason. The round trip of a cache line between the CPUs changes at the same time and identifies the regime
+//! of each sample. Samples of different regimes are never pooled.
 //!
-//! What is near and what is far is read off the round trips of the machine themselves: they are cut at
-//! the widest gap between neighbours, in logarithms, where points spread evenly over the same range
-//! would hardly leave so wide a gap, and where both sides lie as far apart as two kinds of way do; then
-//! each side is cut in the same way. Pure functions of slices.
+//! The regimes are determined from the round trips of the machine itself. Their logarithms are sorted and cut
+//! at the widest gap between neighbours, if two conditions hold: evenly distributed points over the same range
+//! would rarely leave such a gap, and the medians of both sides differ by at least the factor between two
+//! classes of distance. Each side is then cut in the same way. All functions are pure functions of slices.
 
 use crate::stats;
 
-/// Regimes differ by this factor at least. From one class of distance to the next, published round
-/// trips differ by 2.1 and more (N. Viennot, "core-to-core-latency", single and dual sockets of 2002
-/// to 2022); within one last-level cache those of a mesh lie between 160 and 255 ns, a factor of 1.6.
+/// Minimum factor between regimes. Between two classes of distance, published round trips differ by a factor of
+/// 2.1 or more (N. Viennot, "core-to-core-latency", single and dual sockets of 2002 to 2022). Within the
+/// last-level cache of a mesh they are between 160 and 255 ns, a factor of 1.6.
 const APART: f64 = 1.8;
 
-/// The way of a cache line takes no longer than this, seconds: eight times the slowest published round
-/// trip (1.2 us, PowerPC 970, same source). What does is the turn of a scheduler: a CPU was taken away.
+/// Maximum round trip of a cache line, seconds: eight times the slowest published round trip (1.2 us, PowerPC
+/// 970, same source). Longer times contain a time slice of the scheduler: a CPU was taken away.
 const LONGEST: f64 = 10e-6;
 
-/// A cluster of fewer round trips than this share of all is a disturbance, not a regime.
+/// Minimum share of all round trips that forms a regime; a smaller cluster is a disturbance.
 const MIN_SHARE: f64 = 0.05;
 
-/// Chance at which a gap counts as one.
+/// Maximum probability that a gap which counts occurs by chance.
 const BY_CHANCE: f64 = 0.01;
 
-/// Round trips that belong together.
+/// Range of the round trips of one regime.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Regime {
-    /// Fifth percentile of its round trips, seconds.
+    /// Fifth percentile of the round trips, seconds.
     pub from: f64,
     /// Ninety-fifth percentile, seconds.
     pub to: f64,
@@ -43,26 +42,27 @@ impl Regime {
         Self { from: at(0.05), to: at(0.95) }
     }
 
-    /// Whether a round trip belongs here; one beyond the ends that is nearer than another regime
-    /// could be still does.
+    /// True if a round trip belongs to this regime. A round trip outside the percentiles does, too, if it is
+    /// nearer than any other regime can be.
     pub fn contains(&self, round_trip: f64) -> bool {
         let slack = APART.sqrt();
         round_trip >= self.from / slack && round_trip <= self.to * slack
     }
 }
 
-/// Whether a round trip can be a cache line's.
+/// True if a time can be the round trip of a cache line.
 pub fn is_of_a_line(round_trip: f64) -> bool {
     round_trip > 0.0 && round_trip <= LONGEST
 }
 
-/// The regimes in a set of round trips, shortest first. Empty only where none is a cache line's.
+/// Returns the regimes in a set of round trips, shortest first. The result is empty only if no time can be the
+/// round trip of a cache line.
 pub fn regimes(round_trips: &[f64]) -> Vec<Regime> {
     among(round_trips, &[])
 }
 
-/// The same, where `known` round trips of other runs help to tell what is near and what is far; regimes
-/// that these alone met are left out.
+/// Returns the regimes in a set of round trips, shortest first. `known` round trips of other runs help to
+/// separate the regimes; regimes that occur only in them are left out.
 pub fn among(round_trips: &[f64], known: &[f64]) -> Vec<Regime> {
     let logs = |trips: &[f64]| -> Vec<f64> {
         let of_lines = trips.iter().copied().filter(|trip| is_of_a_line(*trip));
@@ -79,7 +79,7 @@ pub fn among(round_trips: &[f64], known: &[f64]) -> Vec<Regime> {
     parts(&all).into_iter().filter(|part| met(part)).map(Regime::of).collect()
 }
 
-/// Ascending logarithms, cut wherever a cut stands.
+/// Splits ascending logarithms at every cut.
 fn parts(logs: &[f64]) -> Vec<&[f64]> {
     match cut(logs) {
         Some(at) => [parts(&logs[..at]), parts(&logs[at..])].concat(),
@@ -88,14 +88,14 @@ fn parts(logs: &[f64]) -> Vec<&[f64]> {
     }
 }
 
-/// Where ascending logarithms fall into two kinds of way; `None` where they do not.
+/// Returns the index at which ascending logarithms split into two classes of distance; `None` if they do not.
 fn cut(logs: &[f64]) -> Option<usize> {
     let n = logs.len();
     let gap = |at: usize| logs[at] - logs[at - 1];
     let at = (1..n).max_by(|x, y| gap(*x).total_cmp(&gap(*y)))?;
-    // The chance that n points spread evenly leave a gap of this share of their range, which one mode
-    // with a peak leaves in its feet alone (R. A. Fisher, "Tests of significance in harmonic analysis",
-    // 1929, first term, an upper bound).
+    // Probability that n evenly distributed points leave a gap of this share of their range. A distribution
+    // with one peak leaves such a gap only in its tails. R. A. Fisher, "Tests of significance in harmonic
+    // analysis", 1929; the first term is an upper bound.
     let share = gap(at) / (logs[n - 1] - logs[0]);
     let by_chance = n as f64 * (1.0 - share).powi(n as i32 - 1);
     let middle = |part: &[f64]| stats::median(part);
@@ -103,13 +103,13 @@ fn cut(logs: &[f64]) -> Option<usize> {
     (apart && by_chance < BY_CHANCE).then_some(at)
 }
 
-/// Whether two round trips are of one regime, as far as two can tell; true where there are none.
+/// True if two round trips can be of one regime, or one of them was not measured.
 pub fn same(x: f64, y: f64) -> bool {
     x.is_nan() || y.is_nan() || (x <= y * APART && y <= x * APART)
 }
 
-/// The regime (index into `regimes`) in which a sample lies whose surroundings had round trips
-/// `before` and `after`; `None` when they disagree: the CPUs were moved in between.
+/// Returns the regime (index into `regimes`) of a sample with the round trips `before` and `after`; `None` if
+/// they are of different regimes because the CPUs were moved in between.
 pub fn assign(regimes: &[Regime], before: f64, after: f64) -> Option<usize> {
     let of = |t: f64| regimes.iter().position(|regime| regime.contains(t));
     of(before).filter(|index| of(after) == Some(*index))
@@ -130,7 +130,8 @@ mod tests {
         modes.iter().copied().flat_map(of).collect()
     }
 
-    /// Checks on simulated machines of many seeds that this many regimes are found, as often as said.
+    /// Checks on simulated machines with many seeds that the expected number of regimes is found in at least
+    /// `per_cent` of the cases.
     #[track_caller]
     fn found(expected: usize, per_cent: usize, modes: &[(usize, f64, f64)]) {
         let right = (0..200).filter(|seed| regimes(&histogram(*seed, modes)).len() == expected);

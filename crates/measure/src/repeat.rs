@@ -1,20 +1,20 @@
-//! When to stop repeating: as soon as the best and the median of every figure are stable, else
-//! when the time or the number of samples is used up.
+//! The rule that ends repetition: the best and the median of every figure are stable, or the time or the number of
+//! samples is used up.
 
 use crate::stats::{Better, Summary};
 use std::fmt;
 use std::time::Duration;
 
-/// Why repetition ended.
+/// Reason why repetition ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
     /// Best and median no longer change.
     Stable,
     /// The time is used up.
     Budget,
-    /// As many samples as were asked for.
+    /// The requested number of samples was taken.
     Samples,
-    /// The user or the system asked to end.
+    /// The user or the system requested the end.
     Interrupted,
 }
 
@@ -29,24 +29,25 @@ impl fmt::Display for Stop {
     }
 }
 
-/// How long to repeat.
+/// Conditions that end repetition.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StopRule {
-    /// Never fewer samples than this, unless the time is used up.
+    /// Minimum number of samples, unless the time is used up.
     pub least: usize,
-    /// Exactly this many samples, whatever the time.
+    /// Exact number of samples, independent of the time.
     pub exactly: Option<usize>,
-    /// Never shorter than this: a machine's regimes last seconds, and all should be met.
+    /// Minimum time: regimes of a machine last seconds, and the samples should cover all of them.
     pub at_least: Duration,
-    /// Never longer than this.
+    /// Maximum time.
     pub at_most: Duration,
-    /// The best counts as stable when the second half of the samples improves it by less than this
-    /// share, the median when its 95 % interval is narrower than this share on either side.
+    /// Share within which figures are stable: the second half of the samples improves the best by less than
+    /// this, and the 95 % interval of the median is narrower than this on either side.
     pub tolerance: f64,
 }
 
 impl StopRule {
-    /// Whether to stop, after `elapsed`, with these samples of each figure in order of time.
+    /// Returns the reason to stop after `elapsed` with these samples of each figure in order of time; `None` to
+    /// continue.
     pub fn decide(&self, figures: &[&[f64]], elapsed: Duration, better: Better) -> Option<Stop> {
         let n = figures.iter().map(|samples| samples.len()).min().unwrap_or(0);
         if let Some(exactly) = self.exactly {

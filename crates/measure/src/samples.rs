@@ -1,6 +1,8 @@
-//! From timed samples to figures: which samples count, part by part, and which regime each is of.
+//! Classification of timed samples: decides which samples of each part count, and assigns each sample to a
+//! regime.
 //!
-//! The only place that sorts samples into counted, disturbed and regimes. Pure: no clock, no kernel.
+//! This is the only code that sorts samples into counted, disturbed and regimes. It is pure: it reads no
+//! clock and makes no system calls.
 
 mod one_regime;
 
@@ -12,32 +14,33 @@ use crate::regime::{self, Regime};
 use crate::stats::{self, Better};
 use std::collections::BTreeMap;
 
-/// Fewer samples than this in a regime say nothing of it.
+/// Minimum number of samples for statistics of a regime.
 pub const LEAST_IN_REGIME: usize = 3;
-/// A regime met for a smaller share of the samples does not give the headline.
+/// Minimum share of the samples for a regime that gives the headline.
 const LEAST_SHARE: f64 = 0.1;
-/// More disturbed samples than this share of all make a figure suspect.
+/// Share of disturbed samples above which a figure is suspect.
 pub const DISTURBED_TOO_MANY: f64 = 0.5;
 
-/// One turn of a cell: the times of its parts, e.g. of each kernel of a pass.
+/// Result of one turn of a cell: the times of its parts, e.g. of each kernel of a pass.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample {
     /// Time of each part, seconds: from the first thread's start to the last thread's end.
     pub seconds: Vec<f64>,
-    /// When it was over, seconds of [`clock::since_start`].
+    /// End of the sample, in seconds of [`clock::since_start`].
     pub at: f64,
-    /// Core-to-core round trip before and after, seconds; NaN where it was not measured.
+    /// Core-to-core round trips before and after, seconds; NaN if not measured.
     pub round_trips: (f64, f64),
-    /// What interfered with all of it, or with nobody knows which part; empty when nothing did.
+    /// Interference with all parts, or interference that cannot be attributed to one part; empty if there was
+    /// none.
     pub causes: Vec<Cause>,
-    /// What interfered with each part alone; empty where parts are not watched one by one.
+    /// Interference with each part; empty if parts are not monitored individually.
     pub part_causes: Vec<Vec<Cause>>,
     /// Time of each part in each of several processes, seconds; empty for one process.
     pub each: Vec<Vec<f64>>,
 }
 
 impl Sample {
-    /// A sample, over now, of which nothing but times is known.
+    /// Returns a sample that ends now and has times only.
     pub fn of_times(seconds: Vec<f64>) -> Self {
         Self {
             seconds,
@@ -49,61 +52,61 @@ impl Sample {
         }
     }
 
-    /// What interfered with a part.
+    /// Returns the interference with a part.
     pub fn causes_of(&self, part: usize) -> impl Iterator<Item = &Cause> {
         self.causes.iter().chain(self.part_causes.get(part).into_iter().flatten())
     }
 
-    /// Whether nothing interfered with any part.
+    /// True if nothing interfered with any part.
     pub fn is_clean(&self) -> bool {
         self.causes.is_empty() && self.part_causes.iter().all(Vec::is_empty)
     }
 }
 
-/// Samples sorted into those of each regime and those of none.
+/// Samples sorted by regime.
 #[derive(Debug, Clone)]
 pub struct Sorted {
-    /// The samples of each regime, the fastest regime first.
+    /// Samples of each regime, fastest regime first.
     pub groups: Vec<RegimeGroup>,
-    /// Indices of the samples that are of no regime, with the causes: the warm-up, and those in which
-    /// the CPUs were moved.
+    /// Indices of the samples without a regime, with the causes: the warm-up, and samples during which the
+    /// CPUs were moved.
     pub set_aside: Vec<(usize, Vec<Cause>)>,
-    /// Why the groups are of no regime that could be told; `None` where they are.
+    /// Reason why no regime could be determined; `None` if it could.
     pub unsettled: Option<Unsettled>,
 }
 
-/// Why samples are of no regime.
+/// Reason why the regime of samples could not be determined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unsettled {
     /// Round trips before and after each sample are of different regimes.
     Changed,
-    /// No two round trips are alike.
+    /// No two round trips are similar.
     Scattered,
 }
 
 /// Samples of one regime.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RegimeGroup {
-    /// Indices into the samples, in order of time. All of them count for the best: whatever interferes
+    /// Indices into the samples, in order of time. All of them count for the best, because interference only
     /// makes a sample slower.
     pub all: Vec<usize>,
-    /// For each part those with which nothing interfered, which count for everything else; all of them
-    /// where fewer than are needed are left.
+    /// Indices of the undisturbed samples of each part, which count for all other statistics; all samples if
+    /// too few undisturbed ones are left.
     pub parts: Vec<Vec<usize>>,
-    /// Median round trip, seconds; NaN where it was not measured.
+    /// Median round trip, seconds; NaN if not measured.
     pub round_trip: f64,
-    /// Index among the regimes that were found; `None` where there are none.
+    /// Index among the detected regimes; `None` if there are none.
     pub regime: Option<usize>,
 }
 
 impl RegimeGroup {
-    /// The samples `all` of a regime.
+    /// Returns the group of the samples with the indices `all`.
     fn new(samples: &[Sample], all: Vec<usize>, least: usize, regime: Option<usize>) -> Self {
         let parts = samples.first().map_or(0, |sample| sample.seconds.len());
-        let clean = |part: usize| {
-            let clean = |i: &&usize| samples[**i].causes_of(part).next().is_none();
-            let clean: Vec<usize> = all.iter().filter(clean).copied().collect();
-            // A machine so busy that almost nothing is clean still gets an answer, marked as suspect.
+        let counted = |part: usize| {
+            let is_clean = |i: &&usize| samples[**i].causes_of(part).next().is_none();
+            let clean: Vec<usize> = all.iter().filter(is_clean).copied().collect();
+            // On a machine with almost no undisturbed samples there is still a result, marked as suspect.
             if clean.len() < least { all.clone() } else { clean }
         };
         let trips: Vec<f64> = all
@@ -112,19 +115,19 @@ impl RegimeGroup {
             .filter(|_| regime.is_some())
             .collect();
         Self {
-            parts: (0..parts).map(clean).collect(),
+            parts: (0..parts).map(counted).collect(),
             all,
             round_trip: stats::median(&trips),
             regime,
         }
     }
 
-    /// The samples that count for a part.
+    /// Returns the indices of the samples that count for a part.
     pub fn counted(&self, part: usize) -> &[usize] {
         &self.parts[part]
     }
 
-    /// Values of the samples that count for a part, each of its seconds made a value.
+    /// Returns the values of the samples that count for a part; `value_of` converts seconds to a value.
     pub fn values(
         &self,
         samples: &[Sample],
@@ -134,7 +137,7 @@ impl RegimeGroup {
         self.counted(part).iter().map(|i| value_of(samples[*i].seconds[part])).collect()
     }
 
-    /// The best value of a part, disturbed samples among them.
+    /// Returns the best value of a part, including disturbed samples.
     pub fn best(
         &self,
         samples: &[Sample],
@@ -149,32 +152,33 @@ impl RegimeGroup {
         }
     }
 
-    /// How many samples of a part are disturbed, and whether they count for lack of others.
+    /// Returns the number of disturbed samples of a part, and true if they count because too few others are
+    /// left.
     pub fn disturbed(&self, samples: &[Sample], part: usize) -> (usize, bool) {
-        let disturbed = |i: &&usize| samples[**i].causes_of(part).next().is_some();
-        let disturbed = self.all.iter().filter(disturbed).count();
+        let is_disturbed = |i: &&usize| samples[**i].causes_of(part).next().is_some();
+        let disturbed = self.all.iter().filter(is_disturbed).count();
         (disturbed, disturbed > 0 && self.counted(part).len() == self.all.len())
     }
 }
 
-/// What is known of samples beyond themselves.
+/// Parameters of [`sort_with`].
 #[derive(Debug, Clone, Copy)]
 pub struct Sorting<'a> {
-    /// Samples at the beginning that are the warm-up.
+    /// Number of samples at the beginning that are the warm-up.
     pub warm_up: usize,
-    /// With fewer clean samples of a part than this in a regime, disturbed ones count as well.
+    /// Minimum number of undisturbed samples of a part in a regime; with fewer, disturbed ones count as well.
     pub least: usize,
-    /// The regimes of all that was measured together with these samples; `None` for their own.
+    /// Regimes of everything measured together with these samples; `None` to determine them from these
+    /// samples.
     pub regimes: Option<&'a [Regime]>,
 }
 
-/// Sorts `samples`, of which the first is the warm-up.
+/// Sorts `samples`; the first is the warm-up.
 pub fn sort(samples: &[Sample]) -> Sorted {
     sort_with(samples, Sorting { warm_up: 1, least: LEAST_IN_REGIME, regimes: None })
 }
 
-/// Sorts `samples`, of which the first is the warm-up, with round trips of other runs between the same
-/// CPUs.
+/// Sorts `samples`; the first is the warm-up. `known` are round trips of other runs between the same CPUs.
 pub fn sort_beside(samples: &[Sample], known: &[f64]) -> Sorted {
     let measured = samples.iter().skip(1);
     let trips: Vec<f64> =
@@ -184,7 +188,7 @@ pub fn sort_beside(samples: &[Sample], known: &[f64]) -> Sorted {
     sort_with(samples, Sorting { warm_up: 1, least: LEAST_IN_REGIME, regimes })
 }
 
-/// Sorts `samples` with what else is known of them.
+/// Sorts `samples` with these parameters.
 pub fn sort_with(samples: &[Sample], known: Sorting<'_>) -> Sorted {
     let Sorting { warm_up, least, regimes } = known;
     let warm_up = warm_up.min(samples.len());
@@ -195,19 +199,19 @@ pub fn sort_with(samples: &[Sample], known: Sorting<'_>) -> Sorted {
         let samples = samples[warm_up..].iter().filter(|sample| of(sample));
         samples.flat_map(|sample| [sample.round_trips.0, sample.round_trips.1]).collect()
     };
-    // What disturbs a pass may disturb the round trips beside it.
+    // Interference with a pass may also affect the round trips before and after it.
     let clean = trips(&Sample::is_clean);
     let trips = if clean.len() < 2 * least { trips(&|_| true) } else { clean };
     let found = regimes.map_or_else(|| regime::regimes(&trips), <[Regime]>::to_vec);
-    // Round trips of which no two are alike tell no regimes: such samples are pooled and suspect.
+    // No regime can be determined if no two round trips are similar: such samples are pooled and suspect.
     let scattered = found.is_empty() && trips.iter().any(|trip| trip.is_finite());
     let mut groups: Vec<RegimeGroup> = if found.is_empty() {
         vec![RegimeGroup::new(samples, after.clone().collect(), least, None)]
     } else {
         let mut groups: Vec<Vec<usize>> = vec![Vec::new(); found.len()];
         for i in after.clone() {
-            let (before, after) = samples[i].round_trips;
-            match regime::assign(&found, before, after) {
+            let (start, end) = samples[i].round_trips;
+            match regime::assign(&found, start, end) {
                 Some(regime) => groups[regime].push(i),
                 None => {
                     let causes = samples[i].causes.iter().cloned();
@@ -221,7 +225,7 @@ pub fn sort_with(samples: &[Sample], known: Sorting<'_>) -> Sorted {
     groups.retain(|group| !group.all.is_empty());
     let moved = groups.is_empty() && !after.is_empty();
     if moved {
-        // The regime changed in every single sample: an answer of mixed regimes, marked as suspect.
+        // The regime changed during every sample: the result is of mixed regimes and marked as suspect.
         set_aside.truncate(warm_up);
         groups.push(RegimeGroup::new(samples, after.collect(), least, None));
     }
@@ -236,13 +240,13 @@ pub fn sort_with(samples: &[Sample], known: Sorting<'_>) -> Sorted {
 }
 
 impl Sorted {
-    /// Samples of all regimes.
+    /// Returns the number of samples in all regimes.
     pub fn in_regimes(&self) -> usize {
         self.groups.iter().map(|group| group.all.len()).sum()
     }
 
-    /// The regime that gives the headline: the fastest that was met often enough, else the one met
-    /// most.
+    /// Returns the regime that gives the headline: the fastest regime with enough samples, or else the regime
+    /// with most samples.
     pub fn headline(&self) -> Option<&RegimeGroup> {
         let enough = |group: &&RegimeGroup| {
             group.all.len() >= LEAST_IN_REGIME
@@ -252,8 +256,8 @@ impl Sorted {
         self.groups.iter().find(enough).or_else(most)
     }
 
-    /// Why disturbances make the figure of a part suspect; `group` is the regime of the figure, and
-    /// `what` are `passes` or `samples`. Nothing but the hypervisor of a `guest` moves CPUs.
+    /// Returns the reason why interference makes the figure of a part suspect. `group` is the regime of the
+    /// figure, `what` is [`PASSES`] or [`SAMPLES`]. CPUs are moved only by the hypervisor of a `guest`.
     pub fn doubt(
         &self,
         samples: &[Sample],
@@ -291,12 +295,12 @@ impl Sorted {
     }
 }
 
-/// What samples are called in a message.
+/// Word for samples in a message, in singular and plural.
 #[derive(Debug, Clone, Copy)]
 pub struct Plural {
-    /// `pass`
+    /// Singular: `pass`.
     pub one: &'static str,
-    /// `passes`
+    /// Plural: `passes`.
     pub several: &'static str,
 }
 
@@ -305,7 +309,7 @@ pub const PASSES: Plural = Plural { one: "pass", several: "passes" };
 /// `sample`, `samples`.
 pub const SAMPLES: Plural = Plural { one: "sample", several: "samples" };
 
-/// The clean rounds by [`clean_numbers`]; `None` when fewer than `fewest` are left.
+/// Returns the rounds that [`clean_numbers`] selects; `None` if fewer than `fewest` are left.
 pub fn clean_rounds<'a>(
     rounds: &'a [Vec<Sample>],
     watched: &[bool],
@@ -315,11 +319,11 @@ pub fn clean_rounds<'a>(
     (clean.len() >= fewest).then(|| clean.into_iter().map(|at| &rounds[at][..]).collect())
 }
 
-/// The numbers of the rounds (one sample of each cell) in which nothing interfered with a watched cell
-/// and all watched cells saw one regime: of several regimes, the one that most rounds saw.
+/// Returns the numbers of the clean rounds. A round has one sample of each cell; it is clean if nothing
+/// interfered with a watched cell and all watched cells had the same regime. With several regimes, only rounds
+/// of the most frequent one are returned.
 ///
-/// Cells that are not watched, such as unbound threads that share a CPU or wander, are left out of
-/// the question.
+/// Cells that are not watched are ignored, such as unbound threads that share a CPU or migrate.
 pub fn clean_numbers(rounds: &[Vec<Sample>], watched: &[bool]) -> Vec<usize> {
     let of_watched = |at: usize| {
         rounds[at].iter().zip(watched).filter(|(_, watched)| **watched).map(|(sample, _)| sample)

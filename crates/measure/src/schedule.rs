@@ -1,9 +1,9 @@
-//! Who measures next, how long, when to stop, and what to repeat: cells by turns.
+//! Schedule of measurements: decides which cell measures next, for how long, when to stop, and what to repeat.
 //!
-//! The only loop that repeats measurements. A cell is whatever is compared: a kernel's loops on one
-//! placement, a compiler's build, a file and its block size, a start of MPI ranks. Cells have turns
-//! round after round, so that drift of the machine becomes spread and not a trend; what differs
-//! between modes is a [`Policy`], a row of the table in [`policy`].
+//! This is the only loop that repeats measurements. A cell is one of the compared configurations: loops on one
+//! placement, the build of a compiler, a file and its block size, a start of MPI ranks. Every round gives each
+//! cell a turn, so that drift of the machine appears as spread and not as a trend. Modes differ in their
+//! [`Policy`], a row of the table in [`policy`].
 
 mod affordable;
 pub mod halving;
@@ -23,112 +23,109 @@ use crate::stats::Better;
 use shuffle::Shuffler;
 use std::time::{Duration, Instant};
 
-/// The time and the number of samples of a run.
+/// Limits of a run: time and number of samples.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
-    /// When the run started; what was spent on setting up counts.
+    /// Start of the run; the setup counts.
     pub started: Instant,
-    /// Time for everything.
+    /// Time budget of the whole run.
     pub budget: Duration,
-    /// Exactly this many samples of each cell behind the warm-up, whatever the time.
+    /// Exact number of samples of each cell after the warm-up, independent of the time.
     pub samples: Option<usize>,
-    /// Time that checking and ending will take.
+    /// Expected time for checks and cleanup at the end.
     pub reserve: Duration,
-    /// Whether the user asked for the budget: what cannot keep it is refused then.
+    /// True if the user set the budget; a run that cannot keep it is then refused.
     pub asked: bool,
 }
 
 impl Limits {
-    /// Limits that begin now.
+    /// Returns limits of a run that starts now.
     pub fn new(budget: Duration, samples: Option<usize>) -> Self {
-        let (started, reserve) = (clock::now(), Duration::ZERO);
-        Self { started, budget, samples, reserve, asked: false }
+        Self { started: clock::now(), budget, samples, reserve: Duration::ZERO, asked: false }
     }
 
-    /// Time that is spent.
+    /// Returns the elapsed time.
     pub fn elapsed(&self) -> Duration {
         clock::now().saturating_duration_since(self.started)
     }
 
-    /// By how much a run may miss its budget: a tenth, and a second where that is more.
+    /// Returns the time by which a run may exceed its budget: a tenth of the budget, at least a second.
     pub fn grace(&self) -> Duration {
         self.budget.div_f64(10.0).max(Duration::from_secs(1))
     }
 
-    /// What to say when everything took longer than that, of which setting up took `setting_up`; `None`
-    /// when it did not, or a number of samples decided.
+    /// Returns a notice if the run exceeded its budget by more than the grace time; `None` if it did not, or if a
+    /// number of samples was requested. `setting_up` is the time of the setup.
     pub fn overrun(&self, gauge: &str, setting_up: Duration) -> Option<Notice> {
-        let took = self.elapsed();
-        (self.samples.is_none() && took > self.budget + self.grace()).then(|| {
-            let text = format!(
-                "took {:.1} s instead of {:.1}, of which setting up took {:.1}: the least that works here is \
-                 --budget {:.0}",
-                took.as_secs_f64(),
-                self.budget.as_secs_f64(),
-                setting_up.as_secs_f64(),
-                took.as_secs_f64().ceil()
-            );
-            Notice::new(NoticeId::Budget, gauge, text)
-        })
+        let elapsed = self.elapsed();
+        if self.samples.is_some() || elapsed <= self.budget + self.grace() {
+            return None;
+        }
+        let text = format!(
+            "took {:.1} s instead of {:.1} s ({:.1} s for setup): the shortest budget that works here is \
+             --budget {:.0}",
+            elapsed.as_secs_f64(),
+            self.budget.as_secs_f64(),
+            setting_up.as_secs_f64(),
+            elapsed.as_secs_f64().ceil()
+        );
+        Some(Notice::new(NoticeId::Budget, gauge, text))
     }
 
-    /// What to say beforehand of a run that takes `least` from its start on: nothing where the budget
-    /// suffices.
+    /// Returns a remark for the announcement of a run that takes at least `least` from its start; empty if the
+    /// budget is sufficient.
     ///
     /// # Errors
-    /// Where it does not, and the user asked for it: the least that works.
+    /// Fails if the budget is too short and the user set it; the hint gives a sufficient budget.
     pub fn beforehand(&self, least: Duration) -> Result<String, Failure> {
         if self.samples.is_some() || least <= self.budget + self.grace() {
             return Ok(String::new());
         }
-        let (budget, least) = (self.budget.as_secs_f64(), least.as_secs_f64());
-        match self.asked {
-            // What was foreseen may take a tenth more.
-            true => Err(Failure::usage(format!(
-                "--budget {budget} is too short: this takes {least:.1} s at least"
-            ))
-            .hint(format!(
-                "give --budget {:.0}, smaller arrays (--size), or ask for less at once",
-                (1.1 * least).ceil(),
-            ))),
-            false => Ok(format!(": takes {:.0} s at least", least.ceil())),
+        let budget = self.budget.as_secs_f64();
+        let least = least.as_secs_f64();
+        if !self.asked {
+            return Ok(format!(": takes {:.0} s at least", least.ceil()));
         }
+        let message = format!("--budget {budget} is too short: this takes {least:.1} s at least");
+        // The estimate may be too low by a tenth.
+        let enough = (1.1 * least).ceil();
+        Err(Failure::usage(message).hint(format!(
+            "give --budget {enough:.0}, smaller arrays (--size), or ask for less at once"
+        )))
     }
 
-    /// The time at which the share `share` (0 to 1) of the budget is spent.
+    /// Returns the time at which the share `share` (0 to 1) of the budget is used up.
     pub fn at(&self, share: f64) -> Instant {
         self.started + self.budget.mul_f64(share)
     }
 }
 
-/// Whose turn it is.
+/// Turn of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Turn {
-    /// The cell.
+    /// Number of the cell.
     pub cell: usize,
-    /// Rounds that are over.
+    /// Number of completed rounds.
     pub round: usize,
-    /// Samples that are still to be taken of the cell, the warm-up not among them; `None` where no
-    /// number was asked for.
+    /// Number of samples that the cell still needs, without the warm-up; `None` if no number was requested.
     pub due: Option<usize>,
 }
 
-/// What the user is told of the latest samples, in words.
+/// Function that describes the latest samples for the progress display.
 pub type Latest<'a> = &'a dyn Fn(&[Vec<Sample>]) -> String;
 
 /// Cells and their samples under one policy.
 pub struct Schedule {
     policy: Policy,
     limits: Limits,
-    /// By cell, in order of time; the first of each is the warm-up. Empty for a cell that was not
-    /// reached.
+    /// Samples of each cell in order of time, the warm-up first; empty for a cell that had no turn.
     pub samples: Vec<Vec<Sample>>,
     active: Vec<usize>,
     shuffler: Shuffler,
 }
 
 impl Schedule {
-    /// A schedule of `cells` cells.
+    /// Returns a schedule of `cells` cells.
     pub fn new(policy: Policy, limits: Limits, cells: usize) -> Self {
         Self {
             shuffler: Shuffler::new(policy.seed),
@@ -139,17 +136,17 @@ impl Schedule {
         }
     }
 
-    /// Leaves a cell out from now on.
+    /// Gives a cell no more turns.
     pub fn leave_out(&mut self, cell: usize) {
         self.active.retain(|active| *active != cell);
     }
 
-    /// Lets the cells have their turns until every figure is stable, the time is spent, the samples
-    /// are taken, or the user ends it. `turn` measures; a turn that returns no sample although some
-    /// are due makes the cell leave.
+    /// Gives the cells their turns until every figure is stable, the time is used up, the samples
+    /// are taken, or the user ends the run. `turn` measures. A cell whose turn returns no sample although some
+    /// are due gets no more turns.
     ///
     /// # Errors
-    /// The error of a turn; the samples until then stay.
+    /// Fails if a turn fails; the samples taken before are kept.
     pub fn run<E>(
         &mut self,
         observer: &mut dyn Observer,
@@ -159,10 +156,11 @@ impl Schedule {
         let begun = clock::now();
         let elapsed = || clock::now().saturating_duration_since(begun);
         let rule = self.rule(begun);
-        // Half of what a run may miss its budget by; the other half is for what nobody foresees.
+        // Half of the grace time; the other half is for delays that cannot be foreseen.
         let end = rule.at_most + self.limits.grace() / 2;
         let time = rule.at_most.as_secs_f64().max(1e-3);
-        let (mut round, mut last_round) = (0, Duration::ZERO);
+        let mut round = 0;
+        let mut last_round = Duration::ZERO;
         loop {
             let cells = self.round_order();
             if cells.is_empty() {
@@ -178,7 +176,7 @@ impl Schedule {
                 let late = self.policy.ends_within_round
                     && elapsed() >= rule.at_most
                     && passes >= self.policy.fewest;
-                // One figure each is the least; the fewest that say something may take too long.
+                // Each cell gets at least one sample; the minimum number of rounds may take too long.
                 if !self.exactly() && (late || (passes >= 1 && elapsed() > end)) {
                     return Ok(Stop::Budget);
                 }
@@ -194,10 +192,10 @@ impl Schedule {
                 if self.policy.ends_within_round {
                     let warm_up = usize::from(self.policy.warm_up == WarmUp::Round);
                     let rounds = round as f64 + (place + 1) as f64 / count as f64;
-                    let taken = self.limits.samples.map_or(0.0, |n| rounds / (n + warm_up) as f64);
+                    let done = self.limits.samples.map_or(0.0, |n| rounds / (n + warm_up) as f64);
                     let spent = if self.exactly() { 0.0 } else { elapsed().as_secs_f64() / time };
                     let words = latest.map_or_else(String::new, |of| of(&self.samples));
-                    observer.progress(taken.max(spent).min(1.0), &words);
+                    observer.progress(done.max(spent).min(1.0), &words);
                 }
             }
             round += 1;
@@ -222,10 +220,10 @@ impl Schedule {
         }
     }
 
-    /// Gives some cells `rounds` more turns, in their order.
+    /// Gives some cells `rounds` more turns each, in their order.
     ///
     /// # Errors
-    /// The error of a turn.
+    /// Fails if a turn fails.
     pub fn again<E>(
         &mut self,
         cells: &[usize],
@@ -241,7 +239,7 @@ impl Schedule {
         Ok(())
     }
 
-    /// Complete rounds without the warm-up, one sample of each cell: for ratios of neighbours in time.
+    /// Returns the complete rounds without the warm-up, one sample of each cell, for ratios of neighbours in time.
     pub fn rounds(&self) -> Vec<Vec<Sample>> {
         let complete = self.samples.iter().map(Vec::len).min().unwrap_or(0);
         (self.warm_up()..complete)
@@ -249,7 +247,7 @@ impl Schedule {
             .collect()
     }
 
-    /// The numbers of those rounds that nothing disturbed and that met the regime of most.
+    /// Returns the numbers of the undisturbed rounds of the most frequent regime.
     pub fn clean_rounds(&self) -> Vec<usize> {
         samples::clean_numbers(&self.rounds(), &vec![true; self.samples.len()])
     }
@@ -268,22 +266,22 @@ impl Schedule {
         }
     }
 
-    /// Rounds behind the warm-up.
+    /// Returns the number of rounds after the warm-up.
     fn passes(&self, round: usize) -> usize {
         round.saturating_sub(usize::from(self.policy.warm_up == WarmUp::Round))
     }
 
-    /// Whether the number of samples decides, and the time does not.
+    /// True if a number of samples ends the run, and not the time.
     fn exactly(&self) -> bool {
         self.limits.samples.is_some() && self.policy.samples_despite_time
     }
 
-    /// Samples of a cell that are its warm-up.
+    /// Returns the number of samples of a cell that are its warm-up.
     fn warm_up(&self) -> usize {
         usize::from(self.policy.warm_up != WarmUp::None)
     }
 
-    /// Samples of a cell behind its warm-up, as far as they count.
+    /// Returns the number of samples of a cell after its warm-up that count.
     fn taken_of(&self, cell: usize) -> usize {
         match self.policy.tries {
             1 => self.samples[cell].len().saturating_sub(self.warm_up()),
@@ -291,7 +289,7 @@ impl Schedule {
         }
     }
 
-    /// The same of the cell that has fewest.
+    /// Returns the minimum of [`Self::taken_of`] over the active cells.
     fn taken(&self) -> usize {
         self.active.iter().map(|cell| self.taken_of(*cell)).min().unwrap_or(0)
     }
@@ -300,7 +298,7 @@ impl Schedule {
         self.limits.samples.map(|n| n.saturating_sub(self.taken_of(cell)))
     }
 
-    /// The cells of the next round, in their order.
+    /// Returns the cells of the next round, in their order.
     fn round_order(&mut self) -> Vec<usize> {
         let mut order = self.active.clone();
         match self.policy.order {
@@ -312,10 +310,10 @@ impl Schedule {
             Order::ReferenceBeforeEach => {
                 order.retain(|cell| *cell != 0);
                 self.shuffler.shuffle(&mut order);
-                match order.is_empty() {
-                    true => self.active.clone(),
-                    false => order.into_iter().flat_map(|cell| [0, cell]).collect(),
+                if order.is_empty() {
+                    return self.active.clone();
                 }
+                order.into_iter().flat_map(|cell| [0, cell]).collect()
             }
         }
     }
@@ -360,11 +358,11 @@ impl Schedule {
     }
 }
 
-/// Measures until nothing interfered, `tries` times at most; the last try stands, disturbed or not.
-/// What interferes with milliseconds is mostly gone after some more.
+/// Measures until a result is undisturbed, at most `tries` times, and returns the last result. Interference that
+/// lasts milliseconds is usually over by the next try.
 ///
 /// # Errors
-/// The error of a try.
+/// Fails if a try fails.
 pub fn undisturbed<T, E>(
     tries: usize,
     disturbed: impl Fn(&T) -> bool,

@@ -5,8 +5,8 @@ use crate::record::{Record, SCHEMA};
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
-/// The schema (draft 2020-12). A figure of a known test has the configuration of one of the kinds of
-/// that test; of an unknown one anything.
+/// Returns the schema (draft 2020-12). A figure of a known test must have the configuration of one of the kinds
+/// of that test; a figure of an unknown test may have any configuration.
 pub fn of_record(registry: &Registry) -> Value {
     let mut generator = SchemaSettings::draft2020_12().into_generator();
     let kinds = registry.kinds();

@@ -6,35 +6,35 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Which end of the samples is good.
+/// Direction in which samples are better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Better {
-    /// Rates.
+    /// Higher is better: rates.
     Higher,
-    /// Times.
+    /// Lower is better: times.
     Lower,
 }
 
-/// What a set of samples says.
+/// Statistics of a set of samples.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Summary {
     /// Number of samples.
     pub n: usize,
-    /// The best one.
+    /// Best sample.
     pub best: f64,
-    /// The median.
+    /// Median.
     pub median: f64,
     /// 5th percentile.
     pub p05: f64,
     /// 95th percentile.
     pub p95: f64,
-    /// 95 % confidence interval of the median within this one run; `null` below six samples, where none
-    /// exists. It takes samples for independent, and says nothing of how another run would differ.
+    /// 95 % confidence interval of the median within this run; `null` with fewer than six samples, for which
+    /// none exists. It assumes independent samples and does not cover differences between runs.
     pub ci95: Option<[f64; 2]>,
 }
 
 impl Summary {
-    /// Summarises `samples`; `None` when there are none or one is not finite.
+    /// Summarises `samples`; returns `None` if there are none or one is not finite.
     pub fn of(samples: &[f64], better: Better) -> Option<Self> {
         if samples.is_empty() || samples.iter().any(|x| !x.is_finite()) {
             return None;
@@ -55,14 +55,14 @@ impl Summary {
     }
 }
 
-/// The samples in ascending order.
+/// Returns the samples in ascending order.
 fn sorted(samples: &[f64]) -> Vec<f64> {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted
 }
 
-/// Quantile `q` in 0..=1 of ascending samples. Panics never: an empty slice gives NaN.
+/// Returns quantile `q` in 0..=1 of ascending samples; NaN for an empty slice.
 fn quantile_sorted(sorted: &[f64], q: f64) -> f64 {
     let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };
     let rank = q.clamp(0.0, 1.0) * last as f64;
@@ -71,26 +71,26 @@ fn quantile_sorted(sorted: &[f64], q: f64) -> f64 {
     sorted[below] + (sorted[above] - sorted[below]) * (rank - below as f64)
 }
 
-/// Quantile `q` in 0..=1; NaN when there are no samples.
+/// Returns quantile `q` in 0..=1; NaN if there are no samples.
 pub fn quantile(samples: &[f64], q: f64) -> f64 {
     quantile_sorted(&sorted(samples), q)
 }
 
-/// The median; NaN when there are no samples.
+/// Returns the median; NaN if there are no samples.
 pub fn median(samples: &[f64]) -> f64 {
     quantile(samples, 0.5)
 }
 
-/// Distribution-free 95 % interval of the median of ascending samples: the narrowest symmetric
-/// pair of order statistics that covers it with at least 95 %. None below six samples (the
-/// extremes of five cover it with 93.75 % only).
+/// Returns a distribution-free 95 % interval of the median of ascending samples: the narrowest symmetric
+/// pair of order statistics that covers it with at least 95 %. Returns `None` with fewer than six samples
+/// (the extremes of five cover it with 93.75 % only).
 fn median_ci95(sorted: &[f64]) -> Option<[f64; 2]> {
     let n = sorted.len();
     if n < 6 {
         return None;
     }
-    // Largest k with P(X < k) <= 2.5 %, X ~ binomial(n, 1/2), by the running sum of its terms in
-    // logarithms (2^-n underflows past a thousand samples).
+    // Largest k with P(X < k) <= 2.5 %, X ~ binomial(n, 1/2). The sum uses logarithms of the terms, because
+    // 2^-n underflows with more than a thousand samples.
     let mut log_term = -(n as f64) * std::f64::consts::LN_2;
     let mut below = 0.0;
     let mut k = 0;
@@ -106,13 +106,14 @@ fn median_ci95(sorted: &[f64]) -> Option<[f64; 2]> {
     Some([sorted[low], sorted[n - 1 - low]])
 }
 
-/// Normal quantile of a two-sided interval of 95 %.
+/// Quantile of the normal distribution for a two-sided interval of 95 %.
 pub const TWO_SIDED: f64 = 1.959_964;
-/// Normal quantile of nine cases in ten.
+/// Quantile of the normal distribution for a probability of 90 %.
 pub const FOUND: f64 = 1.281_552;
 
-/// Quantile of Student's distribution where that of the normal is `z`, of two degrees of `freedom` and
-/// more within 1 %: the expansion of Abramowitz and Stegun, "Handbook of Mathematical Functions", 26.7.5.
+/// Returns the quantile of Student's t distribution at the probability for which the normal quantile is `z`.
+/// The error is below 1 % from two degrees of `freedom` on. Expansion of Abramowitz and Stegun, "Handbook of
+/// Mathematical Functions", 26.7.5.
 pub fn student(z: f64, freedom: f64) -> f64 {
     let of =
         |coefficients: &[f64]| coefficients.iter().rev().fold(0.0, |sum, c| sum * z * z + c) * z;
@@ -122,12 +123,12 @@ pub fn student(z: f64, freedom: f64) -> f64 {
         + of(&[-945.0, -1920.0, 1482.0, 776.0, 79.0]) / (92160.0 * freedom.powi(4))
 }
 
-/// Arithmetic mean; NaN when there are no samples.
+/// Returns the arithmetic mean; NaN if there are no samples.
 pub fn mean(samples: &[f64]) -> f64 {
     samples.iter().sum::<f64>() / samples.len() as f64
 }
 
-/// Geometric mean; NaN when there are no samples.
+/// Returns the geometric mean; NaN if there are no samples.
 pub fn geometric_mean(samples: &[f64]) -> f64 {
     (samples.iter().map(|x| x.ln()).sum::<f64>() / samples.len() as f64).exp()
 }

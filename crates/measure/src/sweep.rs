@@ -1,5 +1,5 @@
-//! Sweeps: the grammar of `--sweep AXIS=VALUES`, and what follows from axes alone. Which options of a gauge can
-//! be swept, and how values of theirs are typed, is its [`Setting`].
+//! Sweeps: the grammar of `--sweep AXIS=VALUES`, the combinations of several axes, and their checks. A gauge
+//! declares the options that can be swept, and the syntax of their values, with a [`Setting`].
 
 use crate::grammar::{Cursor, SyntaxError};
 use crate::names::UnknownName;
@@ -7,61 +7,61 @@ use crate::{Failure, Notice, NoticeId};
 use std::fmt;
 use std::str::FromStr;
 
-/// Axes at most.
+/// Maximum number of axes.
 const MOST_AXES: usize = 2;
-/// Combinations at most.
+/// Maximum number of combinations.
 const MOST_COMBINATIONS: usize = 256;
-/// What is read, in messages.
+/// Name of the grammar in error messages.
 const WHAT: &str = "sweep";
 
 /// A value of an option that can be swept.
 pub trait Setting: Clone + PartialEq + fmt::Display + 'static {
-    /// A right example, ready to be typed.
+    /// Valid example, ready to be typed.
     const EXAMPLE: &'static str;
-    /// Which axes there are, as said where another one is typed.
+    /// List of the axes, for the error message on an unknown axis.
     const EXPECTED: &'static str;
 
-    /// The name of its axis.
+    /// Returns the name of the axis that the value belongs to.
     fn axis(&self) -> &'static str;
 
-    /// How values of the axis of a name are typed; `None` where there is no such axis.
+    /// Returns the syntax of the values of axis `name`; `None` if there is no such axis.
     fn values(name: &str) -> Option<Values<Self>>;
 
-    /// Values of one axis, as they are typed.
+    /// Returns the values of one axis as they are typed.
     fn list(all: &[Self]) -> String {
         let words: Vec<String> = all.iter().map(ToString::to_string).collect();
         words.join(",")
     }
 }
 
-/// How values of an axis are typed.
+/// Syntax of the values of an axis.
 pub struct Values<S> {
-    /// What parts them; `None` where lists have a grammar of their own.
+    /// Separator of the values; `None` if lists have their own grammar.
     pub separator: Option<char>,
-    /// Reads a part.
+    /// Parser of one part of the list.
     pub read: fn(&str) -> Result<Vec<S>, Wrong>,
-    /// What the axis means alone, without values; nothing where it needs some.
+    /// Values of the axis if none are typed; empty if the axis requires values.
     pub alone: Vec<S>,
 }
 
 impl<S> Values<S> {
-    /// Values parted by commas.
+    /// Returns the syntax of values separated by commas.
     pub fn parted(read: fn(&str) -> Result<Vec<S>, Wrong>) -> Self {
         Self { separator: Some(','), read, alone: Vec::new() }
     }
 
-    /// Lists with a grammar of their own.
+    /// Returns the syntax of lists that have their own grammar.
     pub fn listed(read: fn(&str) -> Result<Vec<S>, Wrong>) -> Self {
         Self { separator: None, ..Self::parted(read) }
     }
 
-    /// The same, with what the axis means alone.
+    /// Sets the values of the axis if none are typed.
     pub fn or_alone(self, alone: Vec<S>) -> Self {
         Self { alone, ..self }
     }
 }
 
-/// What is wrong with a value, and where in it.
+/// Error in a value: byte offset of the wrong character, and description.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wrong(pub usize, pub String);
 
@@ -86,7 +86,7 @@ impl From<String> for Wrong {
 /// Reads one value.
 ///
 /// # Errors
-/// What its own grammar says.
+/// Fails if the value does not follow its grammar.
 pub fn one<T: FromStr<Err: Into<Wrong>>, S>(
     text: &str,
     setting: fn(T) -> S,
@@ -94,10 +94,10 @@ pub fn one<T: FromStr<Err: Into<Wrong>>, S>(
     text.parse().map(|value| vec![setting(value)]).map_err(Into::into)
 }
 
-/// Reads several values that have a grammar of lists of their own.
+/// Reads a list of values that has its own grammar.
 ///
 /// # Errors
-/// What that grammar says.
+/// Fails if the list does not follow that grammar.
 pub fn several<L, T, S>(text: &str, setting: fn(T) -> S) -> Result<Vec<S>, Wrong>
 where
     L: FromStr<Err: Into<Wrong>> + IntoIterator<Item = T>,
@@ -105,22 +105,22 @@ where
     text.parse::<L>().map(|all| all.into_iter().map(setting).collect()).map_err(Into::into)
 }
 
-/// The values of one option, at least one.
+/// Values of one option; never empty.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Axis<S>(Vec<S>);
 
 impl<S: Setting> Axis<S> {
-    /// Of these values, at least one.
+    /// Returns an axis with these values; there must be at least one.
     pub fn of<T>(values: impl IntoIterator<Item = T>, setting: impl Fn(T) -> S) -> Self {
         Self(values.into_iter().map(setting).collect())
     }
 
-    /// Its name.
+    /// Returns the name of the axis.
     pub fn name(&self) -> &'static str {
         self.0[0].axis()
     }
 
-    /// Its values.
+    /// Returns the values of the axis.
     pub fn settings(&self) -> &[S] {
         &self.0
     }
@@ -149,25 +149,27 @@ impl<S: Setting> FromStr for Axis<S> {
         if alone {
             return Ok(Self(values.alone));
         }
-        let (rest, start) = (cursor.rest(), cursor.position());
+        let rest = cursor.rest();
+        let start = cursor.position();
         let listed = || vec![(0, rest)];
         let parts = values.separator.map_or_else(listed, |separator| parts(rest, separator));
         let mut settings = Vec::new();
         for (at, part) in parts {
             let part = if values.separator.is_some() { part.trim() } else { part };
-            let of_part = (values.read)(part);
-            let of_part = of_part.map_err(|Wrong(i, why)| cursor.error_at(start + at + i, why))?;
-            settings.extend(of_part);
+            let read = (values.read)(part);
+            settings.extend(read.map_err(|Wrong(i, why)| cursor.error_at(start + at + i, why))?);
         }
         Ok(Self(settings))
     }
 }
 
-/// The parts of a list with their positions; a separator inside quotes or behind a backslash is part
-/// of a word.
+/// Returns the parts of a list with their positions. A separator inside quotes or after a backslash does not
+/// split.
 fn parts(text: &str, separator: char) -> Vec<(usize, &str)> {
-    let (mut parts, mut from) = (Vec::new(), 0);
-    let (mut quote, mut escaped) = (None, false);
+    let mut parts = Vec::new();
+    let mut from = 0;
+    let mut quote = None;
+    let mut escaped = false;
     for (i, c) in text.char_indices() {
         match c {
             _ if escaped => escaped = false,
@@ -185,11 +187,10 @@ fn parts(text: &str, separator: char) -> Vec<(usize, &str)> {
     parts
 }
 
-/// Checks what can be known of the axes alone; `is_fixed` says whether the option of a name has a
-/// value of its own.
+/// Checks the axes alone. `is_fixed` returns true if the option with this name has a fixed value.
 ///
 /// # Errors
-/// Too many axes, or an option that has two values.
+/// Fails if there are too many axes, an axis is given twice, or an option is both fixed and swept.
 pub fn check<S: Setting>(axes: &[Axis<S>], is_fixed: impl Fn(&str) -> bool) -> Result<(), Failure> {
     for (i, axis) in axes.iter().enumerate() {
         let name = axis.name();
@@ -203,16 +204,15 @@ pub fn check<S: Setting>(axes: &[Axis<S>], is_fixed: impl Fn(&str) -> bool) -> R
         return Err(Failure::usage(format!("--{name} is fixed and swept at once"))
             .hint(format!("give it once, e.g. --sweep {axis}")));
     }
-    match axes.len() > MOST_AXES {
-        true => {
-            Err(Failure::usage("a sweep has at most two axes").hint("fix one with its own option"))
-        }
-        false => Ok(()),
+    if axes.len() > MOST_AXES {
+        let failure = Failure::usage("a sweep has at most two axes");
+        return Err(failure.hint("fix one with its own option"));
     }
+    Ok(())
 }
 
-/// Every combination of the axes' values, in their order and each once; notices, of `gauge`, name those that
-/// are given again.
+/// Returns every combination of the axes' values, in their order and each once, and a notice of `gauge` for
+/// each combination that is given again.
 pub fn combinations<S: Setting>(axes: &[Axis<S>], gauge: &str) -> (Vec<Vec<S>>, Vec<Notice>) {
     let mut all: Vec<Vec<S>> = vec![Vec::new()];
     for axis in axes {
@@ -224,7 +224,8 @@ pub fn combinations<S: Setting>(axes: &[Axis<S>], gauge: &str) -> (Vec<Vec<S>>, 
         };
         all = all.iter().flat_map(with).collect();
     }
-    let (mut each, mut notices): (Vec<Vec<S>>, Vec<Notice>) = Default::default();
+    let mut each: Vec<Vec<S>> = Vec::new();
+    let mut notices = Vec::new();
     for settings in all {
         if each.contains(&settings) {
             let text = format!("{} is given twice and measured once", in_words(&settings));
@@ -236,45 +237,43 @@ pub fn combinations<S: Setting>(axes: &[Axis<S>], gauge: &str) -> (Vec<Vec<S>>, 
     (each, notices)
 }
 
-/// Refuses more combinations than are measured by turns.
+/// Checks the number of combinations.
 ///
 /// # Errors
-/// When there are.
+/// Fails if there are more combinations than one run measures.
 pub fn check_count(combinations: usize) -> Result<(), Failure> {
-    match combinations > MOST_COMBINATIONS {
-        true => Err(Failure::usage(format!(
-            "{combinations} combinations are more than {MOST_COMBINATIONS}"
-        ))
-        .hint("take fewer values")),
-        false => Ok(()),
+    if combinations > MOST_COMBINATIONS {
+        let message = format!("{combinations} combinations are more than {MOST_COMBINATIONS}");
+        return Err(Failure::usage(message).hint("take fewer values"));
     }
+    Ok(())
 }
 
-/// `threads 4, pages thp`: a combination.
+/// Returns a combination in words: `threads 4, pages thp`.
 pub fn in_words<'s, S: Setting>(settings: impl IntoIterator<Item = &'s S>) -> String {
     let words = settings.into_iter().map(|value| format!("{} {value}", value.axis()));
     words.collect::<Vec<_>>().join(", ")
 }
 
-/// What of a sweep this node cannot do, in words with the reason: a value once where none of its
-/// combinations is left in `kept`.
+/// Returns notices for the combinations that this node cannot measure, with the reason. If no combination with a
+/// value is left in `kept`, the value is reported once, without the other values.
 pub fn left_out<S: Setting>(all: &[(Vec<S>, Failure)], kept: &[&[S]], gauge: &str) -> Vec<Notice> {
-    let mut told: Vec<(Vec<&S>, &Failure)> = Vec::new();
+    let mut reported: Vec<(Vec<&S>, &Failure)> = Vec::new();
     for (settings, why) in all {
         let is_gone = |value: &&S| !kept.iter().any(|other| other.contains(value));
         let what = match settings.iter().find(is_gone) {
             Some(value) => vec![value],
             None => settings.iter().collect(),
         };
-        if told.iter().all(|(known, _)| *known != what) {
-            told.push((what, why));
+        if reported.iter().all(|(known, _)| *known != what) {
+            reported.push((what, why));
         }
     }
     let notice = |(what, why): (Vec<&S>, &Failure)| {
         let text = format!("{} left out: {}", in_words(what), why.in_a_line());
         Notice::new(NoticeId::LeftOut, gauge, text)
     };
-    told.into_iter().map(notice).collect()
+    reported.into_iter().map(notice).collect()
 }
 
 #[cfg(test)]

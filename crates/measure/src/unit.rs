@@ -1,4 +1,4 @@
-//! The units of figures, and which direction is better in each.
+//! Units of figures, and the direction in which each is better.
 
 use crate::quantity::{Seconds, prefixed, significant};
 use crate::stats::Better;
@@ -35,7 +35,7 @@ pub enum Unit {
     /// Operations per second.
     #[serde(rename = "op/s")]
     OperationsPerSecond,
-    /// A ratio of two figures.
+    /// Ratio of two figures.
     #[serde(rename = "x")]
     Factor,
 }
@@ -51,7 +51,7 @@ impl Unit {
         Self::Factor,
     ];
 
-    /// The symbol, as the record has it.
+    /// Returns the symbol in records.
     pub fn symbol(self) -> &'static str {
         match self {
             Self::BytesPerSecond => "B/s",
@@ -63,12 +63,12 @@ impl Unit {
         }
     }
 
-    /// The unit with this symbol.
+    /// Returns the unit with this symbol.
     pub fn of_symbol(symbol: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|unit| unit.symbol() == symbol)
     }
 
-    /// A figure in this unit, for people: `78.40 GB/s`, `2.310 us`, `7.032 x`.
+    /// Formats a value in this unit for people: `78.40 GB/s`, `2.310 us`, `7.032 x`.
     pub fn in_words(self, value: f64) -> String {
         match self {
             Self::Seconds => Seconds(value).to_string(),
@@ -77,7 +77,8 @@ impl Unit {
         }
     }
 
-    /// Which direction is better: of times down, of rates up; of factors nobody knows.
+    /// Returns the direction that is better: lower for times, higher for rates; `None` for factors, for which
+    /// it is not defined.
     pub fn direction(self) -> Option<Better> {
         match self {
             Self::Seconds => Some(Better::Lower),
@@ -86,7 +87,7 @@ impl Unit {
         }
     }
 
-    /// Which end of the samples is the best, where one must be named: of factors the higher.
+    /// Returns the direction that is better, with `Higher` for factors.
     pub fn better(self) -> Better {
         self.direction().unwrap_or(Better::Higher)
     }

@@ -1,5 +1,5 @@
-//! The figures of a side: what is quoted of each run, and which of its samples may stand beside those of
-//! the other side. Samples of different regimes of a virtual machine never do.
+//! The figures of a side: the quoted value of each run, and the samples that can be compared with the other side.
+//! Samples of different regimes of a virtual machine are never compared.
 
 use crate::identity::Numbered;
 use crate::ratio::{self, Runs};
@@ -11,23 +11,23 @@ use nodegauge_measure::regime::{self, Regime};
 use nodegauge_measure::stats;
 use serde::Serialize;
 
-/// The figures of one side.
+/// Figures of one side.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Figure {
-    /// What is compared: the value that a run quotes, the geometric mean of it over several runs.
+    /// Compared value: the quoted value of a run, or its geometric mean over several runs.
     pub value: Option<f64>,
-    /// The median of the samples, the geometric mean of it over several runs; `null` without samples.
+    /// Median of the samples, or its geometric mean over several runs; `null` without samples.
     pub median: Option<f64>,
-    /// Samples that count, of all runs.
+    /// Number of samples that count, of all runs.
     pub samples: usize,
-    /// Runs.
+    /// Number of runs.
     pub runs: usize,
-    /// The worst status of the runs.
+    /// Worst status of the runs.
     pub status: Status,
 }
 
 impl Figure {
-    /// Of a side before it is known what of it can be compared.
+    /// Returns the figures of a side before the comparable parts are known.
     pub(super) fn of(side: &[Numbered<'_>]) -> Self {
         let all = side.iter().map(|(run, m)| (*run, parts(m).swap_remove(0)));
         let status = side.iter().map(|(_, m)| m.validity.status).max().unwrap_or(Status::Valid);
@@ -35,42 +35,42 @@ impl Figure {
     }
 }
 
-/// What of a side is compared: of each run, by its number, one part.
+/// Compared parts of a side: one part of each run, with the number of the run.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Chosen(pub Vec<(usize, Part)>);
 
-/// What of both sides is compared.
+/// Compared parts of both sides.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Matched {
     pub a: Chosen,
     pub b: Chosen,
-    /// Of other runs like them.
+    /// Parts of other runs with the same settings.
     pub like: [Chosen; 2],
-    /// Which part of a side was left out.
+    /// Remark about parts that were left out.
     pub remark: Option<String>,
 }
 
-/// The samples of one run in one regime.
+/// Samples of one run in one regime.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Part {
-    /// Core-to-core round trip, seconds; `None` where regimes were not watched.
+    /// Core-to-core round trip, seconds; `None` if regimes were not monitored.
     pub round_trip: Option<f64>,
-    /// What is quoted of them; NaN for no result.
+    /// Quoted value of the samples; NaN without a result.
     pub value: f64,
     samples: Vec<f64>,
 }
 
 impl Chosen {
-    /// What is quoted of each run.
+    /// Returns the quoted value of each run.
     pub fn values(&self) -> Vec<f64> {
         self.0.iter().map(|(_, part)| part.value).collect()
     }
 
-    /// What is shown of it; all of it is valid so far.
+    /// Returns the figures that are shown, with the status `Valid`.
     pub fn figure(&self) -> Figure {
         let mean = |values: Vec<f64>| match values.as_slice() {
             [] => None,
-            // A single figure is shown as it is, to the last digit.
+            // A single value is kept exactly.
             [one] => Some(*one),
             several => Some(stats::geometric_mean(several)),
         };
@@ -84,14 +84,14 @@ impl Chosen {
         }
     }
 
-    /// As a side of a ratio, with runs like it.
+    /// Returns the runs as a side of a ratio; `like` are other runs with the same settings.
     pub fn runs(&self, like: &Self, quoted: Quoted, unit: Unit) -> Runs {
         let within = |(_, part): &(usize, Part)| ratio::within(&part.samples, quoted, unit);
         let within: Vec<f64> = self.0.iter().map(within).collect();
         Runs { figures: self.values(), like: like.values(), within: stats::median(&within) }
     }
 
-    /// B over A in each block A B B A of which all four runs have a figure.
+    /// Returns B divided by A in each block A B B A in which all four runs have a figure.
     pub fn by_blocks(&self, b: &Self) -> Vec<f64> {
         let both = |side: &Self, block: usize| {
             let of_block: Vec<f64> = side
@@ -107,10 +107,10 @@ impl Chosen {
     }
 }
 
-/// The runs of a side with a result.
+/// Returns the runs of a side that have a result.
 ///
 /// # Errors
-/// Why there is none, in words.
+/// Returns the reason in words if no run has a result.
 pub(super) fn usable<'a>(name: &str, side: &[Numbered<'a>]) -> Result<Vec<Numbered<'a>>, String> {
     let has_result = |m: &Measurement| {
         m.validity.status != Status::Invalid && m.value.is_some_and(|x| x.is_finite() && x > 0.0)
@@ -123,16 +123,17 @@ pub(super) fn usable<'a>(name: &str, side: &[Numbered<'a>]) -> Result<Vec<Number
     Ok(usable)
 }
 
-/// The figures of both sides, and of runs like them, that are of one regime, where `regimes_matter`.
+/// Returns the figures of both sides, and of other runs with the same settings. If `regimes_matter`, all are of one
+/// regime.
 ///
 /// # Errors
-/// Why there are none, in words.
+/// Returns the reason in words if the sides have no regime in common.
 pub(super) fn matched(
     [a, b]: [&[Numbered<'_>]; 2],
     like: [&[Numbered<'_>]; 2],
     regimes_matter: bool,
 ) -> Result<Matched, String> {
-    // Between other CPUs, other round trips say nothing of regimes.
+    // Round trips between different CPUs do not identify a regime.
     let places = |m: &Measurement| m.read_key::<shared::places>();
     let first = a.first().and_then(|(_, m)| places(m));
     let on_the_same_cpus = a.iter().chain(b).all(|(_, m)| places(m) == first);
@@ -150,48 +151,47 @@ pub(super) fn matched(
     let watched = !of_a.is_empty() && !of_b.is_empty();
     if !regimes_matter || !watched || !on_the_same_cpus {
         let remark = (regimes_matter && !(of_a.is_empty() && of_b.is_empty())).then(|| {
-            "whether both sides met the same regime of the virtual machine is not known".to_owned()
+            "unknown whether both sides ran in the same regime of the virtual machine".to_owned()
         });
         let like = like.map(|side| chosen(&side, None));
         return Ok(Matched { a: chosen(&a, None), b: chosen(&b, None), like, remark });
     }
     let regimes = regime::regimes(&[of_a.as_slice(), of_b.as_slice()].concat());
-    // The regime that both met most; a tie goes to the first, which is the one of short ways.
+    // The regime with most samples on both sides; in case of a tie the first, which has the shortest round trips.
     let samples = |side: &Chosen| side.0.iter().map(|(_, part)| part.samples.len()).sum::<usize>();
     let met = |regime: &Regime| {
         let [a, b] = [&a, &b].map(|side| chosen(side, Some(regime)));
-        let (n, runs) = (samples(&a).min(samples(&b)), a.0.len().min(b.0.len()));
-        (runs > 0).then_some(n)
+        let runs = a.0.len().min(b.0.len());
+        (runs > 0).then_some(samples(&a).min(samples(&b)))
     };
     let most = regimes
         .iter()
         .filter_map(|regime| Some((met(regime)?, regime)))
         .reduce(|best, next| if next.0 > best.0 { next } else { best });
     let Some((_, regime)) = most else {
-        let median = |trips: &[f64]| Seconds(stats::median(trips));
+        let median = |round_trips: &[f64]| Seconds(stats::median(round_trips));
         return Err(format!(
-            "different regimes of a virtual machine: a cache line took {} from core to core and back \
-             on A, {} on B",
+            "different regimes of a virtual machine: core-to-core round trip {} on A, {} on B",
             median(&of_a),
             median(&of_b)
         ));
     };
-    let [of_a, of_b] = [&a, &b].map(|side| chosen(side, Some(regime)));
-    let met = all(&a).iter().chain(&all(&b)).map(|part| part.samples.len()).sum::<usize>();
-    let left_out = met - samples(&of_a) - samples(&of_b);
+    let [chosen_a, chosen_b] = [&a, &b].map(|side| chosen(side, Some(regime)));
+    let total = all(&a).iter().chain(&all(&b)).map(|part| part.samples.len()).sum::<usize>();
+    let left_out = total - samples(&chosen_a) - samples(&chosen_b);
     let remark = (left_out > 0).then(|| {
         format!(
-            "compared in the regime in which a cache line takes {} to {} from core to core and back; \
-             {left_out} samples of others are left out",
+            "compared in the regime with core-to-core round trips of {} to {}; {left_out} samples of \
+             other regimes are left out",
             Seconds(regime.from),
             Seconds(regime.to)
         )
     });
     let like = like.map(|side| chosen(&side, Some(regime)));
-    Ok(Matched { a: of_a, b: of_b, like, remark })
+    Ok(Matched { a: chosen_a, b: chosen_b, like, remark })
 }
 
-/// The samples of a figure by regime, the headline's first.
+/// Returns the samples of a figure by regime, the headline first.
 pub fn parts(m: &Measurement) -> Vec<Part> {
     let trip = m.read_key::<shared::round_trip_s>();
     let trip = trip.filter(|trip| regime::is_of_a_line(*trip));
@@ -205,11 +205,12 @@ pub fn parts(m: &Measurement) -> Vec<Part> {
     std::iter::once(headline).chain(others).collect()
 }
 
-/// What each run of a side has in a regime, or its headline; runs without are left out.
+/// Returns the part of each run in a regime, or the headline without a regime; runs without such a part are left
+/// out.
 fn chosen(side: &[(usize, Vec<Part>)], regime: Option<&Regime>) -> Chosen {
     let fits = |part: &&Part| match regime {
         None => true,
-        Some(regime) => part.round_trip.is_some_and(|trip| regime.contains(trip)),
+        Some(regime) => part.round_trip.is_some_and(|round_trip| regime.contains(round_trip)),
     };
     let of_run = |(run, parts): &(usize, Vec<Part>)| Some((*run, parts.iter().find(fits)?.clone()));
     Chosen(side.iter().filter_map(of_run).collect())

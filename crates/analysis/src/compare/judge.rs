@@ -1,5 +1,5 @@
-//! The verdict on a pair of figures: whether they are of the same thing, which runs of each side count,
-//! how such runs differ by themselves, and what that leaves of the ratio.
+//! The verdict on a pair of figures: checks that they are comparable, selects the runs of each side that count,
+//! estimates the spread between runs, and judges the ratio.
 
 use super::figures::{self, Chosen, Figure, Matched};
 use super::pairing::{self, Point};
@@ -12,17 +12,17 @@ use nodegauge_measure::keys::{self, Registry, Role};
 use nodegauge_measure::record::{Measurement, Record, Status};
 use nodegauge_measure::stats::Better;
 
-/// What is known of a comparison before its measurements are looked at.
+/// Properties of a comparison that do not depend on a measurement.
 pub(super) struct Question<'a> {
     design: Design,
-    /// Whether all runs were asked the same.
+    /// True if all runs had the same command.
     pub same: bool,
-    /// Whether the sides are the same runs.
+    /// True if the sides are the same runs.
     itself: bool,
     regimes_matter: bool,
-    /// For each side other runs that were asked the same, by the same version on the same machine.
+    /// Other runs of each side with the same command, version and machine.
     others: [Vec<&'a Record>; 2],
-    /// What to do where nothing tells how runs differ.
+    /// Remedy if the spread between runs is unknown.
     remedy: String,
 }
 
@@ -44,7 +44,7 @@ impl<'a> Question<'a> {
         Self { design, same, itself, regimes_matter, others, remedy: remedy(a, b, same) }
     }
 
-    /// The verdict on a measurement that both sides have.
+    /// Returns the verdict on a measurement that both sides have.
     pub fn judge(&self, point: &Point<'_>, registry: &Registry) -> Pair {
         let first = point.first();
         let mut pair = Pair {
@@ -78,13 +78,15 @@ impl<'a> Question<'a> {
         pair
     }
 
-    /// The figures that can be held against each other; what is to be kept in mind goes to `pair`.
+    /// Returns the figures that can be compared; adds remarks to `pair`.
     fn comparable(&self, point: &Point<'_>, pair: &mut Pair) -> Result<Matched, String> {
         let trusted =
             |m: &Measurement| m.validity.status == Status::Valid || self.design.accept_suspect;
-        let (mut sides, mut like) = (Vec::new(), Vec::new());
-        for ((name, side), others) in ["A", "B"].into_iter().zip(&point.sides).zip(&self.others) {
-            let (all, usable) = (side.len(), figures::usable(name, side)?);
+        let mut sides = Vec::new();
+        let mut like = Vec::new();
+        for ((name, runs), others) in ["A", "B"].into_iter().zip(&point.sides).zip(&self.others) {
+            let all = runs.len();
+            let usable = figures::usable(name, runs)?;
             if usable.len() < all {
                 let failed = all - usable.len();
                 pair.reasons.push(format!("{failed} of {all} runs of {name} have no valid result"));
@@ -94,9 +96,10 @@ impl<'a> Question<'a> {
             let believed: Vec<Numbered<'_>> =
                 usable.iter().copied().filter(|(_, m)| trusted(m)).collect();
             let left_out = usable.len() - believed.len();
-            let doubt = why.map(|why| match believed.is_empty() || left_out == 0 {
-                true => format!("{name} is suspect: {why}"),
-                false => {
+            let doubt = why.map(|why| {
+                if believed.is_empty() || left_out == 0 {
+                    format!("{name} is suspect: {why}")
+                } else {
                     format!("{left_out} of {all} runs of {name} are suspect and left out: {why}")
                 }
             });
@@ -104,10 +107,9 @@ impl<'a> Question<'a> {
                 pair.suspect.clone_from(&doubt);
             }
             pair.reasons.extend(doubt);
-            let side = if believed.is_empty() { usable } else { believed };
             let alike = others.iter().filter_map(|run| pairing::like(point, run));
             like.push(alike.filter(|m| trusted(m)).map(|m| (0, m)).collect::<Vec<Numbered<'_>>>());
-            sides.push(side);
+            sides.push(if believed.is_empty() { usable } else { believed });
         }
         let matched =
             figures::matched([&sides[0], &sides[1]], [&like[0], &like[1]], self.regimes_matter)?;
@@ -115,24 +117,26 @@ impl<'a> Question<'a> {
         Ok(matched)
     }
 
-    /// Ratio, interval and verdict.
+    /// Sets ratio, interval and verdict of `pair`.
     fn settle(&self, pair: &mut Pair, first: &Measurement, matched: Matched) {
         let Matched { a, b, like: [like_a, like_b], .. } = matched;
         for (figure, chosen) in [(&mut pair.a, &a), (&mut pair.b, &b)] {
             *figure = Figure { status: figure.status, ..chosen.figure() };
         }
-        let over = |a: Option<f64>, b: Option<f64>| a.zip(b).map(|(a, b)| b / a);
+        let over = |a: Option<f64>, b: Option<f64>| Some(b? / a?);
         pair.ratio = over(pair.a.value, pair.b.value).filter(|ratio| ratio.is_finite());
         pair.median_ratio = over(pair.a.median, pair.b.median);
         let runs = |side: &Chosen, like: &Chosen| side.runs(like, first.quoted, first.unit);
-        let interval = match self.design.blocks {
-            true => ratio::of_blocks(&a.by_blocks(&b)),
-            false if self.itself => None,
-            false => ratio::interval(&runs(&a, &like_a), &runs(&b, &like_b)),
+        let interval = if self.design.blocks {
+            ratio::of_blocks(&a.by_blocks(&b))
+        } else if self.itself {
+            None
+        } else {
+            ratio::interval(&runs(&a, &like_a), &runs(&b, &like_b))
         };
         if let Some(interval) = interval {
             if self.design.blocks {
-                // That of the whole ones.
+                // The ratio of the complete blocks.
                 pair.ratio = Some(interval.ratio);
             }
             pair.ci95 = Some(interval.ci95);
@@ -162,7 +166,7 @@ impl<'a> Question<'a> {
     }
 }
 
-/// What tells how runs differ where nothing does yet.
+/// Returns the message for an unknown spread between runs, with the command that determines it.
 fn remedy(a: &Side, b: &Side, same: bool) -> String {
     let command = |side: &Side| {
         let asked = settings::question(side.runs.first()?)?.join(" ");
@@ -171,13 +175,15 @@ fn remedy(a: &Side, b: &Side, same: bool) -> String {
     let host = |side: &Side| side.runs.first().map(|run| run.machine.host.clone());
     let here = host(a) == host(b);
     let how = match (command(a), command(b)) {
-        (Some(a), Some(b)) if !same && here => format!("nodegauge compare --run '{a}' '{b}'"),
-        _ => "make three runs a side, each side with a --label of its own".to_owned(),
+        (Some(of_a), Some(of_b)) if !same && here => {
+            format!("nodegauge compare --run '{of_a}' '{of_b}'")
+        }
+        _ => "make three runs per side, each side with its own --label".to_owned(),
     };
-    format!("nothing tells how much such runs differ by themselves: {how}")
+    format!("the spread between such runs is unknown: {how}")
 }
 
-/// Why the sides are not of the same thing; empty when they are.
+/// Returns the reasons why the sides are not comparable; empty if they are.
 pub(super) fn obstacles(
     point: &Point<'_>,
     same_question: bool,
@@ -200,27 +206,27 @@ pub(super) fn obstacles(
     let first = point.first();
     let identities = first.config.keys().filter_map(|name| {
         let key = registry.key(&first.gauge, &first.test, name)?;
-        // What the same question came to is no other thing.
+        // Identities that runs of the same command chose do not prevent a comparison.
         (key.role == Role::Identity && !same_question).then_some(key)
     });
     for key in identities {
         reasons.extend(differ(key.words, &|m| {
             let value = m.config.get(key.name)?;
             let bytes = value.as_u64().filter(|_| keys::is_size(key.name));
-            // In full: a size that is rounded may look like the other.
+            // Exact sizes, because rounded sizes of both sides may look equal.
             bytes.map(expect::exact_bytes).or_else(|| keys::scalar(value))
         }));
     }
     reasons
 }
 
-/// How many runs of A are on B too.
+/// Returns the number of runs of A that are on B, too.
 pub(super) fn shared(a: &Side, b: &Side) -> usize {
     a.runs.iter().filter(|run| b.runs.iter().any(|other| other.id == run.id)).count()
 }
 
-/// Whether round trips from core to core tell regimes apart: of virtual machines on processors of one
-/// model. On bare metal bound threads stay where they are, and round trips differ with the setting.
+/// True if core-to-core round trips identify regimes: all runs were made in virtual machines on the same processor
+/// model. On bare metal, bound threads do not move, and round trips differ with the setting.
 fn regimes_matter(a: &Side, b: &Side) -> bool {
     let mut all = a.runs.iter().chain(&b.runs).map(|run| &run.machine);
     let model = all.clone().next().and_then(|machine| machine.processor.model.as_ref());

@@ -1,6 +1,6 @@
-//! Which measurement of one record is the same as which of another: by gauge, test, name, unit, the
-//! sizes that it is quoted at, and, where a record has several of these, by the configuration in which
-//! they differ: what was measured first, then how it was asked to be. What was found out pairs nothing.
+//! Pairing of the measurements of different records, by gauge, test, name, unit and the sizes at which they are
+//! quoted. If a record has several such measurements, they are paired by the configuration keys in which they
+//! differ: first identities, then settings. Observations are not used.
 
 use crate::expect;
 use crate::identity::{
@@ -12,23 +12,23 @@ use nodegauge_measure::record::{Category, Measurement, Record};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
-/// The same measurement in the runs of the sides that have it.
+/// A measurement with the runs of all sides that have it.
 #[derive(Debug, Clone)]
 pub(crate) struct Point<'a> {
     pub at: Map<String, Value>,
-    /// [`Point::at`] in words, behind the name: ` 8 B`, `, threads 4`.
+    /// Text of [`Point::at`] that follows the name: ` 8 B`, `, threads 4`.
     pub place: String,
-    /// Of each side, in their order.
+    /// Measurements of each side, in the order of the sides.
     pub sides: Vec<Vec<Numbered<'a>>>,
 }
 
 impl<'a> Point<'a> {
-    /// `triad`, `latency 8 B`, `triad, threads 4`, `8 KiB, pages thp`.
+    /// Returns the title: `triad`, `latency 8 B`, `triad, threads 4`, `8 KiB, pages thp`.
     pub fn title(&self) -> String {
         format!("{}{}", self.first().name_in_words(), self.place)
     }
 
-    /// One of its measurements, of the first side that has any.
+    /// Returns the first measurement of the first side that has one.
     pub fn first(&self) -> &'a Measurement {
         self.sides.iter().flatten().next().expect("a point has a measurement").1
     }
@@ -46,16 +46,16 @@ impl<'a> Point<'a> {
     }
 }
 
-/// A measurement that one side alone has. In JSON its title.
+/// A measurement that only one side has; serialised as its title.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Unpaired {
     pub(super) gauge: String,
     pub(super) test: String,
     pub(super) name: String,
-    /// Whether it is of messages over the own transport.
+    /// True for messages over nodegauge's own transport.
     pub(super) without_mpi: bool,
     pub(super) size: Option<Bytes>,
-    /// What it is called: `triad`, `latency 8 B`.
+    /// Title: `triad`, `latency 8 B`.
     pub title: String,
 }
 
@@ -65,13 +65,14 @@ impl Serialize for Unpaired {
     }
 }
 
-/// Pairs the measurements of two sides; and those that one side alone has.
+/// Pairs the measurements of two sides; returns the pairs, and the measurements that only one side has.
 pub(crate) fn pair<'a>(
     a: &'a [Record],
     b: &'a [Record],
     registry: &Registry,
 ) -> (Vec<Point<'a>>, [Vec<Unpaired>; 2]) {
-    let (mut both, mut only) = (Vec::new(), [Vec::new(), Vec::new()]);
+    let mut both = Vec::new();
+    let mut only = [Vec::new(), Vec::new()];
     for point in points(&[a, b], registry) {
         match point.sides.iter().position(Vec::is_empty) {
             None => both.push(point),
@@ -81,7 +82,7 @@ pub(crate) fn pair<'a>(
     (both, only)
 }
 
-/// The measurements of some sides, the same ones of all sides together.
+/// Returns the measurements of some sides; measurements that are the same are combined.
 pub(super) fn points<'a>(sides: &[&'a [Record]], registry: &Registry) -> Vec<Point<'a>> {
     let mut groups: Vec<Group<'a>> = Vec::new();
     for m in sides.iter().copied().flatten().flat_map(own) {
@@ -96,12 +97,11 @@ pub(super) fn points<'a>(sides: &[&'a [Record]], registry: &Registry) -> Vec<Poi
             sides.iter().map(|side| side.iter().map(of).collect()).collect();
         let all: Vec<&Vec<&Measurement>> = of_sides.iter().flatten().collect();
         let keys = telling(group, &all, registry);
-        let numbered = |side: Vec<Vec<&'a Measurement>>| {
-            let numbered = side.into_iter().enumerate();
-            numbered.flat_map(|(run, all)| entries(run, all, &keys)).collect::<Vec<_>>()
+        let placed = |side: Vec<Vec<&'a Measurement>>| -> Vec<(Place, Numbered<'a>)> {
+            let runs = side.into_iter().enumerate();
+            runs.flat_map(|(run, measurements)| entries(run, measurements, &keys)).collect()
         };
-        let of_sides: Vec<Vec<(Place, Numbered<'a>)>> =
-            of_sides.into_iter().map(numbered).collect();
+        let of_sides: Vec<Vec<(Place, Numbered<'a>)>> = of_sides.into_iter().map(placed).collect();
         let mut places: Vec<&Place> = Vec::new();
         for (at, _) in of_sides.iter().flatten() {
             if !places.contains(&at) {
@@ -112,21 +112,21 @@ pub(super) fn points<'a>(sides: &[&'a [Record]], registry: &Registry) -> Vec<Poi
             let here = |entries: &Vec<(Place, Numbered<'a>)>| -> Vec<Numbered<'a>> {
                 entries.iter().filter(|(at, _)| at == place).map(|(_, m)| *m).collect()
             };
-            let sides: Vec<Vec<Numbered<'a>>> = of_sides.iter().map(here).collect();
-            let first = sides.iter().flatten().next();
+            let found: Vec<Vec<Numbered<'a>>> = of_sides.iter().map(here).collect();
+            let first = found.iter().flatten().next();
             let at = first.map(|(_, m)| values(place, m)).unwrap_or_default();
-            points.push(Point { place: in_words(group, &at, registry), at, sides });
+            points.push(Point { place: in_words(group, &at, registry), at, sides: found });
         }
     }
     points
 }
 
-/// What a run measured itself.
+/// Returns the figures of a record except published ones.
 fn own(record: &Record) -> impl Iterator<Item = &Measurement> {
     record.measurements.iter().filter(|m| !m.is_published())
 }
 
-/// The measurement of another run at the place of a point.
+/// Returns the measurement of another run that corresponds to a point.
 pub(super) fn like<'a>(point: &Point<'_>, run: &'a Record) -> Option<&'a Measurement> {
     let first = point.first();
     own(run).find(|m| {

@@ -1,5 +1,5 @@
-//! What differs between two settings: labels, machine, kernel, build, and the configuration of what
-//! was measured. What one side does not tell is no difference.
+//! Differences between settings: labels, machine, kernel, build, and the configuration of the measurements. A value
+//! that is unknown on one side is not a difference.
 
 use super::{TURNS, distinct, pairing};
 use crate::identity::Numbered;
@@ -11,16 +11,16 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Something that is not the same on all sides.
+/// A difference between the sides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// What.
+    /// Name of the property.
     pub what: String,
-    /// On each side; several values are separated by ` | `, and what is not known of a side is `?`.
+    /// Value on each side; several values are separated by ` | `, and an unknown value is `?`.
     pub sides: Vec<String>,
 }
 
-/// As comparisons have it: `what`, `a`, `b`.
+/// Serialises as in a comparison: `what`, `a`, `b`.
 impl Serialize for Difference {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let named = ["a", "b"].into_iter().zip(&self.sides);
@@ -29,7 +29,7 @@ impl Serialize for Difference {
 }
 
 impl Difference {
-    /// The difference between sides that are known; `None` where it is none.
+    /// Returns the difference between the sides with known values; `None` if their values are equal.
     fn between(what: String, mut sides: Vec<String>) -> Option<Self> {
         let known: BTreeSet<&String> = sides.iter().filter(|words| !words.is_empty()).collect();
         (known.len() > 1).then(|| {
@@ -40,11 +40,11 @@ impl Difference {
     }
 }
 
-/// A fact about a machine, when it is known: its name, whether it decides which configuration is
-/// fastest, and the fact. Free memory, clocks and loads come and go, and decide nothing.
+/// A property of a machine: its name, true if it affects which configuration is fastest, and a function that returns
+/// the value if it is known. Free memory, clocks and load change all the time and are not included.
 type Fact = (&'static str, bool, fn(&Machine) -> Option<String>);
 
-/// Facts about machines, in the order of the list.
+/// Properties of machines, in the order of the list of differences.
 const FACTS: [Fact; 23] = [
     ("host", true, |m| m.host.clone()),
     ("processor", true, |m| m.processor.model.clone()),
@@ -101,32 +101,35 @@ const FACTS: [Fact; 23] = [
     }),
 ];
 
-/// What the devices of a machine that compute say of themselves, each thing once.
+/// Returns the distinct values of a property over the accelerators of a machine.
 fn of_devices(machine: &Machine, fact: impl Fn(&Device) -> Option<String>) -> Option<String> {
     let computing = machine.devices.iter().filter(|device| device.computes());
     let facts: BTreeSet<String> = computing.filter_map(fact).collect();
     (!facts.is_empty()).then(|| facts.into_iter().collect::<Vec<_>>().join(", "))
 }
 
-/// What differs between a machine as it was and as it is now, in words, as far as it decides which
-/// configuration is fastest.
+/// Returns the changes of a machine in words, limited to properties that affect which configuration is fastest.
 pub fn machine_changes(then: &Machine, now: &Machine) -> Vec<String> {
     let words = |fact: Option<String>| fact.unwrap_or_else(|| "unknown".to_owned());
-    let decisive = FACTS.iter().filter(|(_, decides, _)| *decides);
-    let held = decisive.map(|(what, _, fact)| (what, words(fact(then)), words(fact(now))));
-    held.filter(|(_, then, now)| then != now)
-        .map(|(what, then, now)| format!("{what}: {then}, now {now}"))
-        .collect()
+    let mut changes = Vec::new();
+    for (what, _, fact) in FACTS.iter().filter(|(_, decides, _)| *decides) {
+        let before = words(fact(then));
+        let after = words(fact(now));
+        if before != after {
+            changes.push(format!("{what}: {before}, now {after}"));
+        }
+    }
+    changes
 }
 
-/// Most measurements for which a difference is listed one by one.
+/// Maximum number of lines for one key that differs in several ways.
 const EACH: usize = 3;
 
 fn count(n: u32) -> Option<String> {
     (n > 0).then(|| n.to_string())
 }
 
-/// Options of a command that say nothing of what is measured, and whether a value follows.
+/// Options that do not affect what is measured, and true if a value follows.
 const ASIDE: [(&str, bool); 10] = [
     ("--label", true),
     ("--json", true),
@@ -140,7 +143,8 @@ const ASIDE: [(&str, bool); 10] = [
     ("-v", false),
 ];
 
-/// What a run was asked to measure: its command without what goes beside it. `None` of what was imported.
+/// Returns the command of a run without the options that do not affect what is measured; `None` for imported
+/// records.
 pub(super) fn question(run: &Record) -> Option<Vec<&str>> {
     let mut asked = Vec::new();
     let mut words = run.command.iter().map(String::as_str).peekable();
@@ -159,14 +163,14 @@ pub(super) fn question(run: &Record) -> Option<Vec<&str>> {
     (!run.machine.is_imported()).then_some(asked)
 }
 
-/// Whether all runs were asked the same, so that what differs between them came of it.
+/// True if all runs had the same command, so that their differences are results of the runs.
 pub(super) fn same_question(sides: &[&[Record]]) -> bool {
     let mut all = sides.iter().copied().flatten().map(question);
     let first = all.next().flatten();
     first.is_some() && all.all(|question| question == first)
 }
 
-/// What differs, labels first.
+/// Returns the differences, labels first.
 pub(super) fn differences(
     sides: &[&[Record]],
     points: &[Point<'_>],
@@ -174,8 +178,8 @@ pub(super) fn differences(
     registry: &Registry,
 ) -> Vec<Difference> {
     let mut differences = Vec::new();
-    let mut add = |what: &str, sides: Vec<String>| {
-        differences.extend(Difference::between(what.to_owned(), sides));
+    let mut add = |what: &str, values: Vec<String>| {
+        differences.extend(Difference::between(what.to_owned(), values));
     };
     let of_sides = |of: &dyn Fn(&Record) -> Option<String>| -> Vec<String> {
         sides.iter().map(|side| distinct(side.iter().map(of))).collect()
@@ -195,7 +199,7 @@ pub(super) fn differences(
     let is_known =
         |run: &Record| run.machine.host.is_some() || run.machine.processor.model.is_some();
     let known: Vec<bool> = sides.iter().map(|side| side.iter().any(is_known)).collect();
-    let in_words = |known: &bool| if *known { "described" } else { "not known" }.to_owned();
+    let in_words = |yes: &bool| if *yes { "described" } else { "not known" }.to_owned();
     add("machine", known.iter().map(in_words).collect());
     for (what, _, fact) in FACTS {
         add(what, of_sides(&|run| fact(&run.machine)));
@@ -212,9 +216,8 @@ pub(super) fn differences(
         }
     }
     for id in ids {
-        let has = |(side, known): (&&[Record], &bool)| match known {
-            true => finding_in_words(side, id),
-            false => String::new(),
+        let has = |(side, yes): (&&[Record], &bool)| {
+            if *yes { finding_in_words(side, id) } else { String::new() }
         };
         add(&format!("finding {id}"), sides.iter().zip(&known).map(has).collect());
     }
@@ -222,7 +225,7 @@ pub(super) fn differences(
     differences
 }
 
-/// Whether the runs of a side have a finding.
+/// Returns in words how many runs of a side have a finding.
 fn finding_in_words(side: &[Record], id: &str) -> String {
     let n = side.iter().filter(|run| run.findings.iter().any(|known| known.id == id)).count();
     match n {
@@ -232,8 +235,8 @@ fn finding_in_words(side: &[Record], id: &str) -> String {
     }
 }
 
-/// What of the configuration differs: a line where it is the same for all measurements, else a line
-/// for each of the first few.
+/// Returns the differences of the configuration: one for a key that differs in the same way for all measurements,
+/// or else the first few of them.
 fn configurations(
     points: &[Point<'_>],
     same_question: bool,
@@ -243,8 +246,8 @@ fn configurations(
     for (_, m) in points.iter().flat_map(|point| point.sides.iter().flatten()) {
         for key in m.config.keys() {
             let role = registry.key(&m.gauge, &m.test, key).map(|known| known.role);
-            // Identities that differ where the same was asked; else they are why there is no ratio.
-            let listed = |role| match role {
+            // Identities are listed for runs of the same command; otherwise they are the reason why there is no ratio.
+            let listed = |known| match known {
                 Role::Setting | Role::Choice => true,
                 Role::Identity => same_question,
                 Role::Size | Role::Observation => false,
@@ -257,10 +260,10 @@ fn configurations(
     let mut differences = Vec::new();
     for key in keys {
         let value = |side: &Vec<Numbered<'_>>| {
-            distinct(side.iter().map(|(_, m)| told(key, m.config.get(key)?)))
+            distinct(side.iter().map(|(_, m)| value_in_words(key, m.config.get(key)?)))
         };
         let what = key.replace('_', " ");
-        // Measurements that differ alike share a line.
+        // Measurements with the same difference share a line.
         let mut alike: Vec<(Difference, Vec<String>)> = Vec::new();
         for point in points {
             let sides = point.sides.iter().map(value).collect();
@@ -273,7 +276,7 @@ fn configurations(
         }
         let many = alike.len() > EACH;
         for (mut difference, titles) in alike.into_iter().take(EACH) {
-            // Of all measurements, or of these.
+            // The titles are added unless all measurements differ in this way.
             if titles.len() < points.len() {
                 difference.what = format!("{what} ({})", in_short(&titles));
             }
@@ -297,13 +300,13 @@ fn in_short(titles: &[String]) -> String {
     }
 }
 
-/// A value of the configuration in words; fractions are observations and `None`.
-fn told(key: &str, value: &Value) -> Option<String> {
-    let text = |key: &str| value.get(key).and_then(Value::as_str);
+/// Returns a value of the configuration in words; `None` for fractions, which are observations.
+fn value_in_words(key: &str, value: &Value) -> Option<String> {
+    let text = |part: &str| value.get(part).and_then(Value::as_str);
     let tens = |share: f64| (share * 10.0).round() * 10.0;
     let got = || {
-        let got = value.get("got").and_then(Value::as_object).into_iter().flatten();
-        got.filter_map(|(of, share)| Some((of, share.as_f64()?)))
+        let shares = value.get("got").and_then(Value::as_object).into_iter().flatten();
+        shares.filter_map(|(of, share)| Some((of, share.as_f64()?)))
     };
     match (key, value) {
         (_, Value::Number(number)) if !number.is_u64() && !number.is_i64() => None,
@@ -313,10 +316,13 @@ fn told(key: &str, value: &Value) -> Option<String> {
             Some(format!("{}, {} % huge", text("asked")?, tens(huge)))
         }
         ("numa", Value::Object(map)) if map.contains_key("got") => {
-            let shares = got().map(|(node, share)| (node, tens(share)));
-            let shares = shares.filter(|(_, tens)| *tens > 0.0);
-            let shares: Vec<String> =
-                shares.map(|(node, tens)| format!("{tens} % on node {node}")).collect();
+            let mut shares = Vec::new();
+            for (node, share) in got() {
+                let percent = tens(share);
+                if percent > 0.0 {
+                    shares.push(format!("{percent} % on node {node}"));
+                }
+            }
             Some(format!("{}, {}", text("asked")?, shares.join(", ")))
         }
         ("compiler", Value::Object(_)) => {

@@ -1,5 +1,4 @@
-//! Several runs held against each other at once: what differs between them, and every figure that any of
-//! them has with the runs that have it.
+//! Comparison of several runs: the differences between them, and every figure with the runs that have it.
 
 use super::judge;
 use super::pairing::{self, Point};
@@ -11,38 +10,39 @@ use nodegauge_measure::keys::{Registry, Role};
 use nodegauge_measure::record::{Measurement, Record, Status};
 use nodegauge_measure::stats::Better;
 
-/// Runs side by side.
+/// Comparison of several runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Several<'a> {
-    /// What is not the same in all of them, labels and the machine first.
+    /// Differences between the runs, labels and the machine first.
     pub differences: Vec<Difference>,
-    /// Every figure, in the order in which the runs have them.
+    /// All figures, in the order of the runs.
     pub figures: Vec<Shared<'a>>,
 }
 
-/// A figure of the runs that have it.
+/// A figure with the runs that have it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shared<'a> {
-    /// `triad`, `latency 8 B`, `triad, threads 4`.
+    /// Title: `triad`, `latency 8 B`, `triad, threads 4`.
     pub title: String,
-    /// The same without the size that it is quoted at: what its curve over size is called.
+    /// Title without the size at which it is quoted: the title of its curve over size.
     pub curve: String,
-    /// The size that it is quoted at, of figures of one size.
+    /// Size at which it is quoted, if there is exactly one.
     pub size: Option<Bytes>,
-    /// Of each run, in their order.
+    /// Measurement of each run, in the order of the runs.
     pub runs: Vec<Option<&'a Measurement>>,
-    /// Why the runs' figures are not of the same thing; empty where they are.
+    /// Reasons why the figures are not comparable; empty if they are.
     pub obstacles: Vec<String>,
 }
 
 impl<'a> Shared<'a> {
     fn of(point: &Point<'a>, same_question: bool, registry: &Registry) -> Self {
         let first = point.first();
-        let is_size = |key: &str| {
-            let known = registry.key(&first.gauge, &first.test, key);
+        let is_size = |name: &str| {
+            let known = registry.key(&first.gauge, &first.test, name);
             known.is_some_and(|key| key.role == Role::Size)
         };
-        let (name, named) = (first.name_in_words(), first.name_in_words() != first.name);
+        let name = first.name_in_words();
+        let named = name != first.name;
         let mut rest = point.at.clone();
         rest.retain(|key, _| !is_size(key));
         let sizes = point.at.len() - rest.len() + usize::from(named);
@@ -57,18 +57,18 @@ impl<'a> Shared<'a> {
         }
     }
 
-    /// One of them.
+    /// Returns the measurement of the first run that has one.
     pub fn first(&self) -> &'a Measurement {
         self.runs.iter().flatten().next().expect("a run has the figure")
     }
 
-    /// Whether every run has it.
+    /// True if every run has the figure.
     pub fn is_of_all(&self) -> bool {
         self.runs.iter().all(Option::is_some)
     }
 
-    /// The runs with the best and the worst value among those that are valid; `None` where it is not known
-    /// whether more is better, where runs measured different things, and where fewer than two values differ.
+    /// Returns the runs with the best and the worst valid value. Returns `None` if the unit has no better direction,
+    /// if the figures are not comparable, or if no two values differ.
     pub fn best_and_worst(&self) -> Option<[usize; 2]> {
         let better = self.first().unit.direction().filter(|_| self.obstacles.is_empty())?;
         let valid = |m: &Measurement| m.value.filter(|_| m.validity.status == Status::Valid);
@@ -84,7 +84,7 @@ impl<'a> Shared<'a> {
     }
 }
 
-/// Holds runs against each other.
+/// Compares several runs.
 pub fn several<'a>(runs: &'a [Record], registry: &Registry) -> Several<'a> {
     let sides: Vec<&[Record]> = runs.chunks(1).collect();
     let points = pairing::points(&sides, registry);

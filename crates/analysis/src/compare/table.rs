@@ -1,12 +1,12 @@
-//! A comparison as CSV (RFC 4180): a line a pair, figures in base units.
+//! A comparison as CSV (RFC 4180): one line per pair, figures in base units.
 
 use super::Pair;
 use crate::csv::{joined, number, written};
 
-/// What one column shows of a pair.
+/// Function that returns the content of a column for a pair.
 type Cell = fn(&Pair) -> String;
 
-/// Names and contents; new columns go to the end.
+/// Names and contents of the columns; new columns are added at the end.
 const COLUMNS: [(&str, Cell); 22] = [
     ("gauge", |pair| pair.gauge.clone()),
     ("test", |pair| pair.test.clone()),

@@ -28,7 +28,7 @@ nodegauge_measure::config! {
         n: u64 = Identity "order";
         /// Threads.
         threads: u64 = Setting "threads";
-        /// Who measured.
+        /// Program that measured.
         engine: String = Setting "engine", speaks;
         /// Kind of store.
         stores: String = Choice "stores";
@@ -36,7 +36,7 @@ nodegauge_measure::config! {
         mpi: Value = Setting "MPI", speaks;
         /// The compiler.
         compiler: Value = Setting "compiler", speaks;
-        /// How often a loop's body is repeated.
+        /// Repetitions of a loop's body.
         unroll: u64 = Choice "unroll";
         /// Pages.
         pages: Value = Setting "pages";
@@ -195,7 +195,7 @@ fn regimes_of_a_virtual_machine_are_never_held_against_each_other() {
     // B met that of A as well: they are compared there.
     let pair = one(in_regime(115e-9, 48e9, None), in_regime(390e-9, 82e9, Some((114e-9, 48.5e9))));
     assert_eq!((pair.verdict, pair.b.value), (Verdict::WithinNoise, Some(48.5e9)));
-    assert!(pair.reasons[0].contains("12 samples of others are left out"), "{pair:?}");
+    assert!(pair.reasons[0].contains("12 samples of other regimes are left out"), "{pair:?}");
     // On bare metal round trips differ with the setting, and tell no regimes.
     let mut bare = sides(in_regime(115e-9, 48e9, None), in_regime(390e-9, 82e9, None));
     for side in &mut bare {

@@ -1,14 +1,14 @@
 //! `--fail-on 'triad<-5%'`: a condition on a comparison, for acceptance scripts.
 //!
 //! Grammar: `slower`, for any measurement that is slower beyond noise; or `[GAUGE.|TEST.]NAME OP
-//! [+|-]PERCENT% [@SIZE]` with `OP` of `>=`, `<=`, `>`, `<`, in the style of `--expect`. The percentage
-//! is the change from A to B of the figure as it is shown: below zero a rate that fell, or a time that
-//! got shorter. `any` as the name means every measurement, and then the change of its speed, so that
-//! one condition fits rates and times.
+//! [+|-]PERCENT% [@SIZE]` with `OP` of `>=`, `<=`, `>`, `<`, as in `--expect`. The percentage
+//! is the change of the printed figure from A to B; it is negative for a rate that decreased or a time that
+//! became shorter. The name `any` means every measurement, and the percentage is then the change of its speed,
+//! so that one condition applies to rates and times.
 //!
-//! Verdicts decide: a change beyond the bound that lies within noise does not fail, and is said. What is
-//! suspect, not comparable, or missing on B fails, since a condition on nothing must not pass; and a
-//! change beyond the bound fails where nobody can tell noise from it.
+//! Verdicts decide. A change beyond the bound but within noise does not fail and is reported. A figure that is
+//! suspect, not comparable, or missing on B fails, because a condition without figures must not pass. A
+//! change beyond the bound fails, too, if the noise is unknown.
 
 use super::{Comparison, Pair, Unpaired, Verdict};
 use crate::expect::{self, Comparison as Operator};
@@ -19,29 +19,29 @@ use nodegauge_measure::stats::Better;
 use std::fmt;
 use std::str::FromStr;
 
-/// The word for every measurement.
+/// Name that means every measurement.
 const ANY: &str = "any";
-/// The word for a verdict.
+/// Condition on the verdict.
 const SLOWER: &str = "slower";
-/// Most names that are shown where one is not found, or where many fail.
+/// Maximum number of names in a message.
 const SHOWN: usize = 8;
 
 /// A condition under which a comparison fails.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Threshold {
-    /// Some measurement is slower beyond noise.
+    /// A measurement is slower beyond noise.
     Slower,
     /// A change is beyond a bound.
     Change {
-        /// Gauge or test before the point, when given.
+        /// Gauge or test before the point, if given.
         scope: Option<String>,
-        /// The measurement, or `any`.
+        /// Name of the measurement, or `any`.
         name: String,
-        /// How it is compared.
+        /// Comparison operator.
         operator: Operator,
-        /// The bound, percent.
+        /// Bound, percent.
         percent: f64,
-        /// Message, block or array size, when given.
+        /// Message, block or array size, if given.
         size: Option<Bytes>,
     },
 }
@@ -87,7 +87,7 @@ impl FromStr for Threshold {
     }
 }
 
-/// As it is typed: what is printed parses back to the same.
+/// Displays the condition as it is typed; the text parses back to an equal condition.
 impl fmt::Display for Threshold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self::Change { scope, name, operator, percent, size } = self else {
@@ -104,28 +104,28 @@ impl fmt::Display for Threshold {
     }
 }
 
-/// How a condition fared.
+/// Result of the check of a condition.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Finding {
-    /// It is not met: the comparison does not fail for it.
+    /// The condition is not met, and the comparison does not fail.
     Passed,
-    /// These are beyond the bound, but within noise: not a failure, but to be said.
+    /// The changes of these measurements are beyond the bound but within noise; reported, not a failure.
     Noise(Vec<String>),
-    /// It is met by these, in words: the comparison fails.
+    /// The condition is met by these measurements, and the comparison fails.
     Met(Vec<String>),
-    /// It asks for a verdict, and of these there is none: not a failure, but to be said.
+    /// The condition requires a verdict, and these measurements have none; reported, not a failure.
     Untold(Vec<String>),
-    /// There is no such measurement on both sides; these there are.
+    /// No such measurement is on both sides; contains the names of the others.
     NoSuch(Vec<String>),
 }
 
 impl Finding {
-    /// Whether the comparison fails.
+    /// True if the comparison fails.
     pub fn fails(&self) -> bool {
         matches!(self, Self::Met(_) | Self::NoSuch(_))
     }
 
-    /// One line for people; `None` when there is nothing to say.
+    /// Returns one line for people; `None` if there is nothing to report.
     pub fn in_words(&self, threshold: &Threshold) -> Option<String> {
         let listed = |texts: &[String]| {
             let shown = texts.iter().take(SHOWN).cloned().collect::<Vec<_>>().join("; ");
@@ -139,10 +139,10 @@ impl Finding {
             Self::Noise(pairs) => {
                 Some(format!("{threshold} would be met, but within noise: {}", listed(pairs)))
             }
-            Self::Untold(pairs) => Some(format!("{threshold} cannot be told of {}", listed(pairs))),
+            Self::Untold(pairs) => Some(format!("{threshold} is undecided for {}", listed(pairs))),
             Self::Met(pairs) => Some(format!("{threshold}: {}", listed(pairs))),
             Self::NoSuch(known) => Some(format!(
-                "{threshold}: both sides have no such measurement; they have {}",
+                "{threshold}: there is no such measurement on both sides; they have {}",
                 listed(known)
             )),
         }
@@ -150,7 +150,7 @@ impl Finding {
 }
 
 impl Threshold {
-    /// Holds the condition against a comparison.
+    /// Checks the condition on a comparison.
     pub fn check(&self, comparison: &Comparison) -> Finding {
         let named = |pair: &&Pair| self.names(&pair.gauge, &pair.test, &pair.name, pair.size);
         let lost = |of: &&Unpaired| self.names(&of.gauge, &of.test, &of.name, of.size);
@@ -162,15 +162,17 @@ impl Threshold {
         }
         let mut met: Vec<String> =
             lost.iter().map(|of| format!("{} is missing on B", of.title)).collect();
-        let (mut noise, mut untold) = (Vec::new(), Vec::new());
+        let mut noise = Vec::new();
+        let mut untold = Vec::new();
         for pair in named {
-            let (title, why) = (pair.title(), pair.reasons.first().map_or("", String::as_str));
+            let title = pair.title();
+            let why = pair.reasons.first().map_or("", String::as_str);
             let Some(ratio) = pair.ratio else {
                 met.push(format!("{title} is not comparable: {why}"));
                 continue;
             };
-            if let Some(why) = &pair.suspect {
-                met.push(format!("{title}: {why}"));
+            if let Some(doubt) = &pair.suspect {
+                met.push(format!("{title}: {doubt}"));
                 continue;
             }
             let text = format!("{title} {}", change_in_words(ratio));
@@ -189,7 +191,7 @@ impl Threshold {
         }
     }
 
-    /// Whether it is about this measurement.
+    /// True if the condition applies to this measurement.
     fn names(&self, gauge: &str, test: &str, of: &str, at: Option<Bytes>) -> bool {
         let Self::Change { scope, name, size, .. } = self else { return true };
         (name == ANY || of == *name)
@@ -209,7 +211,7 @@ impl Threshold {
     }
 }
 
-/// `+5.3 %`.
+/// Returns the change of a ratio in words: `+5.3 %`.
 pub fn change_in_words(ratio: f64) -> String {
     format!("{:+.1} %", (ratio - 1.0) * 100.0)
 }

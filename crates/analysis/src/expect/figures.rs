@@ -1,5 +1,5 @@
-//! What a run will measure, as far as that is known before: a condition on anything else is refused then, and
-//! not after an hour.
+//! Figures that a run will measure, as far as they are known in advance. A condition on other figures is rejected
+//! before the run, and not after an hour.
 
 use super::{Expectation, PERCENT, base_of, exact, listed};
 use nodegauge_measure::{Bytes, Failure, Unit};
@@ -9,19 +9,19 @@ use nodegauge_measure::{Bytes, Failure, Unit};
 pub struct Figures {
     gauge: &'static str,
     test: &'static str,
-    /// All names, or examples of those that `fits` knows.
+    /// All names, or examples of the names that `fits` accepts.
     names: Vec<String>,
     fits: fn(&str) -> bool,
     units: &'static [Unit],
     limited: bool,
-    /// Message, block or array sizes, where they are known before; none where they have no size.
+    /// Message, block or array sizes if they are known in advance; empty for figures without a size.
     sizes: Option<Vec<u64>>,
-    /// Conditions are about them only where they name their test.
+    /// True if conditions must name the test to apply to these figures.
     scoped: bool,
 }
 
 impl Figures {
-    /// Figures of these names and units, without a known limit.
+    /// Returns figures with these names and units, without a known limit.
     pub fn new<S: Into<String>>(
         (gauge, test): (&'static str, &'static str),
         names: impl IntoIterator<Item = S>,
@@ -32,22 +32,22 @@ impl Figures {
         Self { gauge, test, names, fits, units, limited: false, sizes: None, scoped: false }
     }
 
-    /// Names like these are possible too, such as sizes.
+    /// Sets a function that accepts further names, such as sizes.
     pub fn or_like(self, fits: fn(&str) -> bool) -> Self {
         Self { fits, ..self }
     }
 
-    /// Whether a limit may be known that they are held against.
+    /// Sets whether a limit of these figures may be known.
     pub fn limited(self, limited: bool) -> Self {
         Self { limited, ..self }
     }
 
-    /// Of these message, block or array sizes (bytes), and of no other; of none where they have no size.
+    /// Sets all message, block or array sizes (bytes); none if the figures have no size.
     pub fn sized(self, sizes: impl IntoIterator<Item = u64>) -> Self {
         Self { sizes: Some(sizes.into_iter().collect()), ..self }
     }
 
-    /// They never pass for another test's: see [`nodegauge_measure::record::Category::Transport`].
+    /// Requires that conditions name the test: see [`nodegauge_measure::record::Category::Transport`].
     pub fn scoped(self) -> Self {
         Self { scoped: true, ..self }
     }
@@ -65,20 +65,23 @@ impl Figures {
     }
 }
 
-/// Jaro-Winkler similarity from which a name may have been meant: two letters exchanged in one of five.
+/// Minimum Jaro-Winkler similarity of a suggested name: two letters exchanged in a name of five.
 const ALIKE: f64 = 0.8;
 
 impl Expectation {
-    /// Why none of these figures can ever meet it, in words for people; `None` where one may.
+    /// Returns the reason why none of these figures can meet the condition; `None` if one can.
     pub fn refusal(&self, figures: &[Figures]) -> Option<Failure> {
         let expected = self.in_words();
         let scope = self.scope.as_deref();
         let named: Vec<&Figures> =
             figures.iter().filter(|of| of.is_of(scope) && of.has(&self.name)).collect();
         if named.is_empty() {
-            let full = |of: &Figures, name: &str| match scope.is_some() || of.scoped {
-                true => format!("{}.{name}", of.test),
-                false => name.to_owned(),
+            let full = |of: &Figures, name: &str| {
+                if scope.is_some() || of.scoped {
+                    format!("{}.{name}", of.test)
+                } else {
+                    name.to_owned()
+                }
             };
             let spelt = |of: &Figures| -> Vec<String> {
                 of.names.iter().map(|name| full(of, name)).collect()
@@ -107,21 +110,21 @@ impl Expectation {
             let known = named.iter().any(|of| of.limited);
             return (!known).then(|| {
                 Failure::usage(format!("expected {expected}, but no limit is known"))
-                    .hint("give a bound in units, or of memory --dimms COUNTxMT/s")
+                    .hint("give a bound in units, or for memory --dimms COUNTxMT/s")
             });
         }
         if named.iter().any(measured_in) {
             return None;
         }
-        let units: Vec<&str> = named[0].units.iter().map(|unit| unit.symbol()).collect();
-        let (name, units) = (&self.name, units.join(" and "));
-        let why = format!("expected {expected}, but {name} is in {units}");
+        let units: Vec<&str> = named[0].units.iter().map(|known| known.symbol()).collect();
+        let units = units.join(" and ");
+        let why = format!("expected {expected}, but {} is in {units}", self.name);
         Some(Failure::usage(why).hint(format!("give a bound in {units}")))
     }
 }
 
 impl Expectation {
-    /// Why none of the figures that it names will have this size.
+    /// Returns the reason why none of the named figures will have this size; `None` if one may.
     fn refused_size(&self, Bytes(size): Bytes, named: &[&Figures]) -> Option<Failure> {
         let sizes: Option<Vec<&Vec<u64>>> = named.iter().map(|of| of.sizes.as_ref()).collect();
         let mut known: Vec<u64> = sizes?.into_iter().flatten().copied().collect();
@@ -213,7 +216,7 @@ mod tests {
             (
                 "mbw_mr>=75%",
                 "expected mbw_mr >= 75 % of the limit, but no limit is known\nhint: give a bound in \
-                 units, or of memory --dimms COUNTxMT/s",
+                 units, or for memory --dimms COUNTxMT/s",
             ),
             (
                 "triad<=3us",

@@ -65,7 +65,7 @@ fn what_is_suspect_meets_nothing_unless_it_is_accepted() {
     assert_eq!(
         told("triad>=78GB/s", std::slice::from_ref(&suspect)),
         "expected triad >= 78 GB/s, measured 78.41 GB/s, which is suspect: arrays are 0.07 times the \
-         caches\nhint: --accept-suspect takes it for a result"
+         caches\nhint: --accept-suspect accepts it as a result"
     );
     let all = [triad(), suspect];
     let met = |of: &[Measurement], accept| judged("triad>=78GB/s", of, accept).is_met();
@@ -232,7 +232,7 @@ fn a_wrong_condition_is_pointed_at() {
     assert_eq!(endless.parse::<Expectation>().unwrap_err().at, 7);
     assert_eq!(
         "triad>=300gb/s".parse::<Expectation>().unwrap_err().to_string(),
-        "expectation \"triad>=300gb/s\": expected GB/s, upper and lower case so, found 'g'\n  \
+        "expectation \"triad>=300gb/s\": expected GB/s, case-sensitive, found 'g'\n  \
          triad>=300gb/s\n            ^\nhint: e.g. --expect 'triad>=300GB/s'"
     );
 }

@@ -1,4 +1,4 @@
-//! What a comparison comes to, in a sentence: `MPICH moves 1 MiB 1.12 times as fast as Open MPI (1.08 to 1.15 in
+//! The result of a comparison as a sentence: `MPICH moves 1 MiB 1.12 times as fast as Open MPI (1.08 to 1.15 in
 //! this run)`.
 
 use super::within;
@@ -6,24 +6,24 @@ use crate::bests::{self, Ratio};
 use nodegauge_measure::record::{Measurement, Quoted, Status};
 use nodegauge_measure::stats::{self, Better, TWO_SIDED};
 
-/// Most that the fastest is held against.
-const TOLD: usize = 3;
+/// Maximum number of others that the fastest is compared with.
+const MOST_OTHERS: usize = 3;
 
-/// One of two things side by side in a run.
+/// One of two compared figures of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Contender<'a> {
-    /// What it is called.
+    /// Name in the sentence.
     pub name: &'a str,
-    /// Its figure.
+    /// Figure.
     pub figure: &'a Measurement,
 }
 
-/// `1.12 times as fast as A`.
+/// Returns a ratio in words: `1.12 times as fast as A`.
 pub fn times_as_fast(ratio: f64, ci95: Option<[f64; 2]>, than: &str) -> String {
     format!("{} times as fast as {than}", digits(ratio, ci95))
 }
 
-/// `1.08 to 1.15`.
+/// Returns an interval in words: `1.08 to 1.15`.
 pub fn interval_in_words(ci95: [f64; 2]) -> String {
     let [low, high] = ci95.map(|end| digits(end, Some(ci95)));
     format!("{low} to {high}")
@@ -34,9 +34,9 @@ fn digits(value: f64, ci95: Option<[f64; 2]>) -> String {
     format!("{value:.digits$}")
 }
 
-/// Which of two does `what` (`moves 1 MiB`) faster by the statistic `quoted` of their samples, and how much, as
-/// far as their run tells; other runs may differ by more. `None` where one has no figure, or of a unit of which
-/// nobody knows whether more is better.
+/// Returns the sentence that compares how fast two programs do `what` (`moves 1 MiB`), by the statistic `quoted` of
+/// their samples in one run; the spread between runs may be larger. Returns `None` if one has no value, or if the
+/// unit has no direction that is better.
 pub fn of_one_run(
     a: Contender<'_>,
     b: Contender<'_>,
@@ -45,33 +45,46 @@ pub fn of_one_run(
 ) -> Option<String> {
     let (ratio, ci95) = in_one_run(a.figure, b.figure, quoted)?;
     // The faster one is named first.
-    let (a, b, ratio, ci95) = match ratio < 1.0 {
-        true => (b, a, ratio.recip(), ci95.map(|[low, high]| [high.recip(), low.recip()])),
-        false => (a, b, ratio, ci95),
-    };
-    let doubted = [a, b].into_iter().find(|of| of.figure.validity.status != Status::Valid);
+    if ratio < 1.0 {
+        let inverse = ci95.map(|[low, high]| [high.recip(), low.recip()]);
+        return Some(sentence(b, a, what, ratio.recip(), inverse));
+    }
+    Some(sentence(a, b, what, ratio, ci95))
+}
+
+/// Returns the sentence of [`of_one_run`]; `ratio` is the speed of `faster` divided by that of `slower`.
+fn sentence(
+    slower: Contender<'_>,
+    faster: Contender<'_>,
+    what: &str,
+    ratio: f64,
+    ci95: Option<[f64; 2]>,
+) -> String {
+    let both = [slower, faster];
+    let doubted = both.into_iter().find(|of| of.figure.validity.status != Status::Valid);
     let because = match (ci95, doubted) {
         (_, Some(of)) => {
             format!("the figure of {} is {}", of.name, of.figure.validity.status.name())
         }
-        (None, _) => "too few samples tell how they differ".to_owned(),
+        (None, _) => "too few samples for an interval".to_owned(),
         (Some(ci95), _) => format!("{} in this run", interval_in_words(ci95)),
     };
-    Some(match (ci95, doubted) {
+    match (ci95, doubted) {
         (Some([low, _]), None) if low > 1.0 => {
-            format!("{} {what} {} ({because})", b.name, times_as_fast(ratio, ci95, a.name))
+            let times = times_as_fast(ratio, ci95, slower.name);
+            format!("{} {what} {times} ({because})", faster.name)
         }
         _ => {
             let times = digits(ratio, ci95);
             format!(
                 "cannot tell whether {} {what} faster than {}: {times} times ({because})",
-                b.name, a.name
+                faster.name, slower.name
             )
         }
-    })
+    }
 }
 
-/// The same of several, by their names: the fastest against each of the next ones.
+/// Returns the sentences that compare the fastest of several named figures with each of the next ones.
 pub fn of_several(all: &[(String, &Measurement)], what: &str, quoted: Quoted) -> Vec<String> {
     let speed = |(_, m): &(String, &Measurement)| {
         let value = m.value.and(quoted.of(&m.samples, m.unit).or(m.value))?;
@@ -85,10 +98,10 @@ pub fn of_several(all: &[(String, &Measurement)], what: &str, quoted: Quoted) ->
     let against = |(_, (name, figure)): &(f64, &(String, &Measurement))| {
         of_one_run(Contender { name, figure }, best, what, quoted)
     };
-    others.iter().take(TOLD).filter_map(against).collect()
+    others.iter().take(MOST_OTHERS).filter_map(against).collect()
 }
 
-/// How many times as fast b is as a, with its 95 % confidence interval where there are samples enough.
+/// Returns the speed of b divided by the speed of a, with the 95 % confidence interval if there are enough samples.
 fn in_one_run(a: &Measurement, b: &Measurement, quoted: Quoted) -> Option<(f64, Option<[f64; 2]>)> {
     let better = a.unit.direction().filter(|_| a.unit == b.unit)?;
     a.value.zip(b.value)?;
@@ -105,8 +118,8 @@ fn in_one_run(a: &Measurement, b: &Measurement, quoted: Quoted) -> Option<(f64, 
     let error = [a, b].map(|m| within(&m.samples, quoted, m.unit));
     let known = n >= bests::LEAST && error.iter().all(|error| *error > 0.0);
     let ci95 = known.then(|| {
-        let half = stats::student(TWO_SIDED, (n - 1) as f64) * error[0].hypot(error[1]);
-        let half = half * bests::of_few(n);
+        let student = stats::student(TWO_SIDED, (n - 1) as f64);
+        let half = student * error[0].hypot(error[1]) * bests::of_few(n);
         [ratio * (-half).exp(), ratio * half.exp()]
     });
     Some((ratio, ci95))
@@ -165,7 +178,7 @@ mod tests {
         assert!(text.starts_with("cannot tell whether ") && text.contains(" to "), "{text}");
         let text = sentence(&of(vec![1.0, 1.0]), &of(vec![2.0, 2.0]), Quoted::Mean);
         assert!(
-            text.ends_with("than Open MPI: 2.00 times (too few samples tell how they differ)"),
+            text.ends_with("than Open MPI: 2.00 times (too few samples for an interval)"),
             "{text}"
         );
         let mut doubted = of(samples(2, 40, 2.0));

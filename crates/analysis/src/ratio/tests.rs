@@ -96,7 +96,7 @@ fn recorded() -> BTreeMap<String, Vec<f64>> {
 /// Comparisons that are drawn from the runs of a series.
 const DRAWN: usize = 1000;
 
-/// How often of how many there is a verdict: false ones, of runs of one command.
+/// Number of false verdicts on runs of one command, and number of comparisons.
 #[derive(Debug, Default)]
 struct Told {
     told: usize,

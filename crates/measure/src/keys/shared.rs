@@ -1,4 +1,4 @@
-//! Keys that figures of several gauges have. Each is declared here once; a gauge's configuration names it.
+//! Keys that figures of several gauges have. Each key is declared here once; configurations of gauges name it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,13 +14,13 @@ crate::keys! {
     ranks: Vec<Map<String, Value>> = Observation "ranks";
     /// CPUs on which each thread may run, as the kernel reports them.
     places: Vec<Vec<u32>> = Setting "places";
-    /// Places as they were asked for, as in `OMP_PLACES`.
+    /// Places as requested, as in `OMP_PLACES`.
     places_asked: String = Setting "places asked";
     /// Binding of threads to places, as in `OMP_PROC_BIND`.
     bind: String = Setting "bind";
     /// CPUs of each bound thread or rank.
     cpus: Vec<Vec<u32>> = Setting "CPUs";
-    /// Share of the memory that is on the NUMA node that was asked for, 0 to 1.
+    /// Share of the memory that is on the requested NUMA node, 0 to 1.
     on_node: f64 = Observation "on node";
 }
 
@@ -34,11 +34,11 @@ crate::keys! {
     blas: String = Setting "BLAS";
     /// Version of the reference program.
     version: String = Setting "version";
-    /// Whole command of the reference program.
+    /// Complete command of the reference program.
     command: String = Observation "command";
     /// Compiler of the program.
     compiler: CompilerConfig = Setting "compiler", speaks;
-    /// Name of the device, as its vendor has it.
+    /// Vendor's name of the device.
     device_name: String = Setting "device's name", speaks;
     /// Source of the program or of the figure.
     source: String = Setting "source";
@@ -54,7 +54,7 @@ crate::keys! {
     thread_bytes: u64 = Setting "set of a thread";
     /// Elements of one array.
     array_elements: u64 = Observation "array elements";
-    /// Size of an array over the last-level caches in use.
+    /// Size of an array divided by the size of the last-level caches in use.
     array_times_llc: f64 = Observation "arrays over caches";
     /// Bytes of a message or copy.
     message_bytes: u64 = Size "messages", speaks;
@@ -74,7 +74,7 @@ crate::keys! {
 crate::keys! {
     /// Instruction set of the loop.
     isa: String = Choice "instruction set";
-    /// Kind of store: `regular` or `nontemporal`; absent for kernels that only read, and where it is unknown.
+    /// Kind of store: `regular` or `nontemporal`; absent for kernels that only read, and if it is unknown.
     stores: String = Choice "stores";
     /// Repetitions of the loop's body.
     unroll: u64 = Choice "unroll";
@@ -84,13 +84,13 @@ crate::keys! {
     prefetch: String = Choice "prefetch";
     /// Loops of all kernels in words.
     loops: String = Choice "loops";
-    /// Loops of which the fastest was chosen; 0 where there was no choice.
+    /// Number of loops from which the fastest was chosen; 0 if there was no choice.
     loops_tried: u64 = Observation "loops tried";
 }
 
 // Results of checks, counts and times.
 crate::keys! {
-    /// Times that all elements were checked.
+    /// Number of checks of all elements.
     checks: u64 = Observation "checks";
     /// Relative residual of the solution.
     residual: f64 = Observation "residual";
@@ -100,13 +100,13 @@ crate::keys! {
     rounds: u64 = Observation "rounds";
     /// Floating-point operations.
     flops: u64 = Observation "operations";
-    /// Floating-point operations per byte of the level.
+    /// Floating-point operations per byte moved at the level.
     flops_per_byte: f64 = Observation "FLOP/B";
     /// Level of the memory hierarchy: `memory`, `L1`, ...
     level: String = Observation "level";
     /// Formula of the figure.
     formula: String = Observation "formula";
-    /// Source of the figure or of its counts, where they were not measured directly.
+    /// Source of the figure or of its counts, if they were not measured directly.
     basis: String = Observation "basis";
     /// Time, seconds.
     seconds: f64 = Observation "seconds";
@@ -125,12 +125,12 @@ crate::keys! {
 /// Compiler of a program.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CompilerConfig {
-    /// The command with its flags.
+    /// Command with its flags.
     pub command: String,
-    /// First line of the version that it prints.
+    /// First line of the version that the compiler prints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Flags behind those of the command.
+    /// Flags after those of the command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flags: Option<Vec<String>>,
 }

@@ -1,26 +1,26 @@
-//! Accelerators and network adapters of a node, as the record keeps them. Unknown is `null` or not there.
+//! Accelerators and network adapters of a node in the record. Unknown values are `null` or absent.
 
 use super::Figure;
 use crate::BytesPerSec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a device is for.
+/// Purpose of a device.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum DeviceKind {
-    /// Computes, and has a display's class on the bus.
+    /// Accelerator with the PCI class of a display controller.
     Gpu,
-    /// Computes otherwise, such as a Xeon Phi.
+    /// Other accelerator, such as a Xeon Phi.
     Coprocessor,
-    /// Sends messages past the kernel (InfiniBand, RoCE, Slingshot, EFA).
+    /// Network adapter that bypasses the kernel (InfiniBand, RoCE, Slingshot, EFA).
     Network,
 }
 
 impl DeviceKind {
-    /// As the record has it.
+    /// Returns the name in records.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Gpu => "gpu",
@@ -33,60 +33,60 @@ impl DeviceKind {
 /// A device on the PCI bus.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Device {
-    /// What it is for.
+    /// Purpose.
     pub kind: DeviceKind,
-    /// Its place on the bus, e.g. `0000:1b:00.0`.
+    /// PCI address, e.g. `0000:1b:00.0`.
     pub address: String,
-    /// Numbers of its vendor and device, e.g. `10de:2335`.
+    /// Vendor and device ID, e.g. `10de:2335`.
     pub identification: String,
-    /// Who made it.
+    /// Vendor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vendor: Option<String>,
-    /// What its driver, or else a list of devices, calls it.
+    /// Product name from the driver, or else from a list of devices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What the system calls it: `card1`, `renderD128`, `mlx5_0`.
+    /// Names in the operating system: `card1`, `renderD128`, `mlx5_0`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
-    /// Number that tells it from all others of its make.
+    /// Unique identifier of this device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
-    /// The NUMA node of the host that it is near to.
+    /// Local NUMA node of the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub numa_node: Option<u32>,
-    /// The hardware threads that it is near to.
+    /// Local hardware threads of the host.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cpus: Vec<u32>,
-    /// Its own memory.
+    /// Memory of the device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<DeviceMemory>,
-    /// How it is attached.
+    /// PCI Express link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<PciLink>,
-    /// The kernel's driver for it.
+    /// Kernel driver.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
-    /// The driver's version, where it says one.
+    /// Version of the driver, if it reports one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver_version: Option<String>,
-    /// What its driver tells of its condition.
+    /// State that the driver reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<DeviceState>,
-    /// Network adapters near to it, by what the system calls them, the nearest first.
+    /// Network adapters near the device, by their names in the operating system, nearest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub networks: Vec<NearNetwork>,
-    /// Why this process cannot use it, each reason in words; empty where it can, as far as is known.
+    /// Reasons why this process cannot use the device, in words; empty if none is known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hidden: Vec<String>,
 }
 
 impl Device {
-    /// Whether it computes.
+    /// True if the device computes.
     pub fn computes(&self) -> bool {
         self.kind != DeviceKind::Network
     }
 
-    /// Its name, or what is known of it where it has none.
+    /// Returns the product name, or else the vendor and the IDs.
     pub fn title(&self) -> String {
         let made =
             || self.vendor.as_ref().map(|vendor| format!("{vendor} {}", self.identification));
@@ -97,16 +97,16 @@ impl Device {
 /// Memory of a device.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceMemory {
-    /// Bytes.
+    /// Size in bytes.
     pub bytes: Option<u64>,
-    /// `HBM3`, `GDDR6`, ...
+    /// Technology: `HBM3`, `GDDR6`, ...
     pub technology: Option<String>,
-    /// What it can move at most, B/s.
+    /// Theoretical bandwidth, B/s.
     pub theoretical: Option<Figure>,
-    /// The NUMA node of the host that it is, on coherent machines.
+    /// NUMA node of the host that this memory forms, on coherent machines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub numa_node: Option<u32>,
-    /// Whether errors are corrected.
+    /// True if ECC is on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ecc: Option<bool>,
     /// Errors corrected since the driver was loaded.
@@ -117,42 +117,42 @@ pub struct DeviceMemory {
     pub uncorrected_errors: Option<u64>,
 }
 
-/// A PCI Express link: what it runs at, and the most that both its ends can.
+/// A PCI Express link: current rate and width, and the maximum that both ends support.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct PciLink {
-    /// Transfers per second of a lane.
+    /// Current transfers per second and lane.
     pub transfers_per_s: Option<f64>,
-    /// Lanes.
+    /// Lanes in use.
     pub width: Option<u32>,
-    /// Transfers per second of a lane that device and slot are capable of.
+    /// Maximum transfers per second and lane that device and slot support.
     pub most_transfers_per_s: Option<f64>,
     /// Lanes that device and slot have.
     pub most_width: Option<u32>,
-    /// Bytes per second that it carries in one direction, packets' heads among them.
+    /// Bandwidth in one direction, including packet headers, B/s.
     pub bytes_per_s: Option<f64>,
 }
 
 impl PciLink {
-    /// Whether lanes are not used that both ends have.
+    /// True if fewer lanes are in use than both ends have.
     pub fn is_narrow(&self) -> bool {
         matches!((self.width, self.most_width), (Some(now), Some(most)) if now < most)
     }
 
-    /// Whether it runs slower than both ends can; devices at rest do.
+    /// True if the current rate is below the maximum of both ends, as it is for idle devices.
     pub fn is_slow(&self) -> bool {
         let both = self.transfers_per_s.zip(self.most_transfers_per_s);
         both.is_some_and(|(now, most)| now < most)
     }
 
-    /// The generation of PCI Express with this rate, as people say it: `5.0`.
+    /// Returns the generation of PCI Express with this rate: `5.0`.
     fn generation(transfers_per_s: f64) -> Option<&'static str> {
         let rates = [2.5e9, 5e9, 8e9, 16e9, 32e9, 64e9];
         let names = ["1.0", "2.0", "3.0", "4.0", "5.0", "6.0"];
         rates.iter().position(|rate| *rate == transfers_per_s).map(|at| names[at])
     }
 
-    /// What is carried in one direction, B/s: 8b/10b to 5 GT/s, 128b/130b to 32 GT/s, then flits of 256 B
-    /// with 242 B in them.
+    /// Returns the bandwidth in one direction, B/s. The encoding is 8b/10b up to 5 GT/s, 128b/130b up to
+    /// 32 GT/s, and above that flits of 256 B with 242 B of payload.
     pub fn rate(transfers_per_s: f64, width: u32) -> f64 {
         let share = match transfers_per_s {
             slow if slow <= 5e9 => 0.8,
@@ -162,7 +162,7 @@ impl PciLink {
         transfers_per_s / 8.0 * share * f64::from(width)
     }
 
-    /// In words: `PCIe 5.0 x16, 63.0 GB/s each way`.
+    /// Returns the link in words: `PCIe 5.0 x16, 63.0 GB/s each way`.
     pub fn in_words(&self) -> String {
         let generation = self.transfers_per_s.and_then(Self::generation);
         let mut text = format!("PCIe{}", generation.map(|of| format!(" {of}")).unwrap_or_default());
@@ -178,37 +178,37 @@ impl PciLink {
     }
 }
 
-/// What a driver tells of the condition of a device.
+/// State of a device as its driver reports it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceState {
-    /// Clock of its processors now, Hz.
+    /// Current clock of the processors, Hz.
     pub hz: Option<f64>,
-    /// The most that this clock may be, Hz.
+    /// Maximum clock of the processors, Hz.
     pub most_hz: Option<f64>,
-    /// Clock of its memory now, Hz.
+    /// Current clock of the memory, Hz.
     pub memory_hz: Option<f64>,
-    /// The most that this clock may be, Hz.
+    /// Maximum clock of the memory, Hz.
     pub most_memory_hz: Option<f64>,
-    /// What holds its clocks down now, in words.
+    /// Reasons why the clocks are reduced now, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub throttled_by: Vec<String>,
-    /// Power that it may take, W.
+    /// Power limit, W.
     pub watts: Option<f64>,
-    /// Power that its maker lets it take, W.
+    /// Maximum power limit that the vendor permits, W.
     pub most_watts: Option<f64>,
-    /// How it is partitioned, in the driver's words: `CPX/NPS4`, `MIG: 7 slices`.
+    /// Partitioning in the driver's words: `CPX/NPS4`, `MIG: 7 slices`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition: Option<String>,
-    /// Other processes that have memory of it.
+    /// Number of other processes that have allocated memory on the device.
     pub others: Option<u32>,
 }
 
 /// A network adapter near to a device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NearNetwork {
-    /// What the system calls it.
+    /// Name in the operating system.
     pub name: String,
-    /// Whether messages go to it through a switch of the bus, past the processor.
+    /// True if both devices are below one PCIe switch, so that transfers between them bypass the processor.
     pub same_switch: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What a node is, as the record keeps it. Unknown is `null`.
+//! Description of a node in the record. Unknown values are `null`.
 
 use super::{Device, Figure};
 use schemars::JsonSchema;
@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What the node is.
+/// Description of a node.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Machine {
     /// Host name; `null` for a described machine.
     pub host: Option<String>,
-    /// The processors.
+    /// Processors.
     pub processor: Processor,
     /// Caches, level 1 first.
     pub caches: Vec<Cache>,
@@ -23,19 +23,19 @@ pub struct Machine {
     pub peak_flops: Option<Figure>,
     /// Kernel name and release, e.g. `Linux 6.1.0`.
     pub kernel: Option<String>,
-    /// The hypervisor, e.g. `kvm`; `null` on bare metal or when not known.
+    /// Hypervisor, e.g. `kvm`; `null` on bare metal or if unknown.
     #[serde(rename = "virtual")]
     pub virtualisation: Option<String>,
     /// Page sizes and huge pages; `null` for a described machine.
     #[serde(default)]
     pub pages: Option<Pages>,
-    /// Frequency governor of CPU 0, when the kernel shows one.
+    /// Frequency governor of CPU 0, if the kernel reports one.
     #[serde(default)]
     pub governor: Option<String>,
-    /// What else decides how fast it is; not there for a described machine.
+    /// Other settings that affect its speed; absent for a described machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub circumstances: Option<Circumstances>,
-    /// Accelerators and the adapters of fast networks, in the order of the bus.
+    /// Accelerators and adapters of fast networks, in order of their PCI addresses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<Device>,
     /// Origin of this description.
@@ -53,7 +53,8 @@ pub enum MachineSource {
     Xml,
     /// A synthetic description of hwloc.
     Synthetic,
-    /// An output that another program printed, perhaps elsewhere: only what the user gives is known.
+    /// Imported output of another program, perhaps from another machine; only values that the user gives are
+    /// known.
     Import,
     /// Absent in older records, or unknown to this version.
     #[default]
@@ -75,64 +76,64 @@ impl MachineSource {
 }
 
 impl Machine {
-    /// Whether it is known from a description alone.
+    /// True if the machine is known from a description only.
     pub fn is_described(&self) -> bool {
         matches!(self.source, MachineSource::Xml | MachineSource::Synthetic)
     }
 
-    /// Whether the figures with it were imported.
+    /// True if the figures of the record were imported.
     pub fn is_imported(&self) -> bool {
         self.source == MachineSource::Import
     }
 }
 
-/// What firmware, the kernel and the environment decide about a node's speed.
+/// Settings of firmware, kernel and environment that affect the speed of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Circumstances {
-    /// Revision of CPU 0's microcode.
+    /// Microcode revision of CPU 0.
     pub microcode: Option<String>,
-    /// What the kernel does about each vulnerability that the processor has, by the kernel's name.
+    /// Mitigation of each vulnerability of the processor, by the kernel's name of the vulnerability.
     pub mitigations: BTreeMap<String, String>,
-    /// Where the kernel's clock comes from, e.g. `tsc`.
+    /// Clock source of the kernel, e.g. `tsc`.
     pub clocksource: Option<String>,
-    /// Whether cores may run above their base clock.
+    /// True if cores may run above their base clock.
     pub boost: Option<bool>,
-    /// Whether cores run more than one thread now.
+    /// True if cores run more than one hardware thread.
     pub smt: Option<bool>,
-    /// Whether the kernel moves pages to the NUMA nodes that use them.
+    /// True if the kernel moves pages to the NUMA nodes that use them.
     pub numa_balancing: Option<bool>,
-    /// Variables of this process that OpenMP runtimes and BLAS libraries read.
+    /// Environment variables of this process that OpenMP runtimes and BLAS libraries read.
     pub environment: BTreeMap<String, String>,
-    /// What the process was started with; not there in older records.
+    /// Binding and memory policy that the process inherited; absent in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inherited: Option<Inherited>,
 }
 
-/// Where the process that measured was started to run and to have its memory, as `numactl --show` tells it:
-/// what holds wherever nothing else is asked for.
+/// Binding and memory policy that the measuring process inherited, as `numactl --show` prints them. They apply
+/// unless an option requests others.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Inherited {
-    /// The memory policy by numactl's name, e.g. `interleave`; `null` when the kernel does not tell.
+    /// Memory policy by numactl's name, e.g. `interleave`; `null` if the kernel does not report it.
     pub policy: Option<String>,
-    /// NUMA nodes that the policy names.
+    /// NUMA nodes of the policy.
     pub nodes: Vec<u32>,
-    /// CPUs that it may run on.
+    /// CPUs that the process may run on.
     pub cpus: Vec<u32>,
-    /// NUMA nodes whose memory it may have.
+    /// NUMA nodes on which the process may allocate memory.
     pub memory_nodes: Vec<u32>,
 }
 
-/// The processors of a node; counts are over all sockets.
+/// Processors of a node; counts are over all sockets.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Processor {
-    /// Marketing name as the processor or firmware gives it.
+    /// Marketing name as the processor or firmware reports it.
     pub model: Option<String>,
-    /// `x86_64`, `aarch64`, ...
+    /// Architecture: `x86_64`, `aarch64`, ...
     #[serde(default)]
     pub architecture: Option<String>,
-    /// E.g. `Zen 4`; `null` when the table does not know the processor.
+    /// Microarchitecture, e.g. `Zen 4`; `null` if the processor is not in the table.
     pub microarchitecture: Option<String>,
-    /// Vendor, family, model, stepping, as the processor identifies itself.
+    /// Vendor, family, model and stepping, as the processor reports them.
     #[serde(default)]
     pub identification: Option<String>,
     /// Processor packages.
@@ -141,50 +142,50 @@ pub struct Processor {
     pub cores: u32,
     /// Hardware threads.
     pub threads: u32,
-    /// Hardware threads a core.
+    /// Hardware threads per core.
     #[serde(default)]
     pub threads_per_core: u32,
-    /// Instruction-set extensions that matter here, e.g. `sse2`, `avx2`, `avx512f`.
+    /// Instruction-set extensions that nodegauge uses, e.g. `sse2`, `avx2`, `avx512f`.
     #[serde(default)]
     pub isa: Vec<String>,
-    /// Whether regular stores are known to read each line that they miss; not there where they may avoid
-    /// it, as on Intel's from Ice Lake on and on Arm, or nothing is known.
+    /// True if regular stores are known to read each line that they miss. Absent if they may avoid it, as on
+    /// Intel from Ice Lake on and on Arm, or if it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_allocate: Option<bool>,
-    /// Double-precision operations a core completes in a cycle.
+    /// Double-precision operations per core and cycle.
     pub flops_per_cycle: Option<u32>,
-    /// How `flops_per_cycle` is made up, e.g. `2 FMA units x 4 lanes x 2`.
+    /// Derivation of `flops_per_cycle`, e.g. `2 FMA units x 4 lanes x 2`.
     #[serde(default)]
     pub flops_basis: Option<String>,
-    /// Clock on which the peak rests, Hz.
+    /// Clock from which the peak is computed, Hz.
     pub hz: Option<f64>,
-    /// Where `hz` comes from, e.g. `catalog: base clock`.
+    /// Source of `hz`, e.g. `catalog: base clock`.
     #[serde(default)]
     #[schemars(with = "Option<String>")]
     pub hz_basis: Option<ClockBasis>,
-    /// Clock measured with every core at scalar work, Hz.
+    /// Clock measured while every core runs scalar code, Hz.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured_hz: Option<f64>,
 }
 
-/// Where a clock comes from; the record has it in words.
+/// Source of a clock; in the record it is text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum ClockBasis {
     /// Measured on this node.
     Measured,
-    /// The base clock that the catalog has.
+    /// Base clock from the catalog.
     Catalog,
-    /// The base clock in the processor's name.
+    /// Base clock from the name of the processor.
     Name,
-    /// The base clock that the kernel's frequency control gives.
+    /// Base clock that the kernel's frequency control reports.
     Kernel,
-    /// What another version of nodegauge wrote.
+    /// Text that another version of nodegauge wrote.
     Other(String),
 }
 
 impl ClockBasis {
-    /// In words.
+    /// Returns the text in records.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Measured => "measured: chain of dependent adds",
@@ -232,7 +233,7 @@ impl fmt::Display for CacheKind {
 }
 
 impl Cache {
-    /// True if it holds data.
+    /// True if the cache holds data.
     pub fn holds_data(&self) -> bool {
         self.kind != CacheKind::Instruction
     }
@@ -241,16 +242,16 @@ impl Cache {
 /// Caches of one level and kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Cache {
-    /// 1, 2, 3, ...
+    /// Level: 1, 2, 3, ...
     pub level: u32,
     /// Content.
     #[serde(rename = "type")]
     pub kind: CacheKind,
-    /// Size of one, bytes; `null` when a description does not say.
+    /// Size of one cache, bytes; `null` if a description does not contain it.
     pub bytes: Option<u64>,
-    /// How many there are on the node.
+    /// Number of these caches on the node.
     pub count: u32,
-    /// Cores that share one.
+    /// Cores that share one cache.
     pub cores: u32,
     /// Line size in bytes.
     #[serde(default)]
@@ -260,25 +261,25 @@ pub struct Cache {
 /// A NUMA node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NumaNode {
-    /// The operating system's number.
+    /// Number in the operating system.
     pub id: u32,
-    /// Its memory, bytes; `null` when not known.
+    /// Memory, bytes; `null` if unknown.
     pub bytes: Option<u64>,
     /// Free memory, bytes.
     #[serde(default)]
     pub free: Option<u64>,
-    /// What can be had without swapping, page cache that can be given up among it, bytes.
+    /// Memory available without swapping, including reclaimable page cache, bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub available: Option<u64>,
-    /// Bytes of caches that stand before it, such as HBM in cache mode; not there without any.
+    /// Size of memory-side caches, such as HBM in cache mode, bytes; absent without any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_bytes: Option<u64>,
-    /// The operating system's numbers of its hardware threads.
+    /// Numbers of its hardware threads in the operating system.
     pub cpus: Vec<u32>,
-    /// The device whose memory it is, by its place on the bus; not there for the host's memory.
+    /// PCI address of the device to which the memory belongs; absent for memory of the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
-    /// Relative distances to all nodes, in node order, when the kernel gives them.
+    /// Relative distances to all nodes, in node order, if the kernel reports them.
     #[serde(default)]
     pub distances: Option<Vec<u32>>,
 }
@@ -286,11 +287,11 @@ pub struct NumaNode {
 /// Main memory of a node.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Memory {
-    /// What is installed or given to the guest, bytes.
+    /// Memory that is installed, or that the guest has, bytes.
     pub bytes: Option<u64>,
-    /// What a process may take now, under its cgroup's limit as well, bytes.
+    /// Memory that a process can allocate now, within the limit of its cgroup, bytes.
     pub available: Option<u64>,
-    /// The tightest cgroup limit, bytes; `null` when there is none.
+    /// Lowest cgroup limit, bytes; `null` if there is none.
     #[serde(default)]
     pub cgroup_limit: Option<u64>,
     /// Swap in use, bytes.
@@ -300,37 +301,37 @@ pub struct Memory {
     pub channels: Option<u32>,
     /// Transfers per second of one channel.
     pub transfers_per_s: Option<f64>,
-    /// `DDR4`, `DDR5`, ...
+    /// Technology: `DDR4`, `DDR5`, ...
     #[serde(default)]
     pub technology: Option<String>,
-    /// Populated modules as firmware lists them.
+    /// Installed modules as firmware lists them.
     #[serde(default)]
     pub dimms: Vec<Dimm>,
-    /// Channels x transfers/s x 8 B.
+    /// Theoretical bandwidth: channels x transfers/s x 8 B.
     pub theoretical: Option<Figure>,
 }
 
 /// One memory module.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Dimm {
-    /// Slot, as the board names it.
+    /// Slot, by the name that the firmware reports.
     pub slot: String,
     /// Size in bytes.
     pub bytes: u64,
-    /// Transfers per second that it runs at.
+    /// Current transfers per second.
     pub transfers_per_s: Option<f64>,
-    /// `DDR5`, ...
+    /// Technology: `DDR5`, ...
     pub technology: Option<String>,
 }
 
 /// Pages and huge pages.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Pages {
-    /// Base page, bytes.
+    /// Size of base pages, bytes.
     pub base: u64,
     /// Transparent huge pages: `always`, `madvise` or `never`; `null` without kernel support.
     pub thp: Option<String>,
-    /// Defragmentation for them, as the kernel names it.
+    /// Defragmentation setting for transparent huge pages, as the kernel names it.
     pub thp_defrag: Option<String>,
     /// Reserved huge pages by size.
     pub huge: Vec<HugePages>,
@@ -341,8 +342,8 @@ pub struct Pages {
 pub struct HugePages {
     /// Page size, bytes.
     pub bytes: u64,
-    /// Reserved.
+    /// Number of reserved pages.
     pub total: u64,
-    /// Reserved and free.
+    /// Number of reserved pages that are free.
     pub free: u64,
 }

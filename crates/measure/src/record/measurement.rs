@@ -10,60 +10,60 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// What may be called what, after the STREAM licence.
+/// Category of a figure, after the naming rules of the STREAM licence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Category {
-    /// The unmodified original.
+    /// Figure of the unmodified original.
     Standard,
-    /// nodegauge's own kernels: "based on a variant of the STREAM benchmark code".
+    /// Figure of nodegauge's own kernels: "based on a variant of the STREAM benchmark code".
     Variant,
-    /// Another program's figure.
+    /// Figure of another program.
     Reference,
-    /// Messages over the program's own shared memory or sockets, without MPI.
+    /// Figure of messages over nodegauge's shared memory or sockets, without MPI.
     Transport,
 }
 
-/// Which statistic of its samples a value is.
+/// Statistic that a figure quotes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub enum Quoted {
-    /// The best sample.
+    /// Best sample.
     #[serde(rename = "best")]
     Best,
-    /// The median.
+    /// Median.
     #[default]
     #[serde(rename = "median")]
     Median,
-    /// The arithmetic mean.
+    /// Arithmetic mean.
     #[serde(rename = "mean")]
     Mean,
-    /// The harmonic mean: of rates over equal work, the rate of the whole.
+    /// Harmonic mean; for rates over equal work it is the overall rate.
     #[serde(rename = "harmonic mean")]
     HarmonicMean,
-    /// The geometric mean, of factors.
+    /// Geometric mean, for factors.
     #[serde(rename = "geometric mean")]
     GeometricMean,
-    /// A figure that is no statistic of samples: measured once, or printed by another program.
+    /// Single value without statistics: measured once, or printed by another program.
     #[serde(rename = "single")]
     Single,
 }
 
-/// Whether a figure may be believed.
+/// Validity of a figure.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// Yes.
+    /// Valid result.
     Valid,
-    /// With the reasons kept in mind.
+    /// Result to be used with care, for the given reasons.
     Suspect,
-    /// No: it is not a result.
+    /// Not a result.
     Invalid,
 }
 
 impl Status {
-    /// The name, as the record has it.
+    /// Returns the name in records.
     pub fn name(self) -> &'static str {
         match self {
             Self::Valid => "valid",
@@ -73,23 +73,23 @@ impl Status {
     }
 }
 
-/// Whether a figure may be believed, and why not.
+/// Validity of a figure, with reasons.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Validity {
-    /// The verdict.
+    /// Status.
     pub status: Status,
-    /// Each reason in words; empty when valid.
+    /// Reasons in words; empty if the figure is valid.
     pub reasons: Vec<String>,
 }
 
 impl Validity {
-    /// Nothing against it.
+    /// Returns the validity of a valid figure.
     pub fn valid() -> Self {
         Self { status: Status::Valid, reasons: Vec::new() }
     }
 
-    /// Adds a reason and lowers the verdict to `status` if it was better. The reason that decides
-    /// stands first.
+    /// Adds a reason and lowers the status to `status` if it was better. The reason that lowered the status
+    /// last is first in the list.
     pub fn add(&mut self, status: Status, reason: impl Into<String>) {
         if status > self.status {
             self.status = status;
@@ -99,134 +99,135 @@ impl Validity {
         }
     }
 
-    /// Adds a reason for doubt.
+    /// Adds a reason why the figure is suspect.
     pub fn suspect(&mut self, reason: impl Into<String>) {
         self.add(Status::Suspect, reason);
     }
 
-    /// Adds a reason why the figure is no result.
+    /// Adds a reason why the figure is invalid.
     pub fn invalid(&mut self, reason: impl Into<String>) {
         self.add(Status::Invalid, reason);
     }
 }
 
-/// What a figure is held against.
+/// Limit that a figure is compared with.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Limit {
-    /// In the measurement's unit.
+    /// Value, in the unit of the measurement.
     pub value: f64,
-    /// Where it comes from.
+    /// Source.
     pub basis: String,
-    /// Measured value over limit.
+    /// Measured value divided by the limit.
     pub fraction: f64,
 }
 
 /// Data that crosses the memory bus, as opposed to the bytes that the benchmark counts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Traffic {
-    /// In the measurement's unit.
+    /// Value, in the unit of the measurement.
     pub value: f64,
-    /// `no write-allocate`, `write-allocate` or `counters`.
+    /// Source: `no write-allocate`, `write-allocate` or `counters`.
     pub basis: String,
 }
 
-/// Samples taken in one regime of a machine whose CPUs are moved under it.
+/// Samples of one regime of a machine whose hypervisor moves the CPUs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RegimeSamples {
     /// Median core-to-core round trip that identifies the regime, seconds.
     pub round_trip_s: f64,
-    /// Share of all clean samples that fell into this regime, 0 to 1.
+    /// Share of the samples with a regime that are of this one, 0 to 1.
     pub share: f64,
-    /// Their statistics.
+    /// Statistics of the samples.
     pub summary: Summary,
-    /// The samples, in order of time.
+    /// Samples, in order of time.
     pub samples: Vec<f64>,
 }
 
 /// One figure with its evidence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Measurement {
-    /// `memory`, `compute`, `messages`, `files`, `apps`.
+    /// Gauge: `memory`, `compute`, `messages`, `files`, `apps`.
     pub gauge: String,
-    /// E.g. `stream`.
+    /// Test, e.g. `stream`.
     pub test: String,
-    /// E.g. `triad`.
+    /// Name, e.g. `triad`.
     pub name: String,
-    /// The unit of value, samples and limit.
+    /// Unit of value, samples and limit.
     pub unit: Unit,
-    /// What the field quotes; `null` when there is no result.
+    /// Value that is quoted for this test; `null` if there is no result.
     pub value: Option<f64>,
-    /// Which statistic of the samples `value` is.
+    /// Statistic of the samples that `value` is.
     pub quoted: Quoted,
     /// Statistics of the samples that count.
     pub summary: Option<Summary>,
-    /// The samples that count, in order of time; with several regimes those of the headline's.
+    /// Samples that count, in order of time; with several regimes, the samples of the headline regime.
     pub samples: Vec<f64>,
-    /// When each of them was over, seconds since the program began; empty where it was not noted.
+    /// End of each of these samples, seconds since the start of the program; empty if not recorded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub samples_at_s: Vec<f64>,
-    /// Core-to-core round trip before and after each of them, seconds; empty where there is none.
+    /// Core-to-core round trips before and after each of these samples, seconds; empty if not measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub samples_round_trip_s: Vec<[Option<f64>; 2]>,
-    /// Samples that something interfered with, with the reason; the warm-up is the first.
+    /// Disturbed samples with the reason; the warm-up is the first.
     #[serde(default)]
     pub disturbed: Vec<Disturbed>,
-    /// Every regime met, fastest first; empty when only one was seen or regimes were not watched.
+    /// All detected regimes, fastest first; empty if there was only one or regimes were not monitored.
     #[serde(default)]
     pub regimes: Vec<RegimeSamples>,
-    /// Configuration as asked and as got.
+    /// Configuration, requested and actual.
     pub config: Map<String, Value>,
-    /// What crosses the memory bus; `null` when not known.
+    /// Data that crosses the memory bus; `null` if unknown.
     pub traffic: Option<Traffic>,
-    /// Standard, variant or reference.
+    /// Category: standard, variant, reference or transport.
     pub category: Category,
-    /// What it is held against; `null` when not known.
+    /// Limit that the value is compared with; `null` if unknown.
     pub limit: Option<Limit>,
-    /// Whether it may be believed.
+    /// Validity.
     pub validity: Validity,
 }
 
-/// A sample that something interfered with.
+/// A disturbed sample.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Disturbed {
-    /// The sample, in the measurement's unit.
+    /// Sample, in the unit of the measurement.
     pub value: f64,
-    /// What interfered.
+    /// Cause of the interference.
     pub reason: String,
-    /// What it counts for all the same.
+    /// Statistics that include the sample in spite of the interference.
     #[serde(default)]
     pub counts: Counts,
-    /// When it was over, seconds since the program began.
+    /// End of the sample, seconds since the start of the program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_s: Option<f64>,
-    /// Core-to-core round trip before and after, seconds.
+    /// Core-to-core round trips before and after, seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_trip_s: Option<[Option<f64>; 2]>,
 }
 
-/// What a sample counts for that something interfered with.
+/// Statistics that include a disturbed sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Counts {
-    /// Nothing: the warm-up, and what is of no regime or of another one than the figure.
+    /// No statistics: the warm-up, and samples without a regime or of another regime than the figure.
     #[default]
     Nothing,
-    /// The best alone: what interferes only makes slower.
+    /// The best only, because interference makes samples slower, never faster.
     Best,
-    /// Everything, for lack of samples that nothing interfered with: it is among them.
+    /// All statistics, because there are too few undisturbed samples.
     All,
 }
 
-/// The round trips of a sample as the record has them.
-fn round_trips((before, after): (f64, f64)) -> [Option<f64>; 2] {
+/// Returns the round trips of a sample as they are in the record.
+fn round_trips(sample: &Sample) -> [Option<f64>; 2] {
+    let (before, after) = sample.round_trips;
     [before, after].map(|trip| Some(trip).filter(|trip| trip.is_finite()))
 }
 
-/// `config.engine` of a figure that was published elsewhere.
+/// Value of `config.engine` for a figure that was published elsewhere.
 pub const PUBLISHED: &str = "published";
 
 impl Quoted {
-    /// This statistic of samples, of which `unit` says which end is good; `None` without samples.
+    /// Returns this statistic of samples in `unit`, which determines the best; `None` without samples.
     pub fn of(self, samples: &[f64], unit: Unit) -> Option<f64> {
         let n = samples.len() as f64;
         let summary = Summary::of(samples, unit.better())?;
@@ -240,7 +241,7 @@ impl Quoted {
         })
     }
 
-    /// The name, as the record has it.
+    /// Returns the name in records.
     pub fn name(self) -> &'static str {
         match self {
             Self::Best => "best",
@@ -253,10 +254,10 @@ impl Quoted {
     }
 }
 
-/// A figure is made by [`Measurement::new`] and the setters, of which [`Measurement::judged`] comes
-/// last: an invalid figure has no value.
+/// A figure is built with [`Measurement::new`] and the setters. [`Measurement::judged`] must be the last, because
+/// it removes the value of an invalid figure.
 impl Measurement {
-    /// A variant's figure of which nothing is known yet.
+    /// Returns a figure without value, of category `Variant`.
     pub fn new(gauge: &str, test: &str, name: impl Into<String>, unit: Unit) -> Self {
         Self {
             gauge: gauge.to_owned(),
@@ -279,19 +280,20 @@ impl Measurement {
         }
     }
 
-    /// Whose figure it is.
+    /// Sets the category.
     pub fn category(mut self, category: Category) -> Self {
         self.category = category;
         self
     }
 
-    /// A value that is no statistic of samples known here.
+    /// Sets a value without samples.
     pub fn value(mut self, quoted: Quoted, value: f64) -> Self {
-        (self.quoted, self.value) = (quoted, Some(value));
+        self.quoted = quoted;
+        self.value = Some(value);
         self
     }
 
-    /// Samples, of which the value is the statistic `quoted`.
+    /// Sets the samples; the value is their statistic `quoted`.
     pub fn sampled(mut self, quoted: Quoted, samples: Vec<f64>) -> Self {
         self.quoted = quoted;
         self.value = quoted.of(&samples, self.unit);
@@ -300,9 +302,9 @@ impl Measurement {
         self
     }
 
-    /// Part number `part` of timed samples of one regime, each time made a value by `value_of`; with
-    /// what was disturbed and what other regimes say. The best is of all samples of the regime,
-    /// everything else of those that count.
+    /// Sets the samples from part number `part` of timed samples of one regime; `value_of` converts seconds to a
+    /// value. Adds the disturbed samples and the samples of other regimes. The best is taken from all samples of
+    /// the regime, the other statistics from the samples that count.
     pub fn timed(
         self,
         quoted: Quoted,
@@ -320,27 +322,27 @@ impl Measurement {
         }
         let counted = || group.counted(part).iter().map(|i| &samples[*i]);
         timed.samples_at_s = counted().map(|sample| sample.at).collect();
-        let trips: Vec<_> = counted().map(|sample| round_trips(sample.round_trips)).collect();
+        let trips: Vec<_> = counted().map(round_trips).collect();
         if trips.iter().flatten().any(Option::is_some) {
             timed.samples_round_trip_s = trips;
         }
-        timed.disturbed = sorted.disturbed((samples, group), part, value_of);
+        timed.disturbed = sorted.disturbed(samples, group, part, value_of);
         timed.regimes = sorted.regimes(samples, part, timed.unit.better(), value_of);
         timed
     }
 
-    /// The configuration, as asked and as got, in place of any before.
+    /// Sets the configuration, requested and actual; replaces any previous one.
     pub fn config(mut self, config: &impl crate::keys::Config) -> Self {
         self.config = config.to_map();
         self
     }
 
-    /// The configuration by its struct; keys that are absent or of another shape are `None`.
+    /// Returns the configuration as a struct; keys that are absent or have another type are `None`.
     pub fn read_config<C: crate::keys::Config>(&self) -> C {
         C::of_map(&self.config)
     }
 
-    /// The value of one key; `None` if it is absent or of another type.
+    /// Returns the value of one key; `None` if it is absent or has another type.
     pub fn read_key<K: keys::SharedKey>(&self) -> Option<K::Value>
     where
         K::Value: serde::de::DeserializeOwned,
@@ -348,7 +350,7 @@ impl Measurement {
         K::Value::deserialize(self.config.get(K::KEY.name)?).ok()
     }
 
-    /// What the value is held against, in its unit; the value comes before.
+    /// Sets the limit that the value is compared with, in the same unit; the value must be set before.
     pub fn limit(mut self, value: f64, basis: impl Into<String>) -> Self {
         self.limit = self.value.map(|measured| Limit {
             value,
@@ -358,23 +360,25 @@ impl Measurement {
         self
     }
 
-    /// Holds it against a theoretical figure. One that is known as "at most" and proves to be too low is no
-    /// limit: nothing is known then.
+    /// Sets a theoretical figure as the limit. A figure that is marked `at_most` and is below the value proves
+    /// wrong, and no limit is set.
     pub fn within(self, figure: &super::Figure) -> Self {
-        match figure.at_most {
-            true if self.value > Some(figure.value) => self,
-            true => self.limit(figure.value, format!("at most, {}", figure.basis)),
-            false => self.limit(figure.value, figure.basis.clone()),
+        if !figure.at_most {
+            return self.limit(figure.value, figure.basis.clone());
         }
+        if self.value > Some(figure.value) {
+            return self;
+        }
+        self.limit(figure.value, format!("at most, {}", figure.basis))
     }
 
-    /// What crosses the memory bus, in the measurement's unit.
+    /// Sets the data that crosses the memory bus, in the unit of the measurement.
     pub fn traffic(mut self, traffic: Option<Traffic>) -> Self {
         self.traffic = traffic;
         self
     }
 
-    /// Whether it may be believed; an invalid figure loses its value.
+    /// Sets the validity; removes the value of an invalid figure.
     pub fn judged(mut self, validity: Validity) -> Self {
         if validity.status == Status::Invalid {
             self.value = None;
@@ -384,14 +388,14 @@ impl Measurement {
         self
     }
 
-    /// A figure that could not be had, with the reason.
+    /// Marks the figure as invalid with the reason why it could not be measured.
     pub fn missing(self, reason: impl Into<String>) -> Self {
         let mut validity = Validity::valid();
         validity.add(Status::Invalid, reason);
         self.judged(validity)
     }
 
-    /// The name, for people: a size with its unit where it is one, in bytes.
+    /// Returns the name for people; a name that is a number of bytes is printed as a size with its unit.
     pub fn name_in_words(&self) -> String {
         let sizes = self.config.iter().filter(|(key, _)| keys::is_size(key));
         let size = sizes.filter_map(|(_, value)| value.as_u64());
@@ -400,27 +404,28 @@ impl Measurement {
             .map_or_else(|| self.name.clone(), |size| size.to_string())
     }
 
-    /// The value with its unit, for people.
+    /// Returns the value with its unit, for people.
     pub fn in_words(&self) -> String {
         self.value.map_or_else(|| "-".to_owned(), |value| self.unit.in_words(value))
     }
 
-    /// Whether it is a figure published elsewhere, shown beside those of this run: never a result of
-    /// the run, and nothing that a condition on its results may meet.
+    /// True for a figure published elsewhere that is shown for comparison. It is not a result of the run, and
+    /// conditions on results ignore it.
     pub fn is_published(&self) -> bool {
         self.category == Category::Reference
             && self.read_key::<shared::engine>().as_deref() == Some(PUBLISHED)
     }
 
-    /// Whether conditions must name its test to be about it: messages without an MPI never pass for an
-    /// MPI's.
+    /// True if a condition applies to the figure only if it names the test, because messages without MPI must not
+    /// be taken for messages of an MPI library.
     pub fn needs_scope(&self) -> bool {
         self.category == Category::Transport
     }
 }
 
 impl Sorted {
-    /// What each regime says of a part whose time makes `value`, when more than one was met.
+    /// Returns statistics and samples of a part in each regime; empty if there is only one regime. `value`
+    /// converts seconds to a value.
     pub fn regimes(
         &self,
         samples: &[Sample],
@@ -445,11 +450,12 @@ impl Sorted {
         self.groups.iter().filter_map(of_group).collect()
     }
 
-    /// The samples of a part that something interfered with, in order of time, with the reasons in
-    /// words; the figure is of the regime `group`.
+    /// Returns the disturbed samples of a part in order of time, with the reasons in words. `group` is the regime
+    /// of the figure.
     fn disturbed(
         &self,
-        (samples, group): (&[Sample], &RegimeGroup),
+        samples: &[Sample],
+        group: &RegimeGroup,
         part: usize,
         value: &dyn Fn(f64) -> f64,
     ) -> Vec<Disturbed> {
@@ -479,7 +485,7 @@ impl Sorted {
             reason,
             counts,
             at_s: Some(samples[i].at),
-            round_trip_s: Some(round_trips(samples[i].round_trips))
+            round_trip_s: Some(round_trips(&samples[i]))
                 .filter(|trips| trips.iter().any(Option::is_some)),
         };
         all.into_iter().map(disturbed).collect()

@@ -1,4 +1,4 @@
-//! What saved runs tell of the ways between CPUs.
+//! Core-to-core round trips of saved runs.
 
 use super::Measurement;
 use crate::keys::shared;
@@ -9,7 +9,7 @@ use crate::regime::is_of_a_line;
 pub struct SavedTrips(Vec<(Vec<Vec<u32>>, f64)>);
 
 impl SavedTrips {
-    /// Those of some figures, one a regime that each met.
+    /// Returns the round trips of some figures, one for each regime of a figure.
     pub fn of<'a>(figures: impl IntoIterator<Item = &'a Measurement>) -> Self {
         let mut all: Vec<(Vec<Vec<u32>>, f64)> = Vec::new();
         for m in figures {
@@ -17,7 +17,7 @@ impl SavedTrips {
             let own = m.read_key::<shared::round_trip_s>();
             let regimes = m.regimes.iter().map(|regime| regime.round_trip_s);
             for trip in own.into_iter().chain(regimes).filter(|trip| is_of_a_line(*trip)) {
-                // All kernels of a run have the same.
+                // All kernels of a run have the same round trips.
                 let this = (places.clone(), trip);
                 if !all.contains(&this) {
                     all.push(this);
@@ -27,7 +27,7 @@ impl SavedTrips {
         Self(all)
     }
 
-    /// Those of figures whose threads ran on these CPUs: others say nothing of them.
+    /// Returns the round trips of figures whose threads ran on these CPUs.
     pub fn between(&self, places: &[Vec<u32>]) -> Vec<f64> {
         self.0.iter().filter(|(other, _)| *other == places).map(|(_, trip)| *trip).collect()
     }

@@ -1,51 +1,52 @@
-//! Cells of one run judged in one regime, so that a regime does not become a step in a curve.
+//! Evaluation of all cells of a run in one regime, so that a change of regime does not appear as a step in a
+//! curve.
 
 use super::{LEAST_IN_REGIME, RegimeGroup, SAMPLES, Sample, Sorted, sort_beside};
 use crate::quantity::Seconds;
 use crate::regime::{self, Regime};
 
-/// Samples of all cells of a run, sorted, and the regime that the run's figures are of.
+/// Sorted samples of all cells of a run, and the regime of the run's figures.
 #[derive(Debug)]
 pub struct OneRegime {
     cells: Vec<(Vec<Sample>, Sorted)>,
-    /// `None` without round trips.
+    /// Regime of the run; `None` without round trips.
     regime: Option<Regime>,
-    /// The round trips of all regimes that were met, seconds, shortest first.
+    /// Round trips of all detected regimes, seconds, shortest first.
     pub trips: Vec<f64>,
 }
 
 impl OneRegime {
-    /// Sorts the samples of each cell and chooses the regime in which most cells were measured; of
-    /// several, the one with most samples. `known` are round trips of other runs.
+    /// Sorts the samples of each cell and chooses the regime in which most cells were measured; if several
+    /// have as many cells, the one with most samples. `known` are round trips of other runs.
     pub fn new(samples: Vec<Vec<Sample>>, known: &[f64]) -> Self {
-        let sorted = |samples: Vec<Sample>| {
-            let sorted = sort_beside(&samples, known);
-            (samples, sorted)
-        };
-        let cells: Vec<(Vec<Sample>, Sorted)> = samples.into_iter().map(sorted).collect();
-        let mut trips = Vec::new();
-        for (samples, sorted) in &cells {
+        let mut cells: Vec<(Vec<Sample>, Sorted)> = Vec::new();
+        for of_cell in samples {
+            let sorted = sort_beside(&of_cell, known);
+            cells.push((of_cell, sorted));
+        }
+        let mut counted = Vec::new();
+        for (of_cell, sorted) in &cells {
             for pass in sorted.groups.iter().flat_map(|group| &group.all) {
-                let (before, after) = samples[*pass].round_trips;
-                trips.extend([before, after]);
+                let (before, after) = of_cell[*pass].round_trips;
+                counted.extend([before, after]);
             }
         }
-        let regimes = regime::among(&trips, known);
+        let regimes = regime::among(&counted, known);
         let in_regime = |regime: &Regime| -> (usize, usize) {
-            let of = |group: &&RegimeGroup| regime.contains(group.round_trip);
+            let is_of_regime = |group: &&RegimeGroup| regime.contains(group.round_trip);
             let passes = cells.iter().map(|(_, sorted)| {
-                sorted.groups.iter().filter(of).map(|group| group.all.len()).sum()
+                sorted.groups.iter().filter(is_of_regime).map(|group| group.all.len()).sum()
             });
             let passes: Vec<usize> = passes.collect();
             (passes.iter().filter(|n| **n >= LEAST_IN_REGIME).count(), passes.iter().sum())
         };
-        let regime = regimes.iter().copied().max_by_key(in_regime);
+        let chosen = regimes.iter().copied().max_by_key(in_regime);
         let trips = regimes.iter().map(|regime| (regime.from * regime.to).sqrt()).collect();
-        Self { cells, regime, trips }
+        Self { cells, regime: chosen, trips }
     }
 
-    /// The samples of a cell, and the group of them that counts: of the run's regime, else of the
-    /// cell's own headline. `None` when none counts.
+    /// Returns the samples of a cell and the group of them that counts: the group of the run's regime, or else
+    /// the headline group of the cell. Returns `None` if no group counts.
     pub fn of(&self, cell: usize) -> Option<(&[Sample], &Sorted, &RegimeGroup)> {
         let (samples, sorted) = &self.cells[cell];
         let of_run = sorted.groups.iter().find(|group| self.is_of_run(group));
@@ -56,35 +57,41 @@ impl OneRegime {
         self.regime.is_none_or(|regime| regime.contains(group.round_trip))
     }
 
-    /// Parts of the samples of a cell.
+    /// Returns the number of parts of the samples of a cell.
     pub fn parts(&self, cell: usize) -> usize {
         self.cells[cell].0.first().map_or(0, |sample| sample.seconds.len())
     }
 
-    /// Seconds of part number `part` in each counted sample of a cell.
+    /// Returns the seconds of part number `part` in each counted sample of a cell.
     pub fn seconds(&self, cell: usize, part: usize) -> Vec<f64> {
-        let of = |(samples, _, group): (&[Sample], &Sorted, &RegimeGroup)| {
-            group.values(samples, part, &|seconds| seconds)
-        };
-        self.of(cell).map(of).unwrap_or_default()
+        let Some((samples, _, group)) = self.of(cell) else { return Vec::new() };
+        group.values(samples, part, &|seconds| seconds)
     }
 
-    /// Why the figures of a part of a cell are suspect: of another regime than the run's, or disturbed;
-    /// on a `guest`, by its hypervisor.
+    /// Returns the reasons why the figures of a part of a cell are suspect: they are of another regime than
+    /// the run, or disturbed. In a `guest` the hypervisor may be the cause.
     pub fn doubts(&self, cell: usize, part: usize, guest: bool) -> Vec<String> {
         let Some((samples, sorted, group)) = self.of(cell) else { return Vec::new() };
-        let other = (!self.is_of_run(group)).then(|| match group.round_trip.is_finite() {
-            true => format!(
-                "measured only while a cache line took {} between the cpus and back, unlike most \
-                 of the run",
-                Seconds(group.round_trip)
-            ),
-            false => "measured in an unknown regime: the times that a cache line took between the \
-                      cpus and back around the samples disagree"
-                .to_owned(),
-        });
-        other.into_iter().chain(sorted.doubt(samples, group, part, (SAMPLES, guest))).collect()
+        let mut doubts = Vec::new();
+        if !self.is_of_run(group) {
+            doubts.push(other_regime(group));
+        }
+        doubts.extend(sorted.doubt(samples, group, part, (SAMPLES, guest)));
+        doubts
     }
+}
+
+/// Returns the reason why a figure of a group is suspect that is not of the run's regime.
+fn other_regime(group: &RegimeGroup) -> String {
+    if group.round_trip.is_finite() {
+        let trip = Seconds(group.round_trip);
+        return format!(
+            "measured with a core-to-core round trip of {trip}, unlike most of the run"
+        );
+    }
+    "measured in an unknown regime: the core-to-core round trips before and after the samples \
+     disagree"
+        .to_owned()
 }
 
 #[cfg(test)]
@@ -125,7 +132,7 @@ mod tests {
             &[],
         );
         assert_eq!(judged.seconds(2, 0), [3.0; 4]);
-        assert!(judged.doubts(2, 0, true)[0].contains("took 380.0 ns between the cpus"));
+        assert!(judged.doubts(2, 0, true)[0].contains("round trip of 380.0 ns"));
         // Moved in every sample: of no regime, and no number is made of that.
         assert_eq!(judged.seconds(3, 0), [4.0; 4]);
         let doubts = judged.doubts(3, 0, true);

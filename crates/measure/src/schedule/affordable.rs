@@ -1,40 +1,40 @@
-//! Whether there is time for one cell more, beside the turns of those that are set up already.
+//! Decides if there is time to set up one more cell, in addition to the turns of the cells that exist.
 
 use super::policy::{Policy, WarmUp};
 use super::{Limits, clock};
 use std::time::{Duration, Instant};
 
-/// Time for cells that are set up one after another and then have turns round after round.
+/// Time for cells that are set up one after another and then measured in rounds.
 #[derive(Debug, Clone, Copy)]
 pub struct Affordable {
-    /// `None` where a number of samples decides, and the time does not.
+    /// End of the time; `None` if a number of samples ends the run instead.
     end: Option<Instant>,
-    /// Turns of each cell at least.
+    /// Minimum number of turns of each cell.
     turns: u32,
-    /// What a round of the cells that were taken lasts.
+    /// Duration of a round of the accepted cells.
     round: Duration,
 }
 
 impl Affordable {
-    /// Time until `end`, in which each cell has so many turns.
+    /// Returns the time until `end`, in which each cell has `turns` turns.
     pub fn until(end: Instant, turns: u32) -> Self {
         Self { end: Some(end), turns, round: Duration::ZERO }
     }
 
-    /// The time that a policy has for the fewest rounds that say something.
+    /// Returns the time that a policy has for its minimum number of rounds.
     pub fn of(policy: &Policy, limits: &Limits) -> Self {
         let turns = policy.fewest + usize::from(policy.warm_up == WarmUp::Round);
         let end = limits.samples.is_none().then(|| limits.at(policy.measure));
         Self { end, turns: turns as u32, round: Duration::ZERO }
     }
 
-    /// Whether there is time for a cell that takes `set_up` and then `turn` in every round.
+    /// True if there is time for a cell that takes `set_up` once and `turn` in every round.
     pub fn allows(&self, set_up: Duration, turn: Duration) -> bool {
         let foreseen = clock::now() + set_up + (self.round + turn) * self.turns;
         self.end.is_none_or(|end| foreseen <= end)
     }
 
-    /// Takes a cell whose turn lasts so long.
+    /// Accepts a cell with turns of this duration.
     pub fn take(&mut self, turn: Duration) {
         self.round += turn;
     }

@@ -1,76 +1,77 @@
-//! The table of policies: one row a mode, each value with its reason.
+//! The table of policies: one row per mode, with the reason of each value.
 
 use std::time::Duration;
 
-/// In which order the cells of a round have their turns.
+/// Order of the cells in a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// As given, round after round.
+    /// Order in which the cells are given, in every round.
     AsGiven,
-    /// Random and new each round, with a fixed seed: no cell always follows the same neighbour.
+    /// New random order in each round, with a fixed seed, so that no cell always follows the same neighbour.
     Shuffled,
-    /// Cell 0 before each of the others, which come in random order: every ratio to cell 0 is of
+    /// Cell 0 before each of the others, which are in random order, so that every ratio to cell 0 is between
     /// neighbours in time.
     ReferenceBeforeEach,
 }
 
-/// When a cell that is stable stops being measured.
+/// Rule that ends the turns of a stable cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leave {
-    /// All go on until all are stable: cells that are compared need the same machine.
+    /// All cells continue until all are stable, because compared cells need the same state of the machine.
     Together,
-    /// At once, so that the time goes to those that are not stable.
+    /// A stable cell stops at once, so that the remaining time is for the other cells.
     OnceStable,
 }
 
-/// Where the warm-up of a cell is.
+/// Position of the warm-up of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WarmUp {
     /// The first round warms all cells up.
     Round,
-    /// Every turn warms up by itself, because the cell before it leaves the caches in another state;
-    /// the first of these samples is kept as the cell's warm-up.
+    /// Every turn includes a warm-up, because the cell before it leaves the caches in another state;
+    /// the first of these samples is kept as the warm-up of the cell.
     Turn,
-    /// There is none: every sample counts.
+    /// No warm-up: every sample counts.
     None,
 }
 
-/// How a mode repeats.
+/// Repetition of a mode.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Policy {
     /// Order of a round.
     pub order: Order,
     /// Seed of random orders: fixed, so that a run can be repeated.
     pub seed: u64,
-    /// Where the warm-up is.
+    /// Position of the warm-up.
     pub warm_up: WarmUp,
-    /// Rounds even when the time is spent: fewer say nothing.
+    /// Minimum number of rounds even if the time is used up; fewer give no meaningful figures.
     pub fewest: usize,
-    /// Samples before a figure may count as stable.
+    /// Minimum number of samples before a figure may count as stable.
     pub least: usize,
-    /// Rounds at most.
+    /// Maximum number of rounds.
     pub most: Option<usize>,
-    /// Every so many rounds the question whether to stop is asked anew.
+    /// Interval in rounds between checks of the stop conditions.
     pub ask_every: usize,
-    /// Share of the time, and the time at most, that passes before anything counts as stable: regimes
-    /// of a virtual machine last seconds, and all should be met.
+    /// Time before any figure counts as stable, as a share of the time and as a maximum: regimes of a virtual
+    /// machine last seconds, and the samples should cover all of them.
     pub least_time: (f64, Duration),
-    /// Whether that share is of the whole budget; else of the time left when measuring begins.
+    /// True if that share is of the whole budget; otherwise it is of the time left when the rounds begin.
     pub least_time_of_budget: bool,
-    /// Stable means: best and median within this share. `None` goes on until the time is spent.
+    /// Share within which the best and the median of a stable figure stay. With `None` the rounds continue until
+    /// the time is used up.
     pub tolerance: Option<f64>,
-    /// When a stable cell stops.
+    /// Rule that ends the turns of a stable cell.
     pub leave: Leave,
-    /// Whether the time may end in the middle of a round.
+    /// True if the rounds may end in the middle of a round.
     pub ends_within_round: bool,
-    /// Whether a number of samples that is asked for is taken even when the time is spent.
+    /// True if a requested number of samples is taken even if the time is used up.
     pub samples_despite_time: bool,
-    /// Rounds at most for each sample that is asked for. With more than one, only rounds that were
-    /// disturbed by nothing and met the regime of most are samples that were asked for.
+    /// Maximum number of rounds per requested sample. With more than one, only undisturbed rounds of the most
+    /// frequent regime count as requested samples.
     pub tries: usize,
-    /// Share of the budget for choosing variants before measuring.
+    /// Share of the budget for the choice of variants before the rounds.
     pub choose: f64,
-    /// Share of the budget by which measuring must end; the rest is for checking and ending.
+    /// Share of the budget at which the rounds must end; the rest is for checks and cleanup.
     pub measure: f64,
 }
 
@@ -82,10 +83,10 @@ pub const STREAM: Policy = Policy {
     seed: 1,
     warm_up: WarmUp::Round,
     fewest: 3,
-    // STREAM's NTIMES is 10; twice as many give a median with an interval.
+    // STREAM's NTIMES is 10; twice as many give a median with a confidence interval.
     least: 20,
     most: None,
-    // Sorting samples costs more than a pass over small arrays.
+    // The check sorts all samples, which costs more than a pass over small arrays.
     ask_every: 5,
     least_time: (0.25, Duration::from_millis(2500)),
     least_time_of_budget: true,
@@ -98,12 +99,13 @@ pub const STREAM: Policy = Policy {
     measure: 0.95,
 };
 
-/// Whether a cache helps the arrays of `stream`: whole and half by turns, each of which warms itself up.
+/// Check if a cache speeds up the arrays of `stream`: whole and half arrays alternate, and each turn includes a
+/// warm-up.
 pub const SIZE: Policy = Policy {
     order: Order::Shuffled,
     seed: 0x7369_7A65,
     warm_up: WarmUp::None,
-    // Nine ratios have an interval of their median; three tell a cache that is plain to see.
+    // Nine ratios give a confidence interval of their median; three are enough for a large effect of a cache.
     most: Some(9),
     ask_every: 1,
     tolerance: None,
@@ -113,7 +115,7 @@ pub const SIZE: Policy = Policy {
     ..STREAM
 };
 
-/// `stream --sweep`: many cells; what is left of the budget measures broken trends again.
+/// `stream --sweep`: many cells; the rest of the budget is for repeating values that break the trend.
 pub const SWEEP: Policy = Policy {
     order: Order::Shuffled,
     seed: 0x0073_7765_6570,
@@ -124,10 +126,10 @@ pub const SWEEP: Policy = Policy {
     ..STREAM
 };
 
-/// `explain`: factors between neighbours of one round, over complete rounds.
+/// `explain`: factors between neighbours in a round, over complete rounds.
 pub const EXPLAIN: Policy = Policy {
     seed: 0x0065_7870,
-    // Medians over fewer scatter too much.
+    // Medians over fewer rounds scatter too much.
     most: Some(60),
     tolerance: None,
     choose: 0.15,
@@ -135,7 +137,7 @@ pub const EXPLAIN: Policy = Policy {
     ..SWEEP
 };
 
-/// The last step of `explain` alone, one pass after another as `stream` makes them.
+/// Last step of `explain` only, with consecutive passes as in `stream`.
 pub const EXPLAIN_END: Policy = Policy {
     fewest: 5,
     most: Some(20),
@@ -145,7 +147,7 @@ pub const EXPLAIN_END: Policy = Policy {
     ..STREAM
 };
 
-/// `stream --compiler`: native loops before each compiler's.
+/// `stream --compiler`: native loops before the loops of each compiler.
 pub const COMPILED: Policy = Policy {
     order: Order::ReferenceBeforeEach,
     seed: 0x636F_6D70,
@@ -154,7 +156,7 @@ pub const COMPILED: Policy = Policy {
     ..SWEEP
 };
 
-/// `stream --standard`: native passes before each run of a build, as long as the run took.
+/// `stream --standard`: native passes before each run of a build, for the elapsed time of such a run.
 pub const STANDARD: Policy = Policy {
     order: Order::ReferenceBeforeEach,
     seed: 0x7374_6463,
@@ -165,7 +167,7 @@ pub const STANDARD: Policy = Policy {
     ..SWEEP
 };
 
-/// `memory ladder`, `latency`, `matrix`, `loaded`, `mix`: many cells of milliseconds.
+/// `memory ladder`, `latency`, `matrix`, `loaded`, `mix`: many cells with turns of milliseconds.
 pub const CURVES: Policy = Policy {
     seed: 0x7475_726E,
     least_time: (0.25, Duration::MAX),
@@ -176,10 +178,10 @@ pub const CURVES: Policy = Policy {
     ..SWEEP
 };
 
-/// The same behind a turn that each cell had when it was set up.
+/// Like [`CURVES`], for cells that had a turn when they were set up.
 pub const CURVES_BEHIND: Policy = Policy { warm_up: WarmUp::Turn, ..CURVES };
 
-/// The trial of loops before a curve: the first round sets how long a call lasts, and the best counts.
+/// Trial of loops before a curve: the first round determines the duration of a call, and the best counts.
 pub const LOOPS: Policy = Policy {
     seed: 0x6C6F_6F70,
     warm_up: WarmUp::None,
@@ -189,19 +191,19 @@ pub const LOOPS: Policy = Policy {
     ..CURVES
 };
 
-/// The nodes of `memory matrix`; CPU to CPU gets the rest of the time.
+/// Node-to-node part of `memory matrix`; the rest of the time is for the CPU-to-CPU part.
 pub const NODES: Policy = Policy { measure: 0.6, ..CURVES };
 
-/// `io`: the grid of files and blocks, as often as samples are asked for, else until figures are known,
-/// until the time is spent.
+/// `io`: the grid of file and block sizes, repeated for the requested number of samples, or else until the
+/// figures are precise enough or the time is used up.
 pub const FILES: Policy = Policy {
     order: Order::AsGiven,
     seed: 1,
     warm_up: WarmUp::None,
     fewest: 0,
     least: 1,
-    // Passes over files of 64 KiB to 1 MiB scatter by a quarter: the median of 60 is known to 4 to 10 %, of
-    // four times as many to half of that, in some tenths of a second a cell.
+    // Passes over files of 64 KiB to 1 MiB scatter by a quarter: the median of 60 passes is known to 4 to 10 %,
+    // the median of 240 passes to half of that, in some tenths of a second per cell.
     most: Some(240),
     ask_every: 1,
     tolerance: None,
@@ -212,29 +214,29 @@ pub const FILES: Policy = Policy {
     ..STREAM
 };
 
-/// `mpi --osu`: a turn is an OSU program and the probe. Their means leave nothing out, so that a round
-/// counts as a whole or not at all, and on some machines the CPUs are moved every few seconds.
+/// `mpi --osu`: a turn is an OSU program and the probe. Their means include all messages, so that a round
+/// counts as a whole or not at all; on some machines the CPUs are moved every few seconds.
 pub const OSU: Policy = Policy { tries: 3, samples_despite_time: true, ..FILES };
 
-/// `apps`: workers in many places, held against each other; a round of sums takes seconds.
+/// `apps`: workers on different placements, compared with each other; a round of sums takes seconds.
 pub const APPS: Policy = Policy { seed: 0x6170_7073, measure: 0.95, ..SWEEP };
 
-/// `apps iccg`: a turn is a whole solution, of which each iteration is a sample; what is left of the budget
-/// counts the iterations of the natural order.
+/// `apps iccg`: a turn is a complete solution, and each iteration is a sample. The rest of the budget is for the
+/// number of iterations in the natural order.
 pub const ICCG: Policy = Policy {
     order: Order::AsGiven,
     warm_up: WarmUp::Turn,
     fewest: 1,
     ask_every: 1,
     least_time: NO_TIME,
-    // Solutions of seconds: one more costs more than it tells.
+    // A solution takes seconds; one more would improve the figures little.
     tolerance: Some(0.01),
     measure: 0.65,
     ..APPS
 };
 
-/// `device stream` and `device peaks`: passes of all devices, each by turns with the others.
+/// `device stream` and `device peaks`: passes of all devices, interleaved.
 pub const DEVICES: Policy = Policy { seed: 0x6465_7669, measure: 0.95, ..SWEEP };
 
-/// `device links`: a cell for each size, end and direction, whose copies last milliseconds.
+/// `device links`: a cell for each size, end and direction, with copies of milliseconds.
 pub const LINKS: Policy = Policy { seed: 0x6C69_6E6B, ..CURVES };

@@ -192,7 +192,7 @@ fn where_the_least_takes_longer_it_is_said_with_what_works() {
     assert_eq!(said.id, NoticeId::Budget);
     assert_eq!(
         said.message,
-        "took 12.3 s instead of 5.0, of which setting up took 9.0: the least that works here is --budget 13"
+        "took 12.3 s instead of 5.0 s (9.0 s for setup): the shortest budget that works here is --budget 13"
     );
     assert_eq!(Limits { samples: Some(3), ..limits }.overrun("memory", Duration::ZERO), None);
     // What is foreseen to take too long is refused where the budget was asked for, else said.

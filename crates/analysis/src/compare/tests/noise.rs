@@ -1,4 +1,4 @@
-//! What is told of runs that differ by themselves: recorded ones, blocks, suspects.
+//! Verdicts on runs that differ by themselves: recorded ones, blocks, suspects.
 
 use super::*;
 
