@@ -243,7 +243,7 @@ fn a_compiler_that_makes_nothing_or_junk_is_told() {
     let place = Place::new();
     let nothing = place.script("exit 0");
     let record = place.record(1, &[], &["--compiler", &nothing]);
-    assert_eq!(reason(compiled(&record)[0]), "the compiler fails (it made no program)");
+    assert_eq!(reason(compiled(&record)[0]), "the compiler fails (no output file)");
     let junk = place.script(r#"while [ $# -gt 1 ]; do shift; done; echo junk > "$1""#);
     let record = place.record(1, &[], &["--compiler", &junk]);
     for m in compiled(&record) {

@@ -144,7 +144,7 @@ fn what_this_machine_does_not_have() {
     );
     on_t2k(
         &["--per-cache", "1", "--places", "cores"],
-        "--per-cache and --places both say where threads go\nhint: give one of them",
+        "--per-cache and --places both decide where threads go\nhint: give one of them",
     );
 }
 

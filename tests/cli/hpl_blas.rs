@@ -159,7 +159,7 @@ fn a_library_that_is_no_good_is_refused_with_the_reason() {
     let text = harness.write("text.so", "not a library");
     with(&text).complains("cannot load ");
     let empty = made(&harness, "empty", "int nothing;");
-    with(&empty).complains("has no dgemm_: it is no BLAS library");
+    with(&empty).complains("has no dgemm_: it is not a BLAS library");
     let crash = "#include <stdlib.h>\n__attribute__((constructor)) void f(void) { abort(); }";
     let crash = made(&harness, "crash", crash);
     with(&crash).complains("cannot be used: the process that tried it ended with signal 6 (abort)");

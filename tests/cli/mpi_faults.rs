@@ -235,7 +235,7 @@ fn a_missing_or_broken_compiler_is_told() {
     harness
         .run(&["mpi", "--mpicc", "true"])
         .exits(3)
-        .complains("does not say that it is a compiler of MPI");
+        .complains("is not a known MPI compiler wrapper");
     for which in installed(&harness) {
         let broken = harness.write(
             "mpicc.broken",
@@ -322,7 +322,7 @@ fn a_planted_probe_is_not_run() {
     // A folder that is a link: nothing is taken from it, and nothing kept.
     std::fs::rename(&cache, harness.path("elsewhere")).unwrap();
     std::os::unix::fs::symlink(harness.path("elsewhere"), &cache).unwrap();
-    mpi(&harness, which, &args).exits(0).tells("nodegauge is a link, or no folder");
+    mpi(&harness, which, &args).exits(0).tells("nodegauge is a symbolic link or not a folder");
 }
 
 #[test]

@@ -97,7 +97,7 @@ fn every_mpi_that_is_named_is_tried() {
         .run(&["mpi", "--mpicc", "mpicc-of-nobody", "--mpicc", "true"])
         .exits(3)
         .complains("mpicc-of-nobody: there is no mpicc-of-nobody on this node")
-        .complains("true: true does not say that it is a compiler of MPI");
+        .complains("true: true is not a known MPI compiler wrapper");
 }
 
 #[test]

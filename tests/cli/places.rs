@@ -306,7 +306,7 @@ fn a_memory_policy_stands_beside_named_cpus() {
        0       3       3    12
        1       1       1     4
     memory: bound to these nodes
-    note: --cpus says where threads go, policy 3 where memory goes
+    note: --cpus decides where threads go, policy 3 where memory goes
     ");
     let document = with(&["--policy", "1", "--json"]).json();
     assert_eq!(cpus(&document), [12, 4]);
@@ -345,7 +345,7 @@ fn what_numactl_said_is_shown_and_honoured() {
         assert_eq!(document["threads"][0]["memory"], json!({"policy": policy, "nodes": [node]}));
         let words = format!("memory policy {policy} (node {node}), cpus {cpu}, memory of node");
         under(&["places"]).says(&format!("inherited: {words}")).says(&format!(
-            "note: memory policy {policy}:{node} honoured, with which this process was started"
+            "note: memory policy {policy}:{node} honoured: inherited by this process"
         ));
         under(&["places", "--ranks", "1"]).says(&format!("inherited: {words}"));
         under(&["places", "--emit", "numactl"]).says(&option);

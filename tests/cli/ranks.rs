@@ -291,7 +291,7 @@ fn what_cannot_be_is_refused_with_its_numbers() {
     refuses(&["--ranks", "1", "--policy", "6"], "policy 6 is out of range: expected 0 to 5");
     refuses(&["--policy", "3"], "--policy places ranks, of which there are none");
     refuses(&["--ranks", "1", "--rank-map", "round"], "unknown map 'round'");
-    refuses(&["--ranks", "1", "--policy", "3", "--numa", "local"], "both say where memory goes");
+    refuses(&["--ranks", "1", "--policy", "3", "--numa", "local"], "both decide where memory goes");
     refuses(
         &["--ranks", "1", "--compiler", "gcc"],
         "'--ranks <N>' cannot be used with '--compiler",

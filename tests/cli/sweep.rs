@@ -55,7 +55,7 @@ fn what_this_node_does_not_have_is_left_out() {
     let nothing = harness.stream(&["--sweep", "threads=50000,60000"]).exits(3).prints_nothing();
     nothing.complains("error: cannot place 50000 threads: this process may use");
     let both = ["--ranks", "1", "--cpus", "0", "--sweep", "rank-map=block,core"];
-    harness.stream(&both).exits(2).complains("--cpus and --rank-map both say where threads go");
+    harness.stream(&both).exits(2).complains("--cpus and --rank-map both decide where threads go");
 }
 
 #[test]

@@ -1,8 +1,8 @@
-//! How threads go to places: the policies of `OMP_PROC_BIND` and their arithmetic.
+//! Assignment of threads to places: the policies of `OMP_PROC_BIND` and their arithmetic.
 //!
-//! Pure. Source: OpenMP 5.2, "Controlling OpenMP Thread Affinity". Where that
-//! leaves a choice (which part is the larger when numbers do not divide), remainders are spread
-//! evenly, so that no socket or cache gets two threads more than another because of rounding.
+//! Pure. Source: OpenMP 5.2, "Controlling OpenMP Thread Affinity". Where the standard leaves a choice
+//! (which part is larger when the numbers do not divide), remainders are spread evenly, so that
+//! rounding never gives one socket or cache two threads more than another.
 
 use crate::grammar;
 use nodegauge_measure::SyntaxError;
@@ -12,7 +12,7 @@ use std::str::FromStr;
 
 const EXAMPLE: &str = "--bind close, spread, primary or none";
 
-/// The policy by which threads go to places.
+/// Policy that assigns threads to places.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Bind {
     /// Consecutive threads on consecutive places.
@@ -26,7 +26,7 @@ pub enum Bind {
 }
 
 impl Bind {
-    /// As the record and `--bind` say it.
+    /// Returns the name in the record and in `--bind`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Close => "close",
@@ -36,15 +36,16 @@ impl Bind {
         }
     }
 
-    /// The index of the place of each of `threads` threads on `places` places; `None` for threads
-    /// that are not bound.
+    /// Returns the place index of each of `threads` threads on `places` places; `None` for a thread
+    /// that is not bound.
     ///
-    /// Close with at most as many threads as places: thread `t` on place `t`. Spread: place
-    /// `floor(t * P / T)`, which is the first place of the t-th of T subpartitions of floor(P/T) or
-    /// ceil(P/T) consecutive places. With more threads than places both give each place floor(T/P)
-    /// or ceil(T/P) consecutive threads.
+    /// Close, with at most as many threads as places, puts thread `t` on place `t`. Spread puts it on
+    /// place `floor(t * P / T)`, the first place of the t-th of T subpartitions of floor(P/T) or
+    /// ceil(P/T) consecutive places. With more threads than places, both policies give each place
+    /// floor(T/P) or ceil(T/P) consecutive threads.
     pub fn assign(self, threads: u32, places: usize) -> Vec<Option<usize>> {
-        let (count, all) = (u64::from(threads), places as u64);
+        let count = u64::from(threads);
+        let all = places as u64;
         let place = |t: u64| match self {
             _ if places == 0 => None,
             Self::None => None,
@@ -65,8 +66,8 @@ impl fmt::Display for Bind {
 impl FromStr for Bind {
     type Err = SyntaxError;
 
-    /// Reads a policy; `master` is primary, `true` close, `false` none. Of a list such as
-    /// `spread,close`, one policy for each level of nested parallelism, the first counts.
+    /// Reads a policy; `master` means primary, `true` close, `false` none. A list such as
+    /// `spread,close` has one policy per level of nested parallelism; the first is returned.
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
         let mut cursor = Cursor::new("bind", EXAMPLE, text);
         let mut first = true;
@@ -78,7 +79,7 @@ impl FromStr for Bind {
                 "close" => Ok(Self::Close),
                 "spread" => Ok(Self::Spread),
                 "primary" | "master" => Ok(Self::Primary),
-                // OpenMP leaves the policy of `true` to the implementation; libgomp takes close.
+                // OpenMP leaves the policy of `true` to the implementation; libgomp uses close.
                 "true" if only => Ok(Self::Close),
                 "none" | "false" if only => Ok(Self::None),
                 _ => Err(cursor.error_at(at, "expected close, spread, primary or none")),

@@ -1,7 +1,7 @@
-//! The grammar of `--cpus`: one entry a thread or one a rank, in the order typed.
+//! Grammar of `--cpus`: one entry per thread or per rank, in the order typed.
 //!
-//! `0,2,8-15` and `0-62:2` name single CPUs; `{0-3},{4-7}` names groups. Numbers are the operating
-//! system's. Unlike a cpuset, order counts, and a CPU may be named again.
+//! `0,2,8-15` and `0-62:2` name single CPUs; `{0-3},{4-7}` names groups. CPU numbers are those of the
+//! operating system. Unlike in a cpuset, the order matters, and a CPU may occur more than once.
 
 use crate::cpus::{self, UsableCpus, joined, number_ranges};
 use crate::error::PlacementError;
@@ -15,15 +15,15 @@ use std::str::FromStr;
 const WHAT: &str = "cpus";
 const EXAMPLE: &str = "--cpus 0,2,4-7, --cpus 0-30:2 or --cpus '{0-3},{4-7}'";
 
-/// CPUs in the order of threads or ranks; at least one entry, each with at least one CPU.
+/// List of CPUs in the order of threads or ranks: at least one entry, each with at least one CPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CpuList(Vec<Vec<u32>>);
 
 impl CpuList {
-    /// The entries, each checked against the machine; CPUs within an entry are sorted.
+    /// Returns the entries after a check against the machine; CPUs within an entry are sorted.
     ///
     /// # Errors
-    /// When a CPU does not exist or this process may not use it.
+    /// Fails when a CPU does not exist or this process may not use it.
     pub fn resolve(&self, topology: &Topology) -> Result<Vec<Vec<CpuId>>, PlacementError> {
         let usable = UsableCpus::new(topology);
         let entry = |cpus: &Vec<u32>| {
@@ -43,20 +43,19 @@ impl FromStr for CpuList {
         let mut all = 0;
         let mut cpus = |cursor: &mut Cursor<'_>| {
             let at = cursor.position();
-            let cpus = range(cursor)?;
-            all += cpus.len();
-            match all > MOST as usize {
-                true => Err(cursor.error_at(at, "these are too many CPUs")),
-                false => Ok(cpus),
+            let read = range(cursor)?;
+            all += read.len();
+            if all > MOST as usize {
+                return Err(cursor.error_at(at, "these are too many CPUs"));
             }
+            Ok(read)
         };
         let entries = grammar::list(&mut cursor, None, "expected ',' or the end", |cursor| {
-            Ok(match cursor.eat('{') {
-                true => vec![
-                    grammar::list(cursor, Some('}'), "expected ',' or '}'", &mut cpus)?.concat(),
-                ],
-                false => cpus(cursor)?.into_iter().map(|cpu| vec![cpu]).collect::<Vec<_>>(),
-            })
+            if cursor.eat('{') {
+                let group = grammar::list(cursor, Some('}'), "expected ',' or '}'", &mut cpus)?;
+                return Ok(vec![group.concat()]);
+            }
+            Ok(cpus(cursor)?.into_iter().map(|cpu| vec![cpu]).collect::<Vec<_>>())
         })?;
         Ok(Self(entries.concat()))
     }

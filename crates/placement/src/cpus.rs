@@ -1,7 +1,7 @@
 //! Lists of CPUs in the range notation of Linux (`0-31,64`), and the CPUs of a topology.
 //!
-//! Pure; every error and record of this crate writes CPUs through [`ranges`], so that they can be
-//! pasted into `taskset -c` or a cpuset.
+//! Pure. Every error and record of this crate formats CPUs with [`ranges`], so that users can paste
+//! them into `taskset -c` or a cpuset.
 
 use crate::error::PlacementError;
 pub use nodegauge_machine::number_ranges;
@@ -11,29 +11,29 @@ use nodegauge_measure::quantity::counted;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-/// The items, separated by commas.
+/// Joins the items with commas.
 pub(crate) fn joined(items: impl IntoIterator<Item = impl Display>) -> String {
     items.into_iter().map(|item| item.to_string()).collect::<Vec<_>>().join(",")
 }
 
-/// CPUs in range notation: `0-3,8`.
+/// Formats CPUs in range notation: `0-3,8`.
 pub fn ranges(cpus: &[CpuId]) -> String {
     number_ranges(cpus.iter().map(|cpu| cpu.0))
 }
 
-/// The CPUs that this process may use, in numeric order.
+/// Returns the CPUs that this process may use, in numeric order.
 pub fn allowed(topology: &Topology) -> Vec<CpuId> {
     sorted(topology.allowed().map(|thread| thread.cpu))
 }
 
-/// The same in words: `2 hardware threads (0-1)`.
+/// Formats the CPUs that this process may use: `2 hardware threads (0-1)`.
 pub(crate) fn usable(topology: &Topology) -> String {
     let allowed = allowed(topology);
     format!("{} ({})", counted(allowed.len(), "hardware thread"), ranges(&allowed))
 }
 
-/// The allowed CPUs of each object, in the topology's order of objects; `object` says which one a
-/// hardware thread belongs to. Objects without an allowed CPU are left out.
+/// Returns the allowed CPUs of each object, in the topology's order of objects; `object` returns the
+/// index of a hardware thread's object. Objects without an allowed CPU are left out.
 pub(crate) fn grouped(
     topology: &Topology,
     object: impl Fn(&HardwareThread) -> Option<usize>,
@@ -51,7 +51,7 @@ pub(crate) fn grouped(
     groups.into_iter().map(sorted).collect()
 }
 
-/// Which CPUs there are and which may be used, for many look-ups.
+/// Index of the existing and of the usable CPUs, for many look-ups.
 pub(crate) struct UsableCpus<'a> {
     topology: &'a Topology,
     allowed: BTreeMap<CpuId, bool>,
@@ -63,11 +63,12 @@ impl<'a> UsableCpus<'a> {
         Self { topology, allowed }
     }
 
-    /// The CPU with this number, when this process may use it.
+    /// Returns the CPU with this number if this process may use it.
     pub(crate) fn get(&self, number: i64) -> Result<CpuId, PlacementError> {
         let allowed = || ranges(&allowed(self.topology));
-        let cpu = u32::try_from(number).ok().map(CpuId);
-        Err(PlacementError::new(match cpu.and_then(|cpu| Some((cpu, *self.allowed.get(&cpu)?))) {
+        let asked = u32::try_from(number).ok().map(CpuId);
+        let known = asked.and_then(|cpu| Some((cpu, *self.allowed.get(&cpu)?)));
+        Err(PlacementError::new(match known {
             Some((cpu, true)) => return Ok(cpu),
             Some((cpu, false)) => {
                 format!("cpu {cpu} is not among the CPUs that this process may use ({})", allowed())
@@ -81,12 +82,12 @@ impl<'a> UsableCpus<'a> {
     }
 }
 
-/// Sorted, without repeats.
+/// Sorts the CPUs and removes duplicates.
 pub(crate) fn sorted(cpus: impl IntoIterator<Item = CpuId>) -> Vec<CpuId> {
-    let mut cpus: Vec<CpuId> = cpus.into_iter().collect();
-    cpus.sort_unstable();
-    cpus.dedup();
-    cpus
+    let mut sorted: Vec<CpuId> = cpus.into_iter().collect();
+    sorted.sort_unstable();
+    sorted.dedup();
+    sorted
 }
 
 #[cfg(test)]

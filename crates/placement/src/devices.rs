@@ -1,9 +1,10 @@
-//! Ranks that each have devices: which, and the cores near to them.
+//! Assignment of devices to ranks, and placement of ranks on the cores near their devices.
 //!
-//! Pure. Devices are numbered as drivers do, those of a maker in the order of the bus. Where nothing else says
-//! where ranks go, rank r has the r-th device, as programs expect that choose by their number on the node; the
-//! cores near to a device are shared out among the ranks whose devices are near to the same cores. Ranks
-//! that were placed otherwise each get the device near to them that fewest ranks have.
+//! Pure. Devices are numbered as by drivers: per vendor, in bus order. If no other option places the
+//! ranks, rank r gets the r-th device, as expected by programs that choose the device by their number
+//! on the node; the cores near a device are divided among the ranks whose devices are near the same
+//! cores. If ranks are placed by other options, each rank gets the near device that has the fewest
+//! ranks.
 
 use crate::bind::Bind;
 use crate::cpus;
@@ -15,28 +16,28 @@ use nodegauge_measure::quantity::counted;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A device of a rank.
+/// Device of a rank.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RankDevice {
-    /// Its number among those of its maker.
+    /// Number among the devices of its vendor.
     pub number: u32,
-    /// Its place on the bus.
+    /// Bus address.
     pub address: String,
-    /// Number of its maker.
+    /// PCI vendor ID.
     #[serde(skip)]
     pub vendor: u16,
-    /// The NUMA node that it is near to.
+    /// Nearest NUMA node.
     pub numa_node: Option<u32>,
-    /// Whether CPUs of the rank are near to it; `null` where that is not known.
+    /// True if CPUs of the rank are near the device; `null` if unknown.
     pub near: Option<bool>,
 }
 
-/// The devices that each of `ranks` has when each has `each` of `count`: as many ranks as there are devices for, or
-/// several that share one.
+/// Returns the device indices of each of `ranks` ranks, with `each` of `count` devices per rank. Several
+/// ranks may share a device if each has one.
 fn share(ranks: usize, each: usize, count: usize) -> Result<Vec<Vec<usize>>, PlacementError> {
     if count == 0 {
         return Err(PlacementError::new(
-            "there is no device to place ranks near: none is listed that computes",
+            "there is no device to place ranks near: the machine lists no compute device",
         )
         .hint(
             "see `nodegauge machine`, or describe a machine with devices by --topology FILE.xml",
@@ -58,19 +59,20 @@ fn share(ranks: usize, each: usize, count: usize) -> Result<Vec<Vec<usize>>, Pla
         )));
     }
     Ok((0..ranks)
-        .map(|rank| rank * count / ranks)
-        .map(|first| {
-            // The last ranks of a number that does not divide that of the devices end with the last device.
-            let first = first.min(count - each);
+        .map(|rank| {
+            // If the numbers do not divide, the last ranks end with the last device.
+            let first = (rank * count / ranks).min(count - each);
             (first..first + each).collect()
         })
         .collect())
 }
 
-/// Where ranks of `threads` threads go that have `each` devices and no other order; by rank its threads' CPUs.
+/// Places ranks of `threads` threads near their devices, `each` devices per rank.
 pub(crate) fn place(
     topology: &Topology,
-    (ranks, threads, each): (u32, u32, u32),
+    ranks: u32,
+    threads: u32,
+    each: u32,
 ) -> Result<Vec<Placement>, PlacementError> {
     let devices: Vec<&PciDevice> = topology.accelerators().collect();
     let shares = share(ranks as usize, each as usize, devices.len())?;
@@ -78,15 +80,15 @@ pub(crate) fn place(
     let mut used: BTreeSet<CpuId> = BTreeSet::new();
     let placed = firsts.iter().enumerate().map(|(rank, device)| {
         let alike = |other: &&&PciDevice| other.cpus == device.cpus;
-        let (of, at) =
-            (firsts.iter().filter(alike).count(), firsts[..rank].iter().filter(alike).count());
-        let near =
+        let sharers = firsts.iter().filter(alike).count();
+        let index = firsts[..rank].iter().filter(alike).count();
+        let near_device =
             |thread: &&HardwareThread| device.cpus.is_empty() || device.cpus.contains(&thread.cpu);
-        let near: Vec<&HardwareThread> = topology.allowed().filter(near).collect();
+        let near: Vec<&HardwareThread> = topology.allowed().filter(near_device).collect();
         let mut cores: Vec<usize> = near.iter().map(|thread| thread.core).collect();
         cores.dedup();
-        let own = &cores[at * cores.len() / of..(at + 1) * cores.len() / of];
-        // Its own cores, each core before its siblings; then what is near; then what is left.
+        let own = &cores[index * cores.len() / sharers..(index + 1) * cores.len() / sharers];
+        // The rank's own cores first, first siblings before second; then near cores; then all others.
         let mut order: Vec<(bool, bool, u32, usize, CpuId)> = topology
             .allowed()
             .enumerate()
@@ -109,8 +111,8 @@ pub(crate) fn place(
     Ok(placed.collect())
 }
 
-/// The devices of ranks that are bound to these CPUs, `each` of them, and what the user should know: by the ranks'
-/// numbers where they were placed for them, else near to them.
+/// Returns the devices of ranks that are bound to these CPUs, `each` devices per rank, and notices. With
+/// `by_number`, devices follow rank numbers; otherwise each rank gets devices near its CPUs.
 pub(crate) fn give(
     topology: &Topology,
     ranks: &[Option<Vec<CpuId>>],
@@ -123,30 +125,31 @@ pub(crate) fn give(
     let is_near = |rank: usize, device: usize| {
         ranks[rank].as_ref().and_then(|cpus| devices[device].is_near(cpus))
     };
-    let chosen: Vec<Vec<usize>> = match by_number {
-        true => shares,
-        false => (0..ranks.len())
+    let chosen: Vec<Vec<usize>> = if by_number {
+        shares
+    } else {
+        (0..ranks.len())
             .map(|rank| {
-                let mut all: Vec<usize> = (0..devices.len()).collect();
+                let mut candidates: Vec<usize> = (0..devices.len()).collect();
                 let held_by = |device: &usize| held.get(device).copied().unwrap_or(0);
-                // Every device has as many ranks as another before one is far from its own.
-                let room = ranks.len() * each as usize;
-                let full = |device: &usize| held_by(device) >= room.div_ceil(devices.len());
-                all.sort_by_key(|device| {
+                // An even share of ranks per device comes before nearness.
+                let total = ranks.len() * each as usize;
+                let full = |device: &usize| held_by(device) >= total.div_ceil(devices.len());
+                candidates.sort_by_key(|device| {
                     (full(device), is_near(rank, *device) == Some(false), held_by(device), *device)
                 });
-                all.truncate(each as usize);
-                all.sort_unstable();
-                all.iter().for_each(|device| *held.entry(*device).or_default() += 1);
-                all
+                candidates.truncate(each as usize);
+                candidates.sort_unstable();
+                candidates.iter().for_each(|device| *held.entry(*device).or_default() += 1);
+                candidates
             })
-            .collect(),
+            .collect()
     };
     let number = |at: usize| {
-        let maker = devices[at].vendor;
-        devices[..at].iter().filter(|device| device.vendor == maker).count() as u32
+        let vendor = devices[at].vendor;
+        devices[..at].iter().filter(|device| device.vendor == vendor).count() as u32
     };
-    let given = |(rank, chosen): (usize, &Vec<usize>)| -> Vec<RankDevice> {
+    let given = |(rank, indices): (usize, &Vec<usize>)| -> Vec<RankDevice> {
         let device = |at: &usize| RankDevice {
             number: number(*at),
             address: devices[*at].address.clone(),
@@ -154,16 +157,15 @@ pub(crate) fn give(
             numa_node: devices[*at].node.map(|node| node.0),
             near: is_near(rank, *at),
         };
-        chosen.iter().map(device).collect()
+        indices.iter().map(device).collect()
     };
     let devices_of: Vec<Vec<RankDevice>> = chosen.iter().enumerate().map(given).collect();
     let mut notices = Vec::new();
     if ranks.len() * each as usize > devices.len() {
-        let (all, count) = (ranks.len(), devices.len());
-        notices.push(format!("{all} ranks share {}", counted(count, "device")));
+        notices.push(format!("{} ranks share {}", ranks.len(), counted(devices.len(), "device")));
     }
-    for (rank, devices) in devices_of.iter().enumerate() {
-        for device in devices.iter().filter(|device| device.near == Some(false)) {
+    for (rank, own) in devices_of.iter().enumerate() {
+        for device in own.iter().filter(|device| device.near == Some(false)) {
             notices.push(format!("rank {rank} is far from its device {}", device.address));
         }
     }

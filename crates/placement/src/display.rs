@@ -1,8 +1,8 @@
-//! One line for each thread on where it may run, as OpenMP runtimes print it.
+//! One line per thread with its affinity, in the format of OpenMP runtimes.
 //!
-//! The shape is that of `OMP_DISPLAY_AFFINITY=true` with libomp, whose default
-//! `OMP_AFFINITY_FORMAT` is `OMP: pid %P tid %i thread %n bound to OS proc set {%A}`, so that
-//! scripts that read it read this, too. CPUs are in range notation.
+//! The format is that of `OMP_DISPLAY_AFFINITY=true` with libomp, whose default
+//! `OMP_AFFINITY_FORMAT` is `OMP: pid %P tid %i thread %n bound to OS proc set {%A}`. Scripts that
+//! read libomp's lines can read these. CPUs are in range notation.
 
 use crate::cpus::ranges;
 use crate::pin::current_affinity;
@@ -10,24 +10,24 @@ use nodegauge_machine::CpuId;
 use nodegauge_os::SysError;
 use std::fmt;
 
-/// Where a thread may run, as the kernel says.
+/// Affinity of a thread as reported by the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ObservedAffinity {
-    /// The number of its process.
+    /// Process ID.
     pub process: u32,
-    /// The number that the kernel gives it.
+    /// Kernel's thread ID.
     pub kernel_thread: u32,
-    /// Its number in the team.
+    /// Thread number in the team.
     pub thread: u32,
-    /// The CPUs that it may run on, in numeric order.
+    /// CPUs on which the thread may run, in numeric order.
     pub cpus: Vec<CpuId>,
 }
 
 impl ObservedAffinity {
-    /// Asks the kernel about the calling thread, which is `thread` of its team.
+    /// Reads the affinity of the calling thread, which has number `thread` in its team.
     ///
     /// # Errors
-    /// When the kernel does not say.
+    /// Fails when the kernel refuses the call.
     pub fn of_current(thread: u32) -> Result<Self, SysError> {
         let (process, kernel_thread) = nodegauge_os::process_and_thread();
         Ok(Self { process, kernel_thread, thread, cpus: current_affinity()? })

@@ -1,14 +1,14 @@
-//! A placement in the words of other launchers: variables of OpenMP, numactl, the `mpirun` of Open
-//! MPI and of MPICH, Slurm's `srun`. Pure.
+//! Conversion of a placement into the options of other launchers: OpenMP variables, numactl, the
+//! `mpirun` of Open MPI and of MPICH, Slurm's `srun`. Pure.
 //!
-//! Each launcher binds ranks with its own means; what it cannot do is left to `PerRank`: words in
-//! front of a rank's program (numactl, for memory policies that the launcher has no option for) and
-//! variables (`OMP_PLACES`, where threads of one rank go to different CPUs). [`script`] puts both
-//! together as a shell script.
+//! Each launcher binds ranks with its own options. `PerRank` adds what they cannot express: a command
+//! prefix for the rank's program (numactl, for memory policies without a launcher option) and
+//! variables (`OMP_PLACES`, if the threads of a rank go to different CPUs). [`script`] combines both
+//! in a shell script.
 //!
 //! Sources: OpenMP 5.2, "OMP_PLACES"; numactl(8); mpirun(1) of Open MPI 4.1 and prte-map(1) of its
 //! version 5; the user's guide of MPICH's Hydra on `-bind-to user:`; srun(1) on `--cpu-bind` and
-//! `--mem-bind`. What each launcher really does with it is checked by starting it.
+//! `--mem-bind`. The end-to-end tests start the installed launchers and check the real binding.
 
 use crate::bind::Bind;
 use crate::cpus::{joined, number_ranges, ranges};
@@ -21,19 +21,19 @@ use nodegauge_machine::{CpuId, NodeId, Topology};
 
 pub mod script;
 
-/// Who starts the ranks.
+/// Launcher of the ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RankLauncher {
     /// Open MPI's `mpirun`.
     OpenMpi,
-    /// The `mpirun` of MPICH, Hydra, and those derived from it.
+    /// The `mpirun` of MPICH (Hydra) and of its derivatives.
     Mpich,
     /// Slurm's `srun`.
     Slurm,
 }
 
 impl RankLauncher {
-    /// The variable in which a process finds its rank.
+    /// Returns the variable that holds the rank of a process.
     pub(crate) fn rank_variable(self) -> &'static str {
         match self {
             Self::OpenMpi => "OMPI_COMM_WORLD_RANK",
@@ -43,63 +43,61 @@ impl RankLauncher {
     }
 }
 
-/// What a rank needs in addition to the launcher's own options.
+/// Settings of one rank in addition to the launcher's own options.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct PerRank {
     /// Variables, by name.
     environment: Vec<(&'static str, String)>,
-    /// Words in front of its program, e.g. `numactl --interleave=0-3`; none when it needs none.
+    /// Command prefix of the program, e.g. `numactl --interleave=0-3`; may be empty.
     prefix: Vec<String>,
 }
 
-/// What each rank of a plan needs in addition to the options of its launcher, in the order of ranks.
+/// Returns the additional settings of each rank of a plan, in the order of ranks.
 pub(crate) fn per_rank(plan: &RankPlan, launcher: RankLauncher) -> Vec<PerRank> {
     let slurm = launcher == RankLauncher::Slurm;
     let by_srun = slurm && mem_bind(plan).is_some();
-    let of = |(rank, place): (usize, &RankPlace)| PerRank {
+    let settings = |(rank, place): (usize, &RankPlace)| PerRank {
         // Slurm sets the variables of devices itself.
-        environment: match slurm {
-            true => threads_within(place),
-            false => [threads_within(place), visible(plan, rank)].concat(),
+        environment: if slurm {
+            threads_within(place)
+        } else {
+            [threads_within(place), visible(plan, rank)].concat()
         },
-        prefix: match by_srun {
-            true => Vec::new(),
-            false => numactl_words(None, &place.memory),
-        },
+        prefix: if by_srun { Vec::new() } else { numactl_words(None, &place.memory) },
     };
-    plan.ranks.iter().enumerate().map(of).collect()
+    plan.ranks.iter().enumerate().map(settings).collect()
 }
 
-/// Open MPI's major versions that differ in their words.
+/// Major versions of Open MPI whose options differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OpenMpiVersion {
-    /// 4 and before: `--rankfile`, CPUs in the system's numbers.
+    /// Version 4 and before: `--rankfile`, CPU numbers of the operating system.
     V4,
-    /// 5 and later: `--map-by rankfile`, CPUs in hwloc's logical order.
+    /// Version 5 and later: `--map-by rankfile`, hwloc's logical CPU numbers.
     V5,
 }
 
-/// Ranks for Open MPI's `mpirun`.
+/// Options of Open MPI's `mpirun` for the ranks of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenMpi {
     version: OpenMpiVersion,
     ranks: usize,
-    /// The content of the rank file; `None` for ranks that are not bound.
+    /// Content of the rank file; `None` for ranks that are not bound.
     pub rankfile: Option<String>,
 }
 
 impl OpenMpi {
-    /// Without it Open MPI does not run programs of root, as in containers.
+    /// Option without which Open MPI refuses to run as root, e.g. in containers.
     pub const AS_ROOT: &str = "--allow-run-as-root";
 
-    /// The options of `mpirun`, with the path of the rank file where there is one.
+    /// Returns the options of `mpirun`; they name `rankfile` if there is a rank file.
     pub fn args(&self, rankfile: &str) -> Vec<String> {
         let words = match (self.version, &self.rankfile) {
             (OpenMpiVersion::V4, Some(_)) => {
                 "-np RANKS --mca rmaps_rank_file_physical 1 --use-hwthread-cpus --rankfile FILE"
             }
             (OpenMpiVersion::V4, None) => "-np RANKS --bind-to none --oversubscribe",
-            // Ranks that share the CPUs of a socket are meant to.
+            // Several ranks may share the CPUs of a socket on purpose.
             (OpenMpiVersion::V5, Some(_)) => {
                 "-np RANKS --map-by rankfile:file=FILE:hwtcpus --bind-to hwthread:overload-allowed"
             }
@@ -111,8 +109,8 @@ impl OpenMpi {
     }
 }
 
-/// A plan in the words of Open MPI. Version 5 counts CPUs in hwloc's order, which the topology
-/// knows, of those that this process may use.
+/// Converts a plan into options of Open MPI. Version 5 numbers the CPUs that this process may use in
+/// hwloc's logical order, which is that of the topology.
 pub fn openmpi(plan: &RankPlan, topology: &Topology, version: OpenMpiVersion) -> OpenMpi {
     let logical = |cpus: &[CpuId]| {
         let position = |cpu: &CpuId| topology.allowed().position(|thread| thread.cpu == *cpu);
@@ -133,8 +131,8 @@ pub fn openmpi(plan: &RankPlan, topology: &Topology, version: OpenMpiVersion) ->
     }
 }
 
-/// The options of MPICH's `mpirun` (Hydra), whose `-bind-to user:` takes the system's numbers, CPUs
-/// of a rank joined by `+`.
+/// Returns the options of MPICH's `mpirun` (Hydra). `-bind-to user:` takes the CPU numbers of the
+/// operating system, with the CPUs of a rank joined by `+`.
 pub fn mpich(plan: &RankPlan) -> Vec<String> {
     let rank = |place: &RankPlace| Some(joined(place.bound_cpus()?).replace(',', "+"));
     let bound: Option<Vec<String>> = plan.ranks.iter().map(rank).collect();
@@ -142,8 +140,8 @@ pub fn mpich(plan: &RankPlan) -> Vec<String> {
     ["-np", &plan.ranks.len().to_string(), "-bind-to", &bind].map(str::to_owned).to_vec()
 }
 
-/// The options of Slurm's `srun` on a node that the job has to itself: only there are CPUs and nodes
-/// taken by number.
+/// Returns the options of Slurm's `srun` on a node that is allocated exclusively: only there does
+/// Slurm accept CPUs and NUMA nodes by number.
 pub fn slurm(plan: &RankPlan) -> Vec<String> {
     let threads = plan.ranks.iter().map(|place| place.placement.threads.len()).max().unwrap_or(1);
     let mut words = vec![
@@ -157,7 +155,7 @@ pub fn slurm(plan: &RankPlan) -> Vec<String> {
     words
 }
 
-/// The value of `--cpu-bind`: numbers for one CPU a rank, masks for several.
+/// Returns the value of `--cpu-bind`: numbers for one CPU per rank, masks for several.
 fn cpu_bind(plan: &RankPlan) -> String {
     let bound: Option<Vec<Vec<CpuId>>> = plan.ranks.iter().map(RankPlace::bound_cpus).collect();
     match bound {
@@ -172,36 +170,38 @@ fn cpu_bind(plan: &RankPlan) -> String {
     }
 }
 
-/// The value of `--mem-bind`; `None` where nothing is said, for interleaved memory, for which `srun`
-/// has no word, and for local allocation: its `local` binds, so that a full node ends the program.
+/// Returns the value of `--mem-bind`. `None` for the default policy; for interleaved memory, for which
+/// `srun` has no option; and for local allocation, because `local` of `srun` binds: a full node would
+/// end the program.
 fn mem_bind(plan: &RankPlan) -> Option<String> {
     let nodes: Option<Vec<Vec<NodeId>>> = plan.ranks.iter().map(|p| p.memory.nodes()).collect();
-    let masks = |nodes: &[Vec<NodeId>]| {
-        let mask = |nodes: &Vec<NodeId>| hex_mask(nodes.iter().map(|node| node.0));
-        format!("mask_mem:{}", joined(nodes.iter().map(mask)))
+    let masks = |of_ranks: &[Vec<NodeId>]| {
+        let mask = |own: &Vec<NodeId>| hex_mask(own.iter().map(|node| node.0));
+        format!("mask_mem:{}", joined(of_ranks.iter().map(mask)))
     };
     match plan.ranks.first()?.memory {
         MemoryPolicy::Default | MemoryPolicy::Local | MemoryPolicy::Interleave(_) => None,
         MemoryPolicy::Preferred(_) => Some(format!("prefer,{}", masks(&nodes?))),
         MemoryPolicy::Bind(_) => {
             let nodes = nodes?;
-            Some(match nodes.iter().all(|nodes| nodes.len() == 1) {
-                true => format!("map_mem:{}", joined(nodes.iter().flatten())),
-                false => masks(&nodes),
-            })
+            if nodes.iter().any(|own| own.len() != 1) {
+                return Some(masks(&nodes));
+            }
+            Some(format!("map_mem:{}", joined(nodes.iter().flatten())))
         }
     }
 }
 
-/// The options that give each task its devices. Their numbers are of the node's devices where all of them are
-/// asked for: as many a task as there are for each, or all of the node.
+/// Returns the options that give each task its devices. Device numbers are those of the node only if
+/// all its devices are requested: either an equal number per task, or all devices of the node.
 fn gpu_bind(plan: &RankPlan) -> Vec<String> {
     let all: Vec<&RankDevice> = plan.devices.iter().flatten().collect();
     let Some(last) = all.iter().map(|device| device.number).max() else { return Vec::new() };
     let each = plan.devices[0].len();
-    let amount = match all.len() == last as usize + 1 {
-        true => format!("--gpus-per-task={each}"),
-        false => format!("--gpus-per-node={}", plan.device_count),
+    let amount = if all.len() == last as usize + 1 {
+        format!("--gpus-per-task={each}")
+    } else {
+        format!("--gpus-per-node={}", plan.device_count)
     };
     let numbers = |devices: &Vec<RankDevice>| devices.iter().map(|device| device.number).collect();
     let tasks: Vec<Vec<u32>> = plan.devices.iter().map(numbers).collect();
@@ -212,7 +212,7 @@ fn gpu_bind(plan: &RankPlan) -> Vec<String> {
     vec![amount, format!("--gpu-bind={bind}")]
 }
 
-/// The variables that leave a rank only its devices visible, by the numbers that drivers give them.
+/// Returns the variables that restrict a rank to its devices, by the driver's device numbers.
 pub(crate) fn visible(plan: &RankPlan, rank: usize) -> Vec<(&'static str, String)> {
     let devices = plan.devices.get(rank).map(Vec::as_slice).unwrap_or_default();
     let mut variables = Vec::new();
@@ -222,14 +222,15 @@ pub(crate) fn visible(plan: &RankPlan, rank: usize) -> Vec<(&'static str, String
         if numbers.is_empty() {
             continue;
         }
-        let order = order.and_then(|order| order.split_once('='));
-        variables.extend(order.map(|(name, value)| (name, value.to_owned())));
+        if let Some((name, value)) = order.and_then(|order| order.split_once('=')) {
+            variables.push((name, value.to_owned()));
+        }
         variables.push((names[0], joined(numbers)));
     }
     variables
 }
 
-/// A mask in hexadecimal, the lowest number last: `0x5` for 0 and 2.
+/// Formats a bit mask in hexadecimal: `0x5` for 0 and 2.
 fn hex_mask(numbers: impl IntoIterator<Item = u32>) -> String {
     let mut digits = vec![0u32];
     for number in numbers {
@@ -241,8 +242,8 @@ fn hex_mask(numbers: impl IntoIterator<Item = u32>) -> String {
     format!("0x{text}")
 }
 
-/// The command that starts one rank's program bound as planned; no words where there is nothing to
-/// say.
+/// Returns the command prefix that binds one rank's program as planned; empty if the plan neither binds
+/// the rank nor sets its memory policy.
 pub fn numactl(place: &RankPlace) -> Vec<String> {
     numactl_words(place.bound_cpus().as_deref(), &place.memory)
 }
@@ -250,8 +251,8 @@ pub fn numactl(place: &RankPlace) -> Vec<String> {
 fn numactl_words(cpus: Option<&[CpuId]>, memory: &MemoryPolicy) -> Vec<String> {
     let mut words = Vec::new();
     words.extend(cpus.map(|cpus| format!("--physcpubind={}", ranges(cpus))));
-    let nodes = memory.nodes().unwrap_or_default();
-    let nodes = number_ranges(nodes.iter().map(|node| node.0));
+    let numbers = memory.nodes().unwrap_or_default();
+    let nodes = number_ranges(numbers.iter().map(|node| node.0));
     words.extend(match memory {
         MemoryPolicy::Default => None,
         MemoryPolicy::Local => Some("--localalloc".to_owned()),
@@ -265,7 +266,7 @@ fn numactl_words(cpus: Option<&[CpuId]>, memory: &MemoryPolicy) -> Vec<String> {
     words
 }
 
-/// The variables that give one process and its threads their CPUs.
+/// Returns the OpenMP variables that bind one process and its threads.
 pub fn omp(place: &RankPlace) -> Vec<(&'static str, String)> {
     let number = ("OMP_NUM_THREADS", place.placement.threads.len().to_string());
     if place.placement.bind == Bind::None {
@@ -274,8 +275,8 @@ pub fn omp(place: &RankPlace) -> Vec<(&'static str, String)> {
     vec![number, ("OMP_PLACES", omp_places(place)), ("OMP_PROC_BIND", "close".to_owned())]
 }
 
-/// One place a thread, in order, so that `close` puts thread t on place t; of threads that share
-/// their places in turn, each place once, where `close` gives them the same.
+/// Returns one place per thread, in order, so that `close` puts thread t on place t. If consecutive
+/// threads share a place and `close` assigns them the same way, each place is listed once.
 fn omp_places(place: &RankPlace) -> String {
     let threads: Vec<&Vec<CpuId>> = place.placement.threads.iter().map(|t| &t.cpus).collect();
     let mut once = threads.clone();
@@ -287,17 +288,15 @@ fn omp_places(place: &RankPlace) -> String {
     joined(list.into_iter().filter_map(|cpus| Place::new(cpus.iter().copied())))
 }
 
-/// The variables for a process that its launcher has bound: its threads where they differ, else no
-/// binding of their own.
+/// Returns the OpenMP variables of a process that its launcher binds: places if the CPUs of its
+/// threads differ, otherwise no thread binding.
 fn threads_within(place: &RankPlace) -> Vec<(&'static str, String)> {
     let threads = &place.placement.threads;
     let differ = threads.windows(2).any(|two| two[0].cpus != two[1].cpus);
-    match differ {
-        true => omp(place),
-        false => vec![
-            ("OMP_NUM_THREADS", threads.len().to_string()),
-            ("OMP_PROC_BIND", "false".to_owned()),
-        ],
+    if differ {
+        omp(place)
+    } else {
+        vec![("OMP_NUM_THREADS", threads.len().to_string()), ("OMP_PROC_BIND", "false".to_owned())]
     }
 }
 

@@ -1,9 +1,9 @@
-//! The variables of OpenMP programs: `OMP_NUM_THREADS`, `OMP_PLACES`, `OMP_PROC_BIND` and
-//! `KMP_AFFINITY`, honoured where the matching option is absent.
+//! Environment variables of OpenMP programs: `OMP_NUM_THREADS`, `OMP_PLACES`, `OMP_PROC_BIND` and
+//! `KMP_AFFINITY`, honoured if the matching option is absent.
 //!
-//! Options win over variables. Between variables it is as in LLVM's libomp: `KMP_AFFINITY` with a
-//! type wins over `OMP_PLACES` and `OMP_PROC_BIND`; one with modifiers only (`verbose`) does not.
-//! Every variable that is set gives a notice, and a wrong one is an error only where it counts.
+//! Options win over variables. Among variables the rule is that of LLVM's libomp: `KMP_AFFINITY` with
+//! a type wins over `OMP_PLACES` and `OMP_PROC_BIND`; with modifiers only (`verbose`) it does not.
+//! Every variable that is set gives a notice. An invalid value is an error only if it would be used.
 
 use crate::grammar;
 use crate::plan::Request;
@@ -16,7 +16,7 @@ const PLACES: &str = "OMP_PLACES";
 const PROC_BIND: &str = "OMP_PROC_BIND";
 const KMP: &str = "KMP_AFFINITY";
 
-/// What the variables say, as text; a variable that is blank counts as not set.
+/// Values of the variables, as text; a blank variable counts as unset.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Environment {
     /// `OMP_NUM_THREADS`.
@@ -30,7 +30,7 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Looks the variables up, e.g. with `|name| std::env::var(name).ok()`.
+    /// Reads the variables, e.g. with `|name| std::env::var(name).ok()`.
     pub fn read(lookup: impl Fn(&str) -> Option<String>) -> Self {
         let read = |name| lookup(name).filter(|text| !text.trim().is_empty());
         Self {
@@ -41,11 +41,11 @@ impl Environment {
         }
     }
 
-    /// Fills what options left absent. Returns a notice for each variable that is set:
-    /// `OMP_PLACES=0:96:2 honoured`, or ignored and why.
+    /// Fills the fields of `request` that options left empty. Returns a notice for each variable that is
+    /// set: `OMP_PLACES=0:96:2 honoured`, or `... ignored:` with the reason.
     ///
     /// # Errors
-    /// When a variable that counts does not follow its grammar; the error names the variable.
+    /// Fails when a variable that would be used has a syntax error; the error names the variable.
     pub fn apply(&self, request: &mut Request) -> Result<Vec<String>, SyntaxError> {
         let mut notices = Vec::new();
         let mut note = |name: &str, text: &str, why_not: Option<&str>| {
@@ -57,7 +57,7 @@ impl Environment {
         let by_cache = request.per_cache.map(|_| "--per-cache is given");
 
         if let Some(text) = &self.num_threads {
-            // Threads by cache say how many, too.
+            // --per-cache also sets the number of threads.
             let why_not = request.threads.map(|_| "--threads is given").or(by_cache);
             if why_not.is_none() {
                 request.threads = Some(num_threads(text)?);
@@ -114,7 +114,7 @@ fn parsed<T: FromStr<Err = SyntaxError>>(
     text.parse().map_err(|error| SyntaxError { what, example, ..error })
 }
 
-/// A list of numbers, one for each level of nested parallelism; the first counts.
+/// Reads a list of numbers, one per level of nested parallelism, and returns the first.
 fn num_threads(text: &str) -> Result<u32, SyntaxError> {
     let mut cursor = Cursor::new(NUM_THREADS, "OMP_NUM_THREADS=8", text);
     let counts = grammar::list(&mut cursor, None, "expected ',' or the end", |cursor| {

@@ -1,9 +1,9 @@
-//! Why a placement is impossible.
+//! Errors of placement.
 
 use nodegauge_measure::Failure;
 
-/// A request that the topology cannot fulfil, with the numbers of the machine; or one that contradicts itself on
-/// every machine.
+/// Error for a request that the topology cannot fulfil, with the numbers of the machine, or that
+/// contradicts itself on every machine.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(transparent)]
 pub struct PlacementError(Failure);
@@ -13,24 +13,24 @@ impl PlacementError {
         Self(Failure::beyond(problem.into()))
     }
 
-    /// Sets what to do about it.
+    /// Sets the hint.
     pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
         Self(self.0.hint(hint))
     }
 
-    /// Zero threads, or zero threads per cache.
+    /// Error for zero threads, or zero threads per cache.
     pub(crate) fn no_threads() -> Self {
         Self::new("cannot place 0 threads").hint("ask for at least 1")
     }
 
-    /// A topology of which the process may use no CPU.
+    /// Error for a topology without a CPU that the process may use.
     pub(crate) fn no_cpus() -> Self {
-        Self::new("this process may use no CPU of this machine")
+        Self::new("this process may not use any CPU of this machine")
     }
 
-    /// Two options that each decide `what`: `threads go` or `memory goes`.
+    /// Error for two options that both decide `what`: `threads go` or `memory goes`.
     pub(crate) fn conflict(what: &str, first: &str, second: &str) -> Self {
-        let problem = format!("{first} and {second} both say where {what}");
+        let problem = format!("{first} and {second} both decide where {what}");
         Self(Failure::usage(problem).hint("give one of them"))
     }
 }

@@ -1,13 +1,13 @@
-//! What the grammars of this crate have in common: numbers within bounds, ranges, and lists. Pure.
+//! Common parts of the grammars of this crate: numbers within bounds, ranges, and lists. Pure.
 
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
 
-/// Largest count that is read: the CPUs of the largest affinity mask this crate asks the kernel for,
-/// so that a slip of the finger cannot fill the memory.
+/// Largest count that is accepted: the number of CPUs in the largest affinity mask that this crate
+/// requests from the kernel. The limit keeps a typing error from filling the memory.
 pub(crate) const MOST: u32 = 65_536;
 
-/// Reads a number that fits 32 bits.
+/// Reads a number that fits in 32 bits.
 pub(crate) fn number(cursor: &mut Cursor<'_>, problem: &str) -> Result<u32, SyntaxError> {
     let at = cursor.position();
     let number = cursor.number(problem)?;
@@ -24,10 +24,10 @@ pub(crate) fn count(cursor: &mut Cursor<'_>, problem: &str) -> Result<u32, Synta
     }
 }
 
-/// A way to read a number; the text says what is expected.
+/// Function that reads a number; its text is the message for input that is not a number.
 pub(crate) type Number = fn(&mut Cursor<'_>, &str) -> Result<u32, SyntaxError>;
 
-/// Reads the rest of a range, `-LAST`; `first` itself where there is none.
+/// Reads the rest of a range, `-LAST`; returns `first` if there is none.
 pub(crate) fn last(
     cursor: &mut Cursor<'_>,
     first: u32,
@@ -39,13 +39,13 @@ pub(crate) fn last(
     }
     let at = cursor.position();
     let last = number(cursor, problem)?;
-    match last < first {
-        true => Err(cursor.error_at(at, "a range goes from the smaller number up")),
-        false => Ok(last),
+    if last < first {
+        return Err(cursor.error_at(at, "a range goes from the smaller number up"));
     }
+    Ok(last)
 }
 
-/// Reads `A`, `A-B` or `A-B:STEP`; `problems` say what is expected as the first and the last number.
+/// Reads `A`, `A-B` or `A-B:STEP`; `problems` are the messages for a missing first and last number.
 pub(crate) fn range(
     cursor: &mut Cursor<'_>,
     number: Number,
@@ -54,15 +54,13 @@ pub(crate) fn range(
     let first = number(cursor, problems[0])?;
     let is_range = cursor.peek() == Some('-');
     let last = last(cursor, first, number, problems[1])?;
-    let step = match is_range && cursor.eat(':') {
-        true => count(cursor, "expected a step after ':'")?,
-        false => 1,
-    };
+    let step =
+        if is_range && cursor.eat(':') { count(cursor, "expected a step after ':'")? } else { 1 };
     Ok((first..=last).step_by(step as usize).collect())
 }
 
-/// Reads one or more items separated by commas, up to `close`, which is taken, or to the end of the
-/// text; `problem` is for what is neither.
+/// Reads one or more items separated by commas, up to and including `close`, or to the end of the
+/// text if there is no `close`. `problem` is the message for any other text after an item.
 pub(crate) fn list<T>(
     cursor: &mut Cursor<'_>,
     close: Option<char>,

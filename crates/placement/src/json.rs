@@ -1,7 +1,7 @@
-//! The object that `places --json` prints, schema `nodegauge/1`.
+//! JSON document of `places --json`, schema `nodegauge/1`.
 //!
-//! Plain data for serde; numbers are the operating system's. Threads of several processes (ranks)
-//! are listed rank by rank; one process has no rank.
+//! Plain data for serde; CPU and node numbers are those of the operating system. Threads of several
+//! processes (ranks) are listed rank by rank; a single process has no rank.
 
 use crate::devices::RankDevice;
 use crate::numa::MemoryPolicy;
@@ -10,21 +10,21 @@ use nodegauge_machine::Topology;
 use nodegauge_measure::record::{Inherited, MachineSource, SCHEMA};
 use serde::Serialize;
 
-/// The whole object.
+/// JSON document of `places --json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PlacesDocument {
     /// Always `nodegauge/1`.
     pub schema: &'static str,
-    /// The machine.
+    /// Summary of the machine.
     pub topology: TopologySummary,
-    /// What this process was started with; not there for a described machine.
+    /// Settings that this process inherited; absent for a described machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inherited: Option<Inherited>,
-    /// One entry for each thread, in order; rank by rank.
+    /// One entry per thread, in order; rank by rank.
     pub threads: Vec<ThreadEntry>,
 }
 
-/// How many of each object the machine has.
+/// Number of objects of each kind on the machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TopologySummary {
     /// `live`, `xml` or `synthetic`.
@@ -39,41 +39,41 @@ pub struct TopologySummary {
     pub numa_nodes: usize,
 }
 
-/// Where one thread and its memory go.
+/// Placement of one thread and of its memory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ThreadEntry {
-    /// Its process; `None` when there is only one.
+    /// Rank of the process; `None` if there is only one process.
     pub rank: Option<u32>,
-    /// Its number within its process.
+    /// Thread number within the process.
     pub thread: u32,
-    /// The CPUs that it may run on.
+    /// CPUs on which the thread may run.
     pub cpus: Vec<u32>,
-    /// Their cores.
+    /// Cores of these CPUs.
     pub cores: Vec<u32>,
-    /// Their last-level caches.
+    /// Last-level caches of these CPUs.
     pub llcs: Vec<u32>,
-    /// Their sockets.
+    /// Sockets of these CPUs.
     pub sockets: Vec<u32>,
-    /// The NUMA nodes nearest to them.
+    /// NUMA nodes nearest to these CPUs.
     pub numa_nodes: Vec<u32>,
-    /// Where its memory goes.
+    /// Memory policy.
     pub memory: MemoryEntry,
-    /// The devices of its rank; not there where none were asked for.
+    /// Devices of the rank; absent if none were requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<RankDevice>,
 }
 
-/// Where memory goes.
+/// Memory policy of a thread.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MemoryEntry {
     /// `default`, `local`, `bind`, `interleave` or `preferred`.
     pub policy: &'static str,
-    /// The nodes that the policy names.
+    /// Nodes that the policy names.
     pub nodes: Option<Vec<u32>>,
 }
 
 impl PlacesDocument {
-    /// Of one or more processes, on a described machine.
+    /// Creates the document for one or more processes, on a described machine.
     pub fn new(topology: &Topology, ranks: &[RankPlace]) -> Self {
         let threads = ranks.iter().flat_map(|rank| {
             let memory = MemoryEntry::from(&rank.memory);
@@ -105,7 +105,7 @@ impl PlacesDocument {
 }
 
 impl PlacesDocument {
-    /// With the devices of each rank.
+    /// Adds the devices of each rank.
     #[must_use]
     pub fn with_devices(mut self, devices: &[Vec<RankDevice>]) -> Self {
         for thread in &mut self.threads {

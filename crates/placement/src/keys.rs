@@ -1,4 +1,4 @@
-//! Keys of configurations that say where something ran.
+//! Configuration keys for the place of a measurement.
 
 use crate::pairs::Distance;
 

@@ -1,8 +1,8 @@
-//! The grammar of `KMP_AFFINITY`, the affinity variable of the Intel and LLVM OpenMP runtimes:
+//! Grammar of `KMP_AFFINITY`, the affinity variable of the Intel and LLVM OpenMP runtimes:
 //! `[modifier,...]type[,permute][,offset]`.
 //!
-//! Pure. [`KmpAffinity::resolve`] gives each thread the CPUs that libomp would give it. A word
-//! that libomp would warn about and ignore is an error here. Source: LLVM/OpenMP runtime
+//! Pure. [`KmpAffinity::resolve`] assigns to each thread the CPUs that libomp would assign. A word that
+//! libomp would ignore with a warning is an error here. Source: LLVM/OpenMP runtime
 //! documentation, "KMP_AFFINITY".
 
 mod resolve;
@@ -18,25 +18,25 @@ const WHAT: &str = "KMP_AFFINITY";
 const EXAMPLE: &str =
     "KMP_AFFINITY=granularity=fine,compact,1,0 or KMP_AFFINITY=proclist=[0-6:2],explicit";
 
-/// What `KMP_AFFINITY` says.
+/// Parsed value of `KMP_AFFINITY`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct KmpAffinity {
-    /// Modifiers, in the order of [`FLAGS`]: given, given with `no` in front, or absent. They are
-    /// accepted without effect: placements are shown on demand, and the affinity mask of the process
-    /// is always respected.
+    /// Modifiers, in the order of [`FLAGS`]: true if given, false if given with the prefix `no`, `None`
+    /// if absent. They are accepted without effect: placements are printed on request, and the affinity
+    /// mask of the process is always respected.
     pub(crate) flags: [Option<bool>; 4],
-    /// What a thread is bound to; a core when absent.
+    /// Hardware object to which a thread is bound; a core if absent.
     pub granularity: Option<Granularity>,
-    /// How threads are ordered; absent when only modifiers are given, which places nothing.
+    /// Order of threads; absent if only modifiers are given, which have no effect on the placement.
     pub kind: Option<KmpKind>,
 }
 
-/// The modifiers that may have `no` in front.
+/// Modifiers that accept the prefix `no`.
 const FLAGS: [&str; 4] = ["verbose", "warnings", "respect", "reset"];
-/// The index of `respect`.
+/// Index of `respect` in [`FLAGS`].
 const RESPECT: usize = 2;
 
-/// The hardware object that a thread is bound to.
+/// Hardware object to which a thread is bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Granularity {
     /// `fine` or `thread`: a hardware thread.
@@ -57,12 +57,12 @@ pub enum Granularity {
     Socket,
 }
 
-/// The type, with its numbers.
+/// Affinity type, with its numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KmpKind {
     /// Threads in an order of the hardware threads.
     Ordered(KmpOrder, Numbers),
-    /// The CPUs of `proclist`, one entry a thread.
+    /// The CPUs of `proclist`, one entry per thread.
     Explicit(Vec<ProcItem>),
     /// Threads are not bound.
     None,
@@ -70,45 +70,46 @@ pub enum KmpKind {
     Disabled,
 }
 
-/// In which order threads take the hardware threads.
+/// Order in which threads occupy the hardware threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KmpOrder {
     /// Neighbouring threads as close as possible.
     Compact,
     /// Neighbouring threads as far apart as possible.
     Scatter,
-    /// As many threads on each core as on any other, consecutive ones on the same core.
+    /// An equal number of threads per core, consecutive threads on the same core.
     Balanced,
 }
 
-/// `permute` and `offset`, 0 when absent.
+/// `permute` and `offset`; 0 if absent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Numbers {
-    /// Levels taken from the other end: compact makes as many of the innermost levels the slowest
-    /// to vary, scatter leaves as many of the outermost, besides the first, as compact has them.
+    /// Number of levels with the order reversed: compact makes this many of the innermost levels the
+    /// slowest to vary; scatter keeps the first and this many further outermost levels in the order of
+    /// compact.
     pub permute: u32,
-    /// The position at which the first thread starts.
+    /// Position of the first thread.
     pub offset: u32,
 }
 
-/// One entry of `proclist`.
+/// Entry of `proclist`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProcItem {
-    /// `first[-last[:stride]]`, one thread for each CPU.
+    /// `first[-last[:stride]]`: one thread per CPU.
     Range {
         /// The first CPU.
         first: u32,
-        /// The last CPU at most; below `first` only when the stride is negative.
+        /// Limit of the last CPU; below `first` only if the stride is negative.
         last: u32,
-        /// Not 0; 1 for a single CPU.
+        /// Stride; not 0, and 1 for a single CPU.
         stride: i32,
     },
-    /// `{a,b}`: one thread that may run on any of these.
+    /// `{a,b}`: one thread that may run on any of these CPUs.
     Set(Vec<u32>),
 }
 
 impl Granularity {
-    /// Words and what they mean; the first word of each is how it is printed.
+    /// Words with their meaning; the first word of each meaning is printed.
     const WORDS: [(&'static str, Self); 14] = [
         ("fine", Self::Thread),
         ("thread", Self::Thread),
@@ -126,13 +127,13 @@ impl Granularity {
         ("package", Self::Socket),
     ];
 
-    /// As `KMP_AFFINITY` says it.
+    /// Returns the word of `KMP_AFFINITY`.
     pub fn as_str(self) -> &'static str {
         Self::WORDS.iter().find(|(_, meaning)| *meaning == self).map_or("core", |(word, _)| word)
     }
 }
 
-/// What has been read so far, with the places of words that can still turn out wrong.
+/// State of the parser, with the positions of words that can still be invalid.
 #[derive(Default)]
 struct Draft {
     affinity: KmpAffinity,
@@ -140,7 +141,7 @@ struct Draft {
     numbers: Vec<(usize, u32)>,
 }
 
-/// The types; numbers and proclist are put in once all is read.
+/// Types by name; [`finish`] adds the numbers and the proclist.
 const KINDS: [(&str, KmpKind); 6] = [
     ("compact", KmpKind::Ordered(KmpOrder::Compact, Numbers { permute: 0, offset: 0 })),
     ("scatter", KmpKind::Ordered(KmpOrder::Scatter, Numbers { permute: 0, offset: 0 })),
@@ -232,12 +233,15 @@ fn granularity(cursor: &mut Cursor<'_>) -> Result<Granularity, SyntaxError> {
 
 fn proclist(cursor: &mut Cursor<'_>) -> Result<Vec<ProcItem>, SyntaxError> {
     cursor.expect('[', "expected '[' before the CPUs")?;
-    grammar::list(cursor, Some(']'), "expected ',' or ']'", |cursor| match cursor.eat('{') {
-        true => grammar::list(cursor, Some('}'), "expected ',' or '}'", |cursor| {
-            grammar::number(cursor, "expected a CPU number")
-        })
-        .map(ProcItem::Set),
-        false => range(cursor),
+    grammar::list(cursor, Some(']'), "expected ',' or ']'", |cursor| {
+        if cursor.eat('{') {
+            grammar::list(cursor, Some('}'), "expected ',' or '}'", |cursor| {
+                grammar::number(cursor, "expected a CPU number")
+            })
+            .map(ProcItem::Set)
+        } else {
+            range(cursor)
+        }
     })
 }
 
@@ -277,11 +281,11 @@ fn range(cursor: &mut Cursor<'_>) -> Result<ProcItem, SyntaxError> {
     }
 }
 
-/// Puts type, numbers and proclist together, once all is read: they may come in any order.
+/// Combines type, numbers and proclist after the whole text is read: they may occur in any order.
 fn finish(cursor: &Cursor<'_>, draft: Draft) -> Result<KmpAffinity, SyntaxError> {
     let Draft { mut affinity, proclist, numbers } = draft;
     if proclist.is_some() {
-        // libomp takes a proclist without a type as explicit, too.
+        // As in libomp, a proclist without a type implies explicit.
         affinity.kind.get_or_insert(KmpKind::Explicit(Vec::new()));
     }
     match (&mut affinity.kind, proclist, numbers.first()) {
@@ -306,7 +310,8 @@ fn finish(cursor: &Cursor<'_>, draft: Draft) -> Result<KmpAffinity, SyntaxError>
 }
 
 impl fmt::Display for KmpAffinity {
-    /// Canonical: modifiers, granularity, proclist, type, permute, offset; absent and 0 left out.
+    /// Prints the canonical form: modifiers, granularity, proclist, type, permute, offset; absent parts
+    /// and 0 are left out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut words: Vec<String> = std::iter::zip(self.flags, FLAGS)
             .filter_map(|(flag, name)| Some(format!("{}{name}", if flag? { "" } else { "no" })))

@@ -1,9 +1,9 @@
-//! Where threads and memory go: OpenMP places, binding, `KMP_AFFINITY`, threads per cache, NUMA
-//! policy, and the calls that carry it out and read back what the kernel gave.
+//! Placement of threads and memory: OpenMP places, binding, `KMP_AFFINITY`, threads per cache, NUMA
+//! policy, and the system calls that apply a placement and read back what the kernel granted.
 //!
 //! Planning is pure: a [`Request`] and a [`Topology`](nodegauge_machine::Topology) give a
 //! [`Placement`], for this machine or any other that can be described. Only [`pin`], [`numa`] and
-//! [`display`] ask the kernel, through `nodegauge_os`. Measuring is left to others.
+//! [`display`] call the kernel, through `nodegauge_os`. This crate measures nothing.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
-//! Where memory goes: the grammar of `--numa`, NUMA policies of address ranges, and the question on
-//! which nodes pages really are.
+//! Placement of memory: the grammar of `--numa`, NUMA policies of address ranges, and the query for
+//! the nodes that hold the pages.
 //!
-//! A policy is set before the pages are first touched and never moves any. Where pages really are,
-//! [`pages_by_node`] asks the kernel.
+//! A policy is set before the pages are first touched; it never moves pages. [`pages_by_node`] asks the
+//! kernel for the actual nodes.
 
 use crate::cpus::{joined, number_ranges};
 use crate::error::PlacementError;
@@ -18,39 +18,39 @@ use std::str::FromStr;
 const WHAT: &str = "numa";
 const EXAMPLE: &str = "--numa local, --numa interleave:0,2-3, --numa bind:0 or --numa preferred:1";
 
-/// What `--numa` says.
+/// Parsed value of `--numa`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NumaSpec {
-    /// `local`: on the node of the CPU that touches a page first.
+    /// `local`: on the node of the CPU that first touches the page.
     Local,
-    /// `interleave[:NODES]`: page by page round the nodes; all nodes when none is named.
+    /// `interleave[:NODES]`: page by page, round-robin over the nodes; over all nodes if none is named.
     Interleave(NodeList),
-    /// `bind:NODES`: on these nodes only.
+    /// `bind:NODES`: only on these nodes.
     Bind(NodeList),
     /// `preferred:NODE`: on this node while it has room.
     Preferred(u32),
 }
 
-/// NUMA nodes as they are written.
+/// List of NUMA nodes as typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NodeList {
     /// `all`.
     All,
-    /// Single nodes and ranges, first and last.
+    /// Single nodes and ranges, each with its first and last node.
     Ranges(Vec<(u32, u32)>),
 }
 
-/// Where the pages of a range of memory go when they are first touched.
+/// NUMA policy of a memory range: the nodes on which pages are allocated at first touch.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub enum MemoryPolicy {
-    /// Nothing said: the policy of the process, which is mostly local.
+    /// No policy set: the policy of the process applies, which usually is local.
     #[default]
     Default,
-    /// On the node of the CPU that touches a page first.
+    /// On the node of the CPU that first touches the page.
     Local,
-    /// Page by page round these nodes.
+    /// Page by page, round-robin over these nodes.
     Interleave(Vec<NodeId>),
-    /// On these nodes only.
+    /// Only on these nodes.
     Bind(Vec<NodeId>),
     /// On this node while it has room.
     Preferred(NodeId),
@@ -125,18 +125,17 @@ impl fmt::Display for NumaSpec {
 impl fmt::Display for NodeList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self::Ranges(ranges) = self else { return f.write_str("all") };
-        f.write_str(&joined(ranges.iter().map(|(first, last)| match first == last {
-            true => first.to_string(),
-            false => format!("{first}-{last}"),
+        f.write_str(&joined(ranges.iter().map(|(first, last)| {
+            if first == last { first.to_string() } else { format!("{first}-{last}") }
         })))
     }
 }
 
 impl NumaSpec {
-    /// The policy on a machine.
+    /// Resolves the policy on a machine.
     ///
     /// # Errors
-    /// When a node does not exist.
+    /// Fails when a node does not exist.
     pub fn resolve(&self, topology: &Topology) -> Result<MemoryPolicy, PlacementError> {
         Ok(match self {
             Self::Local => MemoryPolicy::Local,
@@ -153,7 +152,7 @@ impl NodeList {
             Self::All => {
                 let first = topology.nodes.first().map_or(0, |node| node.id.0);
                 existing(topology, first)?;
-                // As numactl's `all` but for memory of devices, which must be asked for by number.
+                // Like `all` of numactl, but without device memory, which must be named by number.
                 topology.host_nodes().map(|node| node.id).collect()
             }
             Self::Ranges(ranges) => ranges
@@ -171,7 +170,7 @@ impl NodeList {
 fn existing(topology: &Topology, node: u32) -> Result<NodeId, PlacementError> {
     let found = topology.nodes.iter().find(|known| known.id.0 == node);
     found.map(|known| known.id).ok_or_else(|| {
-        let all = number_ranges(topology.nodes.iter().map(|node| node.id.0));
+        let all = number_ranges(topology.nodes.iter().map(|known| known.id.0));
         let nodes = match topology.nodes.len() {
             0 => "none".to_owned(),
             1 => format!("node {all} only"),
@@ -182,7 +181,7 @@ fn existing(topology: &Topology, node: u32) -> Result<NodeId, PlacementError> {
 }
 
 impl MemoryPolicy {
-    /// `default`, `local`, `bind`, `interleave` or `preferred`, as the record says it.
+    /// Returns the name in the record: `default`, `local`, `bind`, `interleave` or `preferred`.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Default => "default",
@@ -193,7 +192,7 @@ impl MemoryPolicy {
         }
     }
 
-    /// The nodes that the policy names; `None` for those that name none.
+    /// Returns the nodes that the policy names; `None` for a policy without nodes.
     pub fn nodes(&self) -> Option<Vec<NodeId>> {
         match self {
             Self::Default | Self::Local => None,
@@ -202,27 +201,27 @@ impl MemoryPolicy {
         }
     }
 
-    /// Sets the policy of an address range, which starts on a page boundary, for pages that are
-    /// touched from now on. [`MemoryPolicy::Default`] leaves everything as it is.
+    /// Sets the policy of an address range, which starts on a page boundary, for pages that are first
+    /// touched later. [`MemoryPolicy::Default`] changes nothing.
     ///
     /// # Errors
-    /// When the kernel refuses: the range is not mapped (`EFAULT`) or not aligned, a node is not
+    /// Fails when the kernel refuses: the range is not mapped (`EFAULT`) or not aligned, a node is not
     /// allowed (`EINVAL`), or a container forbids the call (`EPERM`).
     pub fn apply_to(&self, address: usize, bytes: usize) -> Result<(), SysError> {
-        self.given(|mode, nodes| nodegauge_os::mbind(address, bytes, mode, nodes))
+        self.set_with(|mode, nodes| nodegauge_os::mbind(address, bytes, mode, nodes))
     }
 
-    /// Sets the policy of the calling thread and of what it forks, as numactl does. [`MemoryPolicy::Default`]
-    /// leaves everything as it is.
+    /// Sets the policy of the calling thread and of processes that it forks, like numactl.
+    /// [`MemoryPolicy::Default`] changes nothing.
     ///
     /// # Errors
-    /// When the kernel refuses, as [`MemoryPolicy::apply_to`].
+    /// Fails when the kernel refuses the call, as in [`MemoryPolicy::apply_to`].
     pub fn apply_to_thread(&self) -> Result<(), SysError> {
-        self.given(nodegauge_os::set_policy_of_thread)
+        self.set_with(nodegauge_os::set_policy_of_thread)
     }
 
-    /// Gives the kernel's mode and nodes to `set`, unless nothing is said.
-    fn given(
+    /// Calls `set` with the kernel's mode and nodes, unless the policy is the default.
+    fn set_with(
         &self,
         set: impl FnOnce(libc::c_int, &[u32]) -> Result<(), SysError>,
     ) -> Result<(), SysError> {
@@ -237,26 +236,26 @@ impl MemoryPolicy {
         set(mode, &nodes)
     }
 
-    /// The policy that the kernel has for the mapping that holds `address`; `None` for one that is
-    /// not known here.
+    /// Returns the kernel's policy for the mapping that contains `address`; `None` for a policy that this
+    /// type cannot represent.
     ///
     /// # Errors
-    /// When the address is not mapped, or a container forbids the call.
+    /// Fails when the address is not mapped, or a container forbids the call.
     pub fn of(address: usize) -> Result<Option<Self>, SysError> {
         let (mode, nodes) = nodegauge_os::policy_at(address)?;
         Ok(Self::of_kernel(mode, nodes))
     }
 
-    /// The policy that this process was started with, as by numactl, where it names nodes: it holds wherever
-    /// nothing else is asked for.
+    /// Returns the policy that this process inherited, e.g. from numactl, if it names nodes. It applies
+    /// unless another policy is requested.
     pub fn inherited() -> Option<Self> {
         let (mode, nodes) = nodegauge_os::policy_of_thread().ok()?;
         Self::of_kernel(mode, nodes).filter(|policy| policy.nodes().is_some())
     }
 
-    /// What is said where that policy is honoured.
+    /// Returns the notice for an inherited policy.
     pub fn inherited_in_words(&self) -> String {
-        format!("memory policy {self} honoured, with which this process was started")
+        format!("memory policy {self} honoured: inherited by this process")
     }
 
     fn of_kernel(mode: Option<PolicyMode>, nodes: Vec<u32>) -> Option<Self> {
@@ -282,22 +281,22 @@ impl fmt::Display for MemoryPolicy {
     }
 }
 
-/// On which nodes pages are.
+/// Number of pages on each NUMA node.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PageNodes {
     /// Pages on each node.
     pub nodes: BTreeMap<NodeId, u64>,
-    /// Pages that are not there (never touched, swapped out) or that the kernel does not tell of.
+    /// Pages that are absent (never touched, swapped out) or whose node the kernel does not report.
     pub unknown: u64,
 }
 
-/// Asks the kernel on which node each page of an address range is; of at most `sample` pages, counted
-/// in pages of the base size, one from each of as many parts of equal length. Where in its part a
-/// page is changes from part to part: of pages at equal distances an interleaving over two nodes would
-/// show one node alone.
+/// Asks the kernel for the NUMA node of each page of an address range. At most `sample` pages are
+/// queried, counted in pages of the base size: the range is divided into that many parts of equal
+/// length, and one page per part is queried. The position of the page within its part varies, because
+/// pages at equal distances would show only one node of an interleaving over two nodes.
 ///
 /// # Errors
-/// When the kernel has no `move_pages`, or a container forbids it.
+/// Fails when the kernel has no `move_pages`, or a container forbids it.
 pub fn pages_by_node(address: usize, bytes: usize, sample: usize) -> Result<PageNodes, SysError> {
     let page = nodegauge_os::page_bytes();
     let first = address / page;
@@ -314,11 +313,11 @@ pub fn pages_by_node(address: usize, bytes: usize, sample: usize) -> Result<Page
     Ok(result)
 }
 
-/// The index of page `k` of `asked` out of `count`, which is not less.
+/// Returns the index of sampled page `k` of `asked` among `count` pages; `count` is at least `asked`.
 fn sampled(k: usize, asked: usize, count: usize) -> usize {
-    let start = |k: usize| (k as u128 * count as u128 / asked as u128) as usize;
+    let start = |part: usize| (part as u128 * count as u128 / asked as u128) as usize;
     let length = start(k + 1) - start(k);
-    // Multiples of the golden ratio fill the unit interval evenly and follow no power of two.
+    // Multiples of the golden ratio fill the unit interval evenly and match no power of two.
     let within = (k as f64 * 0.618_033_988_749_895).fract();
     start(k) + ((within * length as f64) as usize).min(length.saturating_sub(1))
 }

@@ -1,5 +1,5 @@
-//! How far two hardware threads are from each other, and the pairs between which messages are
-//! measured: one for each distance that a machine has. Pure.
+//! Distance between hardware threads, and the pairs between which messages are measured: one per
+//! distance that occurs on the machine. Pure.
 
 use nodegauge_machine::topology::HardwareThread;
 use nodegauge_machine::{CpuId, Topology};
@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::str::FromStr;
 
-/// How far two hardware threads are from each other, by what they share; nearest first.
+/// Distance between two hardware threads, defined by the objects that they share; nearest first.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -35,7 +35,7 @@ pub enum Distance {
     OtherHost,
 }
 
-/// Each distance with its name in records and the short names that options accept for it.
+/// Name of each distance in records, and the short names that options accept.
 const NAMES: [(Distance, &str, &[&str]); 6] = [
     (Distance::Core, "same core", &["smt"]),
     (Distance::Cache, "same cache", &["l3", "l2"]),
@@ -46,12 +46,12 @@ const NAMES: [(Distance, &str, &[&str]); 6] = [
 ];
 
 impl Distance {
-    /// As records and tables name it.
+    /// Returns the name in records and tables.
     pub fn name(self) -> &'static str {
         NAMES[self as usize].1
     }
 
-    /// Between two hardware threads of one host.
+    /// Returns the distance between two hardware threads of one host.
     pub fn between(a: &HardwareThread, b: &HardwareThread) -> Self {
         let same = |x: Option<usize>, y: Option<usize>| x.is_some() && x == y;
         if a.core == b.core {
@@ -89,7 +89,7 @@ impl FromStr for Distance {
 /// Two hardware threads and their distance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CpuPair {
-    /// Their distance.
+    /// Distance.
     pub distance: Distance,
     /// The hardware thread of rank 0.
     pub first: CpuId,
@@ -97,19 +97,20 @@ pub struct CpuPair {
     pub second: CpuId,
 }
 
-/// The distance of two CPUs of a machine; `None` for a CPU that it does not have.
+/// Returns the distance between two CPUs of a machine; `None` if the machine lacks one of them.
 pub fn distance(topology: &Topology, a: CpuId, b: CpuId) -> Option<Distance> {
     Some(Distance::between(topology.thread(a)?, topology.thread(b)?))
 }
 
-/// One pair for each distance that occurs between hardware threads that this process may use,
-/// nearest first. Pairs start at the first hardware thread where it has a partner at that distance,
-/// and go to the same hardware thread of the partner's core where that may be used.
+/// Returns one pair per distance that occurs between hardware threads that this process may use,
+/// nearest first. A pair starts at the first hardware thread that has a partner at that distance. The
+/// partner has the same sibling number in its core, if that hardware thread may be used.
 pub fn by_distance(topology: &Topology) -> Vec<CpuPair> {
     let mut pairs: Vec<CpuPair> = Vec::new();
     for whole in [true, false] {
-        // A thread is held only against the first one of each object that it is in: of any two
-        // threads at some distance, one has that distance from the first thread of what they share.
+        // Each thread is compared only with the first thread of each object that contains it. That
+        // finds every distance: if two threads have a distance, one of them has the same distance
+        // from the first thread of the object that both share.
         let mut firsts: HashMap<(usize, usize), &HardwareThread> = HashMap::new();
         for b in topology.allowed() {
             let objects = [Some(b.core), b.llc, b.node, Some(b.socket), Some(0)];
@@ -129,29 +130,29 @@ pub fn by_distance(topology: &Topology) -> Vec<CpuPair> {
     pairs
 }
 
-/// One hardware thread of each core that may be used, in the topology's order: the ranks of a
+/// Returns one hardware thread per core that may be used, in the topology's order: the ranks of a
 /// core-to-core matrix.
 pub fn one_a_core(topology: &Topology) -> Vec<CpuId> {
     let mut cores = BTreeSet::new();
     topology.allowed().filter(|thread| cores.insert(thread.core)).map(|t| t.cpu).collect()
 }
 
-/// Two hardware threads in the form of the document.
+/// Row of the JSON document for a pair of hardware threads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PairRow {
-    /// Their distance.
+    /// Distance.
     pub distance: Distance,
-    /// Number of the hardware thread of rank 0, and of rank 1.
+    /// Numbers of the hardware threads of rank 0 and rank 1.
     pub cpus: [u32; 2],
-    /// Their cores.
+    /// Cores.
     pub cores: [u32; 2],
-    /// Their NUMA nodes, where there are any.
+    /// NUMA nodes, if the machine has any.
     pub numa_nodes: [Option<u32>; 2],
-    /// Their sockets.
+    /// Sockets.
     pub sockets: [u32; 2],
 }
 
-/// Pairs with what people want to know of them; numbers are the operating system's.
+/// Returns the rows of pairs; numbers are those of the operating system.
 pub fn rows(topology: &Topology, pairs: &[CpuPair]) -> Vec<PairRow> {
     pairs
         .iter()

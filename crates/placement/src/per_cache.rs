@@ -1,20 +1,20 @@
 //! `--per-cache N`: N threads on each last-level cache.
 //!
-//! Pure. Within a cache the threads are evenly spaced over its cores, on first hardware threads;
-//! further hardware threads come in once every core has one. Caches come in the topology's order;
-//! with fewer threads than fill all caches, the caches that are used are evenly spaced.
+//! Pure. Within a cache, threads are evenly spaced over the cores, on their first hardware threads;
+//! further hardware threads are used once every core has a thread. Caches are used in the topology's
+//! order; if there are not enough threads for all caches, the used caches are evenly spaced.
 
 use crate::cpus;
 use crate::error::PlacementError;
 use nodegauge_machine::{CpuId, Topology};
 use nodegauge_measure::quantity::counted;
 
-/// The CPU of each thread, with `per_cache` threads on a cache. Without `threads`, all caches are
-/// used; with a number that `per_cache` does not divide, the last cache gets the rest.
+/// Returns the CPU of each thread, with `per_cache` threads per cache. Without `threads`, all caches
+/// are used; if `per_cache` does not divide `threads`, the last cache gets the remainder.
 ///
 /// # Errors
-/// When the machine has no cache beyond level 1, a cache has too few hardware threads that this
-/// process may use, or there are too few caches for `threads`.
+/// Fails when the machine has no cache beyond level 1, when a cache has too few hardware threads that this
+/// process may use, and when there are too few caches for `threads`.
 pub(crate) fn cpus_per_cache(
     topology: &Topology,
     per_cache: u32,
@@ -62,10 +62,10 @@ pub(crate) fn cpus_per_cache(
     Ok(placed)
 }
 
-/// The hardware threads of each core, first siblings first.
+/// Hardware threads of each core, in the order of siblings.
 type Cores = Vec<Vec<CpuId>>;
 
-/// The number of each cache with allowed CPUs, and its cores.
+/// Returns the number of each cache with allowed CPUs, and its cores.
 fn caches(topology: &Topology) -> Vec<(u32, Cores)> {
     let of_cache = |index: usize| {
         cpus::grouped(topology, |thread| (thread.llc == Some(index)).then_some(thread.core))
@@ -74,8 +74,9 @@ fn caches(topology: &Topology) -> Vec<(u32, Cores)> {
     numbered.filter(|(_, cores)| !cores.is_empty()).collect()
 }
 
-/// `count` CPUs of the cores: first siblings, then second, and so on; those of the last, partly
-/// used round evenly spaced. In the order of cores. `None` when there are too few.
+/// Returns `count` CPUs of the cores, in the order of cores: all first siblings, then all second
+/// siblings, and so on. The siblings of the last, partly used round are evenly spaced. `None` if there
+/// are too few CPUs.
 fn within(cores: &[Vec<CpuId>], count: usize) -> Option<Vec<CpuId>> {
     let mut chosen: Vec<(usize, usize)> = Vec::new();
     let mut left = count;

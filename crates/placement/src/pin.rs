@@ -1,20 +1,21 @@
-//! Binds the calling thread to CPUs and reads back whether the kernel did.
+//! Binding of the calling thread to CPUs, with the mask read back from the kernel.
 //!
-//! The kernel silently drops CPUs outside the cpuset as long as one is left; here that is an error,
-//! and the thread keeps the mask it had.
+//! The kernel silently drops CPUs outside the cpuset as long as one is left. Here that is an error,
+//! and the thread keeps its previous mask.
 
 use crate::cpus::{ranges, sorted};
 use nodegauge_machine::CpuId;
 use nodegauge_os::SysError;
 use std::fmt;
 
-/// Why a thread could not be bound: `cannot bind thread 5 to cpu 37: not in this job's cpuset (0-31)`.
+/// Error for a thread that could not be bound, e.g. `cannot bind thread 5 to cpu 37: not in this job's
+/// cpuset (0-31)`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cannot bind {}{problem}", thread.map_or("this thread".to_owned(), |n| format!("thread {n}")))]
 pub struct PinError {
-    /// The number of the thread, where [`PinError::of_thread`] gave it.
+    /// Thread number, if [`PinError::of_thread`] set it.
     thread: Option<u32>,
-    /// To which CPUs, and what stood in the way.
+    /// Requested CPUs and cause, as text.
     problem: String,
 }
 
@@ -28,7 +29,7 @@ impl PinError {
         Self { thread: None, problem: format!("{to}: {cause}") }
     }
 
-    /// The same error, with the number of the thread that it happened to.
+    /// Sets the number of the thread that could not be bound.
     #[must_use]
     pub fn of_thread(mut self, thread: u32) -> Self {
         self.thread = Some(thread);
@@ -36,11 +37,11 @@ impl PinError {
     }
 }
 
-/// Binds the calling thread to these CPUs, in any order, and verifies it. When that fails, the
-/// thread keeps the CPUs it had.
+/// Binds the calling thread to these CPUs, in any order, and verifies the result. On failure, the
+/// thread keeps its previous CPUs.
 ///
 /// # Errors
-/// When one of the CPUs is not in the cpuset of this job, does not exist or is offline, and when
+/// Fails when one of the CPUs is not in the cpuset of this job, does not exist or is offline, and when
 /// the kernel refuses or reports another mask afterwards.
 pub fn pin_current_thread(cpus: &[CpuId]) -> Result<(), PinError> {
     let refused = |error| PinError::new(cpus, error);
@@ -50,7 +51,7 @@ pub fn pin_current_thread(cpus: &[CpuId]) -> Result<(), PinError> {
     }
     let before = current_affinity().map_err(refused)?;
     match set_affinity(&wanted) {
-        // None of the CPUs is in the cpuset.
+        // No CPU of the list is in the cpuset.
         Err(SysError { errno: libc::EINVAL, .. }) => {}
         Err(error) => return Err(refused(error)),
         Ok(()) => {
@@ -64,7 +65,7 @@ pub fn pin_current_thread(cpus: &[CpuId]) -> Result<(), PinError> {
     Err(error)
 }
 
-/// Finds out why the CPUs were not given, by asking for all: the kernel answers with the cpuset.
+/// Finds the cause of a failed binding by requesting all CPUs: the kernel then grants the cpuset.
 /// Leaves the thread unbound.
 fn diagnose(wanted: &[CpuId]) -> PinError {
     let observed = current_affinity();
@@ -85,10 +86,10 @@ fn diagnose(wanted: &[CpuId]) -> PinError {
     }
 }
 
-/// The CPUs that the calling thread may run on, in numeric order.
+/// Returns the CPUs on which the calling thread may run, in numeric order.
 ///
 /// # Errors
-/// When the kernel does not say.
+/// Fails when the kernel refuses the call.
 pub fn current_affinity() -> Result<Vec<CpuId>, SysError> {
     Ok(nodegauge_os::affinity()?.into_iter().map(CpuId).collect())
 }

@@ -1,8 +1,9 @@
-//! The grammar of `OMP_PLACES` and `--places`: abstract names and explicit lists of places.
+//! Grammar of `OMP_PLACES` and `--places`: abstract names and explicit lists of places.
 //!
-//! Pure: reads no files, binds nothing. [`PlacesSpec::resolve`] gives non-empty places within the
-//! CPUs that this process may use, or says which CPU is outside. Source: OpenMP 5.2, "OMP_PLACES".
-//! An excluded place is one listed before, an excluded CPU one of the same braces, as in libgomp.
+//! Pure: reads no files, binds nothing. [`PlacesSpec::resolve`] returns non-empty places within the
+//! CPUs that this process may use, or an error that names the CPU outside. Source: OpenMP 5.2,
+//! "OMP_PLACES". As in libgomp, `!` excludes a place that is listed before, or a CPU of the same
+//! braces.
 
 mod resolve;
 
@@ -17,25 +18,25 @@ use std::str::FromStr;
 const WHAT: &str = "places";
 const EXAMPLE: &str = "--places cores, --places '{0:4}:4:8' or --places 0:96:2";
 
-/// A set of CPUs on which threads may be bound; sorted, not empty.
+/// Set of CPUs to which threads can be bound; sorted, not empty.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place(Vec<CpuId>);
 
 impl Place {
-    /// From CPUs in any order; `None` when there is none.
+    /// Creates a place from CPUs in any order; `None` if there is no CPU.
     pub fn new(cpus: impl IntoIterator<Item = CpuId>) -> Option<Self> {
         let cpus = crate::cpus::sorted(cpus);
         (!cpus.is_empty()).then_some(Self(cpus))
     }
 
-    /// Its CPUs, in numeric order.
+    /// Returns the CPUs, in numeric order.
     pub fn cpus(&self) -> &[CpuId] {
         &self.0
     }
 }
 
 impl fmt::Display for Place {
-    /// As `OMP_PLACES` takes it: `{0:4,8}`.
+    /// Prints the form of `OMP_PLACES`: `{0:4,8}`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let runs = self.0.chunk_by(|a, b| b.0 - a.0 == 1);
         let interval = |run: &[CpuId]| spread(&run[0], run.len() as u32, 1);
@@ -43,21 +44,21 @@ impl fmt::Display for Place {
     }
 }
 
-/// What `OMP_PLACES` or `--places` says.
+/// Parsed value of `OMP_PLACES` or `--places`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PlacesSpec {
-    /// One place for each object of a kind: `cores`, or the first eight: `cores(8)`.
+    /// One place per object of a kind: `cores`, or for the first eight, `cores(8)`.
     Abstract {
         /// The kind of object.
         name: PlaceName,
-        /// How many places; all when absent.
+        /// Number of places; all if absent.
         count: Option<u32>,
     },
     /// A list of places: `{0:4}:4:8,!{8:4}`.
     Explicit(Vec<Interval<PlaceExpr>>),
 }
 
-/// The abstract names of OpenMP 5.2.
+/// Abstract names of OpenMP 5.2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PlaceName {
     /// A hardware thread.
@@ -81,23 +82,23 @@ nodegauge_measure::names!(
     Sockets = "sockets"
 );
 
-/// One entry of an explicit list, of places or of the CPUs within braces.
+/// Entry of an explicit list: of places, or of CPUs within braces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Interval<T> {
-    /// `first[:count[:stride]]`: the first and its copies, each shifted by `stride` CPUs.
+    /// `first[:count[:stride]]`: the first item and its copies, each shifted by `stride` CPUs.
     Include {
-        /// The first place or CPU.
+        /// First place or CPU.
         first: T,
-        /// How many, 1 or more.
+        /// Number of items, at least 1.
         count: u32,
-        /// From one to the next; 1 when there is only one.
+        /// Shift between consecutive items; 1 if there is only one.
         stride: i32,
     },
-    /// `!place` or `!cpu`: without it.
+    /// `!place` or `!cpu`: excludes the item.
     Exclude(T),
 }
 
-/// A place as it is written.
+/// Place as typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PlaceExpr {
     /// `5`, short for `{5}`.
@@ -163,8 +164,8 @@ fn place(cursor: &mut Cursor<'_>, problem: &str) -> Result<PlaceExpr, SyntaxErro
     grammar::list(cursor, Some('}'), "expected ',' or '}'", cpu).map(PlaceExpr::Set)
 }
 
-/// `!item` or `item[:count[:stride]]`, 1 and 1 when absent. A stride without effect is read and
-/// dropped. `problems` say what is expected first, and after `!`.
+/// Reads `!item` or `item[:count[:stride]]`; count and stride default to 1. A stride without effect is
+/// read and dropped. `problems` are the messages for a missing item at the start and after `!`.
 fn interval<T>(
     cursor: &mut Cursor<'_>,
     problems: [&str; 2],
@@ -183,11 +184,17 @@ fn interval<T>(
     cursor.skip_blanks();
     let count = count(cursor, "expected a count after ':'")?;
     cursor.skip_blanks();
-    let stride = if cursor.eat(':') { stride(cursor)? } else { 1 };
-    Ok(Interval::Include { first, count, stride: if count == 1 { 1 } else { stride } })
+    let mut stride = 1;
+    if cursor.eat(':') {
+        stride = read_stride(cursor)?;
+    }
+    if count == 1 {
+        stride = 1;
+    }
+    Ok(Interval::Include { first, count, stride })
 }
 
-fn stride(cursor: &mut Cursor<'_>) -> Result<i32, SyntaxError> {
+fn read_stride(cursor: &mut Cursor<'_>) -> Result<i32, SyntaxError> {
     cursor.skip_blanks();
     let negative = cursor.eat('-');
     if !negative {
@@ -202,7 +209,7 @@ fn stride(cursor: &mut Cursor<'_>) -> Result<i32, SyntaxError> {
 }
 
 impl fmt::Display for PlacesSpec {
-    /// Canonical: without blanks, and without counts and strides that say nothing.
+    /// Prints the canonical form: without blanks, and without counts and strides of 1.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Abstract { name, count: None } => f.write_str(name.name()),
@@ -230,7 +237,7 @@ impl fmt::Display for PlaceExpr {
     }
 }
 
-/// `first[:count[:stride]]`.
+/// Formats `first[:count[:stride]]`.
 fn spread(first: &dyn fmt::Display, count: u32, stride: i32) -> String {
     match (count, stride) {
         (1, _) => first.to_string(),

@@ -1,8 +1,8 @@
-//! From what was asked to the CPUs of each thread.
+//! Placement of threads: from a request to the CPUs of each thread.
 //!
-//! Pure. By default one thread for each core, bound to the core's first hardware thread that
-//! this process may use, fewer threads spread evenly. Places without a policy are taken in order,
-//! as OpenMP does. What the answer does beyond the request is a notice.
+//! Pure. The default is one thread per core, bound to the core's first hardware thread that this
+//! process may use; fewer threads are spread evenly. Without a policy, places are used in order, as
+//! in OpenMP. Effects that the user did not request are reported as notices.
 
 use crate::bind::Bind;
 use crate::cpus;
@@ -14,66 +14,66 @@ use nodegauge_machine::topology::HardwareThread;
 use nodegauge_machine::{CpuId, NodeId, Topology};
 use nodegauge_measure::quantity::counted;
 
-/// What was asked for, by options or [`Environment`](crate::Environment).
+/// Request of the user, from options or [`Environment`](crate::Environment).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Request {
-    /// How many threads.
+    /// Number of threads.
     pub threads: Option<u32>,
-    /// The places.
+    /// Places.
     pub places: Option<PlacesSpec>,
-    /// The policy.
+    /// Binding policy.
     pub bind: Option<Bind>,
     /// `KMP_AFFINITY`, instead of places and policy.
     pub kmp: Option<KmpAffinity>,
-    /// Threads on each last-level cache, instead of places and policy.
+    /// Number of threads per last-level cache, instead of places and policy.
     pub per_cache: Option<u32>,
 }
 
-/// Where each thread goes.
+/// Placement of all threads of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placement {
-    /// The threads, by number.
+    /// Places of the threads, by thread number.
     pub threads: Vec<ThreadPlace>,
-    /// The policy; of `KMP_AFFINITY` and threads by cache, the one that says the same.
+    /// Binding policy; for `KMP_AFFINITY` and `--per-cache`, the equivalent policy.
     pub bind: Bind,
-    /// The places in canonical words for the record: `cores`, `0:96:2`, `per-cache 2`,
+    /// Canonical text of the places for the record: `cores`, `0:96:2`, `per-cache 2`,
     /// `KMP_AFFINITY=scatter`, or `none` for threads that are not bound.
     pub places: String,
-    /// What the user should know about the answer.
+    /// Notices for the user.
     pub notices: Vec<String>,
 }
 
-/// Where one thread goes.
+/// Place of one thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThreadPlace {
-    /// Its number, from 0.
+    /// Thread number, from 0.
     pub thread: u32,
-    /// The CPUs that it may run on, in numeric order; not empty.
+    /// CPUs on which the thread may run, in numeric order; not empty.
     pub cpus: Vec<CpuId>,
 }
 
 impl ThreadPlace {
-    /// The numbers of its cores; sorted, without repeats.
+    /// Returns the numbers of its cores; sorted, without duplicates.
     pub fn cores(&self, topology: &Topology) -> Vec<u32> {
         self.numbers(topology, |thread| topology.cores.get(thread.core).copied())
     }
 
-    /// The numbers of its last-level caches; empty on a machine without.
+    /// Returns the numbers of its last-level caches; empty on a machine without such caches.
     pub fn llcs(&self, topology: &Topology) -> Vec<u32> {
         self.numbers(topology, |thread| topology.llcs.get(thread.llc?).copied())
     }
 
-    /// The numbers of its sockets.
+    /// Returns the numbers of its sockets.
     pub fn sockets(&self, topology: &Topology) -> Vec<u32> {
         self.numbers(topology, |thread| topology.sockets.get(thread.socket).copied())
     }
 
-    /// The numbers of the NUMA nodes nearest to it.
+    /// Returns the numbers of the nearest NUMA nodes.
     pub fn numa_nodes(&self, topology: &Topology) -> Vec<u32> {
         self.nodes(topology).into_iter().map(|node| node.0).collect()
     }
 
-    /// The NUMA nodes nearest to it.
+    /// Returns the nearest NUMA nodes.
     pub fn nodes(&self, topology: &Topology) -> Vec<NodeId> {
         let node = |thread: &HardwareThread| Some(topology.nodes.get(thread.node?)?.id.0);
         self.numbers(topology, node).into_iter().map(NodeId).collect()
@@ -93,26 +93,26 @@ impl ThreadPlace {
 }
 
 impl Placement {
-    /// All CPUs of all threads, in numeric order.
+    /// Returns all CPUs of all threads, in numeric order.
     pub fn cpus(&self) -> Vec<CpuId> {
         cpus::sorted(self.threads.iter().flat_map(|thread| thread.cpus.iter().copied()))
     }
 
-    /// Threads that go to these CPUs, in order.
+    /// Creates a placement with one entry of `cpus` per thread, in order.
     pub fn new(bind: Bind, places: impl Into<String>, cpus: Vec<Vec<CpuId>>) -> Self {
         let threads = (0..).zip(cpus).map(|(thread, cpus)| ThreadPlace { thread, cpus }).collect();
         Self { threads, bind, places: places.into(), notices: Vec::new() }
     }
 }
 
-/// Decides where each thread goes.
+/// Places the threads of a request.
 ///
 /// # Errors
-/// When two parts of the request both say where threads go, when there are more threads than
+/// Fails when two parts of the request both decide where threads go, when there are more threads than
 /// hardware threads that this process may use, and when places, caches or `KMP_AFFINITY` do not fit
 /// the machine.
 pub fn plan(topology: &Topology, request: &Request) -> Result<Placement, PlacementError> {
-    // Modifiers alone, such as verbose, place nothing.
+    // Modifiers alone, such as verbose, do not place threads.
     let kmp = request.kmp.as_ref().filter(|kmp| kmp.kind.is_some());
     refuse_conflicts(request, kmp)?;
     if topology.allowed().next().is_none() {
@@ -227,10 +227,10 @@ fn by_places(topology: &Topology, request: &Request) -> Result<Placement, Placem
     Ok(Placement { notices, ..Placement::new(bind, words, cpus) })
 }
 
-/// The places when none are given, in words too: the first hardware thread of each core; all hardware
-/// threads for more threads than cores; whole cores when all threads share the first. Of cores that
-/// differ (performance and efficiency cores, big.LITTLE) those of the fastest kind, if they are enough: equal shares on
-/// cores that are not equal would take the time of the slowest.
+/// Returns the default places, with their text: the first hardware thread of each core; all hardware
+/// threads if there are more threads than cores; whole cores if all threads share the first place. If
+/// the cores differ (performance and efficiency cores, big.LITTLE), only those of the fastest kind are
+/// used, if there are enough of them: with equal shares, the slowest core would set the time.
 fn default_places(
     topology: &Topology,
     threads: Option<u32>,
@@ -249,7 +249,7 @@ fn default_places(
     if wanted <= fastest.len() && fastest.len() < cores.len() {
         let used = cpus::ranges(&fastest.iter().map(|core| core[0]).collect::<Vec<_>>());
         notices.push(format!(
-            "the cores differ: threads go to the {} of the fastest kind ({used}), of {}; for all of them add --places cores",
+            "the cores differ: threads use the {} fastest ({used}) of {} cores; to use all, add --places cores",
             fastest.len(),
             cores.len(),
         ));
@@ -269,7 +269,7 @@ fn default_places(
     (named(PlaceName::Cores), places(first(&cores)))
 }
 
-/// The cores of the fastest kind; all where they do not differ.
+/// Returns the cores of the fastest kind; all cores if they do not differ.
 fn fastest(topology: &Topology, cores: &[Vec<CpuId>]) -> Vec<Vec<CpuId>> {
     let efficiency = |core: &&Vec<CpuId>| {
         core.first().and_then(|cpu| topology.thread(*cpu)).and_then(|thread| thread.efficiency)

@@ -1,12 +1,13 @@
-//! Where the processes (ranks) of a flat or hybrid MPI program go: rank maps, the numactl policies
+//! Placement of the processes (ranks) of a flat or hybrid MPI program: rank maps, the numactl policies
 //! of the ccNUMA lecture, and free settings.
 //!
-//! Pure. A rank has a socket: by the map `block` ranks fill one socket's cores after another (rank
-//! `r` of one thread, C cores a socket, S sockets: socket `r / C mod S`), by `cyclic` they go round
-//! the sockets (`r mod S`), by `spread` consecutive ranks share a socket and all sockets get as many
-//! (`r * S / N`), and by `core` each thread of each rank has a core of its own, in order. A policy
-//! then says which CPUs of that socket a rank may use and where its memory goes. Without a policy
-//! every thread has a CPU of its own, and memory goes where `--numa` says.
+//! Pure. The map selects the socket of a rank. With `block`, ranks fill the cores of one socket after
+//! another (rank `r` of one thread, C cores per socket, S sockets: socket `r / C mod S`). With
+//! `cyclic`, ranks go round-robin over the sockets (`r mod S`). With `spread`, consecutive ranks share
+//! a socket, and all sockets get equal numbers of ranks (`r * S / N`). With `core`, each thread of each
+//! rank has its own core, in order. A policy then selects the CPUs of that socket that a rank may use,
+//! and its memory policy. Without a policy, every thread has its own CPU, and `--numa` decides where
+//! memory goes.
 
 mod policies;
 
@@ -28,16 +29,16 @@ use std::str::FromStr;
 
 mod sockets;
 
-/// Which socket or core each rank gets.
+/// Rule that selects the socket or cores of each rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RankMap {
     /// Ranks fill one socket after another.
     Block,
-    /// Ranks go round the sockets.
+    /// Ranks go round-robin over the sockets.
     Cyclic,
-    /// Each thread of each rank on a core of its own, in order.
+    /// Each thread of each rank on its own core, in order.
     Core,
-    /// As many ranks on every socket, consecutive ones together.
+    /// Equal numbers of ranks per socket, consecutive ranks on the same socket.
     Spread,
 }
 nodegauge_measure::names!(
@@ -49,28 +50,28 @@ nodegauge_measure::names!(
     Spread = "spread"
 );
 
-/// A numactl policy of the ccNUMA lecture, by its number, 0 to 5.
+/// Numactl policy of the ccNUMA lecture, by number, 0 to 5.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Policy(u8);
 
 impl Policy {
-    /// The policy that rates are held against: any CPU, local allocation.
+    /// Reference policy for the comparison of rates: any CPU, local allocation.
     pub const REFERENCE: Self = Self(5);
 
-    /// From its number; `None` above 5.
+    /// Creates a policy from its number; `None` above 5.
     pub fn new(number: u8) -> Option<Self> {
         (number <= 5).then_some(Self(number))
     }
 
-    /// Its number.
+    /// Returns the number.
     pub fn number(self) -> u8 {
         self.0
     }
 
-    /// What it does, in words.
+    /// Returns a short description.
     pub fn describe(self) -> &'static str {
         match self.0 {
-            0 => "nothing said",
+            0 => "any CPU, no memory policy",
             1 => "CPUs of the socket, memory interleaved over all nodes",
             2 => "CPUs of the socket, memory interleaved over its own nodes",
             3 => "CPUs of the socket, memory bound to its own nodes",
@@ -79,19 +80,22 @@ impl Policy {
         }
     }
 
-    /// Whether ranks are bound to CPUs.
+    /// True if the policy binds ranks to CPUs.
     fn binds(self) -> bool {
         (1..=4).contains(&self.0)
     }
 
-    /// Where the memory of a rank goes whose CPUs are nearest to `own`, of `all` nodes.
+    /// Returns the memory policy of a rank whose CPUs are nearest to the nodes `own`; `all` are the nodes
+    /// of the machine.
     fn memory(self, own: Vec<NodeId>, all: Vec<NodeId>) -> Result<MemoryPolicy, PlacementError> {
-        let some = |nodes: Vec<NodeId>| match nodes.is_empty() {
-            true => Err(PlacementError::new(format!(
-                "policy {self} needs NUMA nodes, of which this machine shows none"
-            ))
-            .hint("use --policy 0 or 5")),
-            false => Ok(nodes),
+        let some = |nodes: Vec<NodeId>| {
+            if nodes.is_empty() {
+                return Err(PlacementError::new(format!(
+                    "policy {self} requires NUMA nodes; this machine reports none"
+                ))
+                .hint("use --policy 0 or 5"));
+            }
+            Ok(nodes)
         };
         Ok(match self.0 {
             0 => MemoryPolicy::Default,
@@ -102,7 +106,7 @@ impl Policy {
         })
     }
 
-    /// Ranks of these placements, each with its memory.
+    /// Returns ranks with these placements, each with its memory policy.
     fn places(
         self,
         topology: &Topology,
@@ -133,55 +137,54 @@ impl FromStr for Policy {
     }
 }
 
-/// What was asked for.
+/// Request of the user for ranks.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RankRequest {
-    /// How many processes.
+    /// Number of processes.
     pub ranks: u32,
-    /// Threads of each; one when not said.
+    /// Threads per rank; one by default.
     pub threads: Option<u32>,
-    /// Which socket each gets: `block` when there is a policy, else `spread`.
+    /// Map of ranks to sockets; the default is `block` with a policy and `spread` without.
     pub map: Option<RankMap>,
-    /// CPUs and memory by number.
+    /// Policy for CPUs and memory, by number.
     pub policy: Option<Policy>,
-    /// CPUs by name, instead of those of map and policy.
+    /// Explicit CPUs, instead of those of map and policy.
     pub cpus: Option<CpuList>,
-    /// Memory, instead of policy.
+    /// Memory policy, instead of that of `policy`.
     pub numa: Option<NumaSpec>,
-    /// Memory where neither says anything.
+    /// Inherited memory policy, used if neither is given.
     pub inherited: MemoryPolicy,
-    /// Devices of each rank, near to its cores.
+    /// Devices per rank, near its cores.
     pub devices: Option<u32>,
-    /// Places and binding of all threads of all ranks together, instead of map and policy.
+    /// Places and binding for all threads of all ranks together, instead of map and policy.
     pub together: Request,
 }
 
-/// Where every rank goes.
+/// Placement of all ranks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RankPlan {
-    /// The ranks, by number.
+    /// Places of the ranks, by number.
     pub ranks: Vec<RankPlace>,
-    /// The policy, where one was asked for that says where ranks and their memory go.
+    /// Policy, if one was requested that decides both CPUs and memory of the ranks.
     pub policy: Option<Policy>,
-    /// How the ranks were placed, in canonical words for the record: `policy 3 block`, `spread`,
-    /// `cpus 0,2`.
+    /// Canonical text of the placement for the record: `policy 3 block`, `spread`, `cpus 0,2`.
     pub words: String,
-    /// The devices of each rank; empty where none were asked for.
+    /// Devices of each rank; empty if none were requested.
     pub devices: Vec<Vec<RankDevice>>,
-    /// Devices of the machine, where some were asked for.
+    /// Number of devices of the machine, if devices were requested; otherwise 0.
     pub device_count: usize,
-    /// What the user should know about the answer.
+    /// Notices for the user.
     pub notices: Vec<String>,
 }
 
-/// Where one rank goes.
+/// Place of one rank.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RankPlace {
-    /// Its number; `None` for the only process of a program without ranks.
+    /// Rank number; `None` for the only process of a program without ranks.
     pub rank: Option<u32>,
-    /// Where its threads go; `Bind::None` leaves them unbound.
+    /// Placement of its threads; `Bind::None` leaves them unbound.
     pub placement: Placement,
-    /// Where its memory goes.
+    /// Memory policy.
     pub memory: MemoryPolicy,
 }
 
@@ -193,14 +196,14 @@ impl RankPlace {
         Self { rank: Some(rank), placement, memory: MemoryPolicy::Default }
     }
 
-    /// The CPUs of its threads together, in numeric order; `None` when it is not bound.
+    /// Returns the CPUs of all its threads, in numeric order; `None` if the rank is not bound.
     pub fn bound_cpus(&self) -> Option<Vec<CpuId>> {
         (self.placement.bind != Bind::None).then(|| self.placement.cpus())
     }
 }
 
 impl RankPlan {
-    /// Of one process without a rank.
+    /// Creates the plan of a single process without ranks.
     pub fn single(placement: Placement, memory: MemoryPolicy) -> Self {
         let words = placement.places.clone();
         let notices = placement.notices.clone();
@@ -214,12 +217,12 @@ impl RankPlan {
         }
     }
 
-    /// Threads of all ranks together.
+    /// Returns the number of threads of all ranks.
     pub fn threads(&self) -> usize {
         self.ranks.iter().map(|rank| rank.placement.threads.len()).sum()
     }
 
-    /// All threads of all ranks as one placement, for what belongs to the whole, such as the caches
+    /// Returns all threads of all ranks as one placement, for properties of the whole, such as the caches
     /// in use.
     pub fn together(&self) -> Placement {
         let cpus = self.ranks.iter().flat_map(|rank| &rank.placement.threads);
@@ -228,12 +231,12 @@ impl RankPlan {
     }
 }
 
-/// Decides where each rank goes, and which devices it has.
+/// Places the ranks of a request, and assigns their devices.
 ///
 /// # Errors
-/// When two parts of the request both say where ranks or their memory go, when there are more
-/// threads than hardware threads that this process may use, and when CPUs, nodes or places do not
-/// fit the machine, and when there are not enough devices.
+/// Fails when two parts of the request both decide where ranks or their memory go, when there are more
+/// threads than hardware threads that this process may use, when CPUs, nodes or places do not fit the
+/// machine, and when there are not enough devices.
 pub fn plan_ranks(topology: &Topology, request: &RankRequest) -> Result<RankPlan, PlacementError> {
     refuse_conflicts(request)?;
     let by_number = request.cpus.is_none()
@@ -251,13 +254,14 @@ pub fn plan_ranks(topology: &Topology, request: &RankRequest) -> Result<RankPlan
     Ok(plan)
 }
 
-/// Where each rank goes; `by_number` where nothing but their devices says so.
+/// Places the ranks; with `by_number`, only their devices decide the places.
 fn placed(
     topology: &Topology,
     request: &RankRequest,
     by_number: bool,
 ) -> Result<RankPlan, PlacementError> {
-    let (ranks, threads) = (request.ranks, request.threads.unwrap_or(1));
+    let ranks = request.ranks;
+    let threads = request.threads.unwrap_or(1);
     check_counts(topology, ranks, threads)?;
     let free = |plan: Vec<Placement>, words: String, notices| {
         let memory = match &request.numa {
@@ -270,20 +274,18 @@ fn placed(
         Ok(RankPlan { ranks, policy: None, words, devices: Vec::new(), device_count: 0, notices })
     };
     if let Some(each) = request.devices.filter(|_| by_number) {
-        let placements = devices::place(topology, (ranks, threads, each))?;
+        let placements = devices::place(topology, ranks, threads, each)?;
         return free(placements, "near devices".to_owned(), Vec::new());
     }
     if let Some(list) = &request.cpus {
         let (placements, mut notices) = by_list(topology, list, ranks, threads)?;
         let words = format!("cpus {list}");
         let Some(policy) = request.policy else { return free(placements, words, notices) };
-        notices.push(format!("--cpus says where threads go, policy {policy} where memory goes"));
-        let (ranks, words) =
-            (policy.places(topology, placements)?, format!("policy {policy} {words}"));
+        notices.push(format!("--cpus decides where threads go, policy {policy} where memory goes"));
         return Ok(RankPlan {
-            ranks,
+            ranks: policy.places(topology, placements)?,
             policy: None,
-            words,
+            words: format!("policy {policy} {words}"),
             devices: Vec::new(),
             device_count: 0,
             notices,
@@ -295,9 +297,10 @@ fn placed(
     if has_places(&request.together) || request.map.is_none_or(|map| map == RankMap::Spread) {
         let all = Request { threads: Some(ranks * threads), ..request.together.clone() };
         let all = plan(topology, &all)?;
-        let words = match has_places(&request.together) {
-            true => format!("places {}", all.places),
-            false => RankMap::Spread.to_string(),
+        let words = if has_places(&request.together) {
+            format!("places {}", all.places)
+        } else {
+            RankMap::Spread.to_string()
         };
         let notices = all.notices.clone();
         return free(chunks(&all, threads), words, notices);
@@ -306,7 +309,7 @@ fn placed(
     free(own_cpus(topology, map, ranks, threads), map.to_string(), Vec::new())
 }
 
-/// Whether places or binding of all threads together were asked for.
+/// True if places or binding of all threads together were requested.
 fn has_places(request: &Request) -> bool {
     request.places.is_some()
         || request.bind.is_some()
@@ -325,7 +328,7 @@ fn refuse_conflicts(request: &RankRequest) -> Result<(), PlacementError> {
     let by_places = by_places.into_iter().find(|(_, given)| *given).map(|(name, _)| name);
     let given = [
         request.cpus.as_ref().map(|_| "--cpus"),
-        // Beside named CPUs a policy still says where memory goes.
+        // With explicit CPUs, a policy still decides where memory goes.
         request.policy.filter(|_| request.cpus.is_none()).map(|_| "--policy").or(map),
         by_places,
     ];
@@ -363,7 +366,7 @@ fn check_counts(topology: &Topology, ranks: u32, threads: u32) -> Result<(), Pla
     }
 }
 
-/// Cuts one placement into ranks of `threads` threads.
+/// Divides one placement into ranks of `threads` threads.
 fn chunks(all: &Placement, threads: u32) -> Vec<Placement> {
     let cpus = |places: &[ThreadPlace]| places.iter().map(|place| place.cpus.clone()).collect();
     all.threads
@@ -379,8 +382,9 @@ fn by_list(
     threads: u32,
 ) -> Result<(Vec<Placement>, Vec<String>), PlacementError> {
     let entries = list.resolve(topology)?;
-    let (named, count) = (entries.len(), ranks as usize * threads as usize);
     let threads_each = threads as usize;
+    let named = entries.len();
+    let count = ranks as usize * threads_each;
     let entries: Vec<Vec<CpuId>> = match named {
         _ if named == count => entries,
         _ if named == ranks as usize => entries
@@ -400,16 +404,17 @@ fn by_list(
         }
     };
     let mut users: BTreeMap<CpuId, Vec<usize>> = BTreeMap::new();
-    for (rank, entries) in entries.chunks(threads_each).enumerate() {
-        for cpu in cpus::sorted(entries.iter().flatten().copied()) {
+    for (rank, own) in entries.chunks(threads_each).enumerate() {
+        for cpu in cpus::sorted(own.iter().flatten().copied()) {
             users.entry(cpu).or_default().push(rank);
         }
     }
     let shared: Vec<CpuId> =
-        users.iter().filter(|(_, ranks)| ranks.len() > 1).map(|(cpu, _)| *cpu).collect();
-    let notices = match shared.is_empty() {
-        true => Vec::new(),
-        false => vec![format!("ranks share cpus {}", cpus::ranges(&shared))],
+        users.iter().filter(|(_, sharers)| sharers.len() > 1).map(|(cpu, _)| *cpu).collect();
+    let notices = if shared.is_empty() {
+        Vec::new()
+    } else {
+        vec![format!("ranks share cpus {}", cpus::ranges(&shared))]
     };
     let placement =
         |cpus: &[Vec<CpuId>]| Placement::new(Bind::Close, format!("cpus {list}"), cpus.to_vec());
@@ -453,7 +458,7 @@ fn by_policy(
     })
 }
 
-/// The binding that says the same as a map.
+/// Returns the binding policy that is equivalent to a map.
 fn bind_of(map: RankMap) -> Bind {
     match map {
         RankMap::Block | RankMap::Core => Bind::Close,
@@ -461,13 +466,13 @@ fn bind_of(map: RankMap) -> Bind {
     }
 }
 
-/// Every thread on a CPU of its own: cores before their siblings, in the order of the map.
+/// Places every thread on its own CPU: first siblings before second, in the order of the map.
 fn own_cpus(topology: &Topology, map: RankMap, ranks: u32, threads: u32) -> Vec<Placement> {
     let sockets = Sockets::of(topology);
     let mut free = sockets.turns.clone();
     let mut take = |socket: Option<usize>| {
         let wanted = free.iter().position(|(of, _)| socket.is_none_or(|socket| *of == socket));
-        // A socket that is full sends its threads to the next free CPU.
+        // If the socket is full, the thread gets the next free CPU.
         (!free.is_empty()).then(|| free.remove(wanted.unwrap_or(0)).1)
     };
     let place = |rank| {
@@ -483,9 +488,10 @@ fn own_cpus(topology: &Topology, map: RankMap, ranks: u32, threads: u32) -> Vec<
     (0..ranks).map(place).collect()
 }
 
-/// The index of a rank's socket.
+/// Returns the index of a rank's socket.
 fn socket_of(sockets: &Sockets, map: RankMap, rank: u32, ranks: u32, threads: u32) -> usize {
-    let (rank, count) = (u64::from(rank), sockets.cpus.len() as u64);
+    let rank = u64::from(rank);
+    let count = sockets.cpus.len() as u64;
     match map {
         RankMap::Block | RankMap::Core => {
             sockets.fill[(rank * u64::from(threads) % sockets.fill.len() as u64) as usize]

@@ -1,7 +1,7 @@
-//! The grammar of `--threads`: one or more numbers of threads, `N | A,B,C | A-B[:STEP]`.
+//! Grammar of `--threads`: one or more numbers of threads, `N | A,B,C | A-B[:STEP]`.
 //!
-//! Several numbers make a sweep, in the order typed. Whether the machine has so many hardware
-//! threads is decided when each is planned.
+//! Several numbers make a sweep, in the order typed. The planner checks later that the machine has
+//! enough hardware threads for each.
 
 use crate::grammar::{self, MOST};
 use nodegauge_measure::SyntaxError;
@@ -17,17 +17,17 @@ const EXAMPLE: &str = "--threads 8 or --threads 1,2-32:2";
 pub struct ThreadList(Vec<u32>);
 
 impl ThreadList {
-    /// From numbers; `None` when there is none or one is 0.
+    /// Creates a list from numbers; `None` if it would be empty or contain 0.
     pub fn new(counts: Vec<u32>) -> Option<Self> {
         (!counts.is_empty() && !counts.contains(&0)).then_some(Self(counts))
     }
 
-    /// The numbers, in the order typed.
+    /// Returns the numbers, in the order typed.
     pub fn counts(&self) -> &[u32] {
         &self.0
     }
 
-    /// The number when there is just one, that is, without a sweep.
+    /// Returns the only number if there is exactly one, that is, if there is no sweep.
     pub fn single(&self) -> Option<u32> {
         match self.0[..] {
             [count] => Some(count),
@@ -57,17 +57,17 @@ impl FromStr for ThreadList {
             let at = cursor.position();
             let counts = grammar::range(cursor, grammar::count, problems)?;
             all += counts.len();
-            match all > MOST as usize {
-                true => Err(cursor.error_at(at, format!("more than {MOST} numbers in all"))),
-                false => Ok(counts),
+            if all > MOST as usize {
+                return Err(cursor.error_at(at, format!("more than {MOST} numbers in all")));
             }
+            Ok(counts)
         })?;
         Ok(Self(counts.concat()))
     }
 }
 
 impl fmt::Display for ThreadList {
-    /// The shortest form of the grammar: three or more in equal steps become a range.
+    /// Prints the shortest form: three or more numbers in equal steps become a range.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut rest = &self.0[..];
         let mut separator = "";

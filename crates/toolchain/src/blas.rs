@@ -1,9 +1,10 @@
-//! BLAS libraries of the site: found in the usual places, probed in a process of their own, loaded
-//! at run time, never linked.
+//! BLAS libraries of the site: found in the usual places, probed in a child process, loaded at run time,
+//! never linked.
 //!
-//! [`find`] knows where libraries lie, `kernels` which of their kernels a processor can run, [`probe`] loads one in a
-//! child process that may crash, and [`BlasLibrary`] is one that is used. Integers are passed so that libraries of 32- and of 64-bit
-//! integers both understand them.
+//! [`find`] searches the folders of libraries. `kernels` holds the instruction sets that their kernels
+//! require. [`probe`] loads a library in a child process, which may crash. [`BlasLibrary`] is a library
+//! that is loaded in this process. Integers are passed in a form that is valid for libraries with 32-bit
+//! and with 64-bit integers.
 
 pub mod find;
 mod info;

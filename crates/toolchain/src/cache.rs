@@ -1,9 +1,11 @@
-//! Programs that were compiled, kept from run to run, and started only when they are what was compiled.
+//! Cache of compiled programs, kept between runs; a program is started only if it is unchanged since it
+//! was compiled.
 //!
-//! A program that another user put here would be run as this user. So, as OpenSSH asks of a user's files
-//! (`StrictModes`), the folder is this user's and closed to all others, nobody else can exchange a folder on the
-//! way to it, and no link leads there; and beside each program lies its SHA-256, written when it was compiled.
-//! What is run is a copy of the bytes that were looked at, in a folder of the run.
+//! A program that another user placed here would run as this user. Therefore, like OpenSSH for a user's
+//! files (`StrictModes`), the cache requires that the folder belongs to this user and is closed to all
+//! others, that no other user can replace a folder on the path to it, and that the path contains no
+//! symbolic link. Each program has a file with its SHA-256, written when it was compiled. The program
+//! that runs is a copy of the verified bytes, in a folder of the run.
 
 use nodegauge_os::effective_user;
 use rustix::fs::{CWD, FileType, Mode, OFlags, Stat, fstat, mkdirat, openat};
@@ -15,14 +17,14 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 
-/// Others than the owner: their ways in, and their ways to change something.
+/// Permission bits of group and others: all, and those for writing.
 const OTHERS: u32 = 0o077;
 const OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
-/// Only the owner.
+/// Permissions for the owner only.
 const PRIVATE: Mode = Mode::RWXU;
 
-/// The folder of such programs.
+/// Folder of compiled programs.
 #[derive(Debug)]
 pub struct ProgramCache {
     folder: OwnedFd,
@@ -30,24 +32,25 @@ pub struct ProgramCache {
 }
 
 impl ProgramCache {
-    /// Opens the folder, which is made where there is none.
+    /// Opens the folder, and creates it if it is missing.
     ///
     /// # Errors
-    /// Why it cannot be trusted, or be had.
+    /// Fails, with the reason, when the folder cannot be trusted, created or opened.
     pub fn open(path: &Path) -> Result<Self, String> {
         let failed = |cause: io::Error| format!("{}: {cause}", path.display());
         let absolute = std::path::absolute(path).map_err(failed)?;
-        // Links directly below / are the system's own, e.g. /home.
+        // Symbolic links directly below / belong to the system, e.g. /home.
         let top: PathBuf = absolute.components().take(2).collect();
         let mut here = top.canonicalize().unwrap_or_else(|_| top.clone());
         here.extend(absolute.components().skip(2));
-        let (mut folder, mut at) = (open_folder(CWD, Path::new("/"))?, PathBuf::from("/"));
+        let mut folder = open_folder(CWD, Path::new("/"))?;
+        let mut at = PathBuf::from("/");
         for part in here.components().filter(|part| *part != Component::RootDir) {
             let stat = fstat(&folder).map_err(|cause| failed(cause.into()))?;
             let open_to_all = stat.st_mode & OTHERS_WRITE != 0 && stat.st_mode & STICKY == 0;
             if open_to_all || ![0, effective_user()].contains(&stat.st_uid) {
                 return Err(format!(
-                    "others may exchange what is in {} (owner {}, mode {:o})",
+                    "other users can replace files in {} (owner {}, mode {:o})",
                     at.display(),
                     stat.st_uid,
                     stat.st_mode & 0o7777
@@ -55,10 +58,10 @@ impl ProgramCache {
             }
             at.push(part);
             let name = Path::new(part.as_os_str());
-            // One that is there already is opened all the same.
+            // A folder that already exists is opened as well.
             let made = mkdirat(&folder, name, PRIVATE).err().filter(|cause| *cause != Errno::EXIST);
             folder = open_folder(&folder, name).map_err(|why| {
-                let why = made.map_or(why, |cause| format!("cannot be made: {cause}"));
+                let why = made.map_or(why, |cause| format!("cannot be created: {cause}"));
                 format!("{} {why}", at.display())
             })?;
         }
@@ -69,15 +72,15 @@ impl ProgramCache {
         }
     }
 
-    /// Where it is, without links.
+    /// Returns the path of the folder, without symbolic links.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The program that was kept under `name` and made from what `key` says; `None` where there is none.
+    /// Returns the program that is stored under `name` and was made from `key`; `None` if there is none.
     ///
     /// # Errors
-    /// Why what lies there must not be run.
+    /// Fails, with the reason, when the stored program must not be run.
     pub fn find(&self, name: &str, key: &str) -> Result<Option<Vec<u8>>, String> {
         let Some(program) = self.read(name)? else { return Ok(None) };
         match self.read(&seal_name(name))? {
@@ -86,54 +89,55 @@ impl ProgramCache {
         }
     }
 
-    /// Keeps a program, under its name only when it is whole.
+    /// Stores a program; it appears under its name only when it is complete.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// Fails when it cannot be written.
     pub fn keep(&self, name: &str, key: &str, program: &[u8]) -> io::Result<()> {
-        for (content, name) in [(program, name.to_owned()), (&seal(key, program), seal_name(name))]
-        {
+        let seal_text = seal(key, program);
+        let files = [(program, name.to_owned()), (&seal_text, seal_name(name))];
+        for (content, file_name) in files {
             let mut file = tempfile::NamedTempFile::new_in(&self.path)?;
             file.write_all(content)?;
             file.as_file().set_permissions(Permissions::from_mode(PRIVATE.bits()))?;
-            file.persist(self.path.join(name))?;
+            file.persist(self.path.join(file_name))?;
         }
         Ok(())
     }
 
-    /// The content of a file of this user's, which is looked at when it is open.
+    /// Returns the content of a file that belongs to this user; the owner is checked on the open file.
     fn read(&self, name: &str) -> Result<Option<Vec<u8>>, String> {
         let path = self.path.join(name);
-        let said = |why: String| format!("{} {why}", path.display());
+        let error = |why: String| format!("{} {why}", path.display());
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = match openat(&self.folder, name, flags, Mode::empty()) {
             Ok(file) => file,
             Err(Errno::NOENT) => return Ok(None),
-            Err(Errno::LOOP) => return Err(said("is a link".to_owned())),
-            Err(cause) => return Err(said(format!("cannot be read: {cause}"))),
+            Err(Errno::LOOP) => return Err(error("is a symbolic link".to_owned())),
+            Err(cause) => return Err(error(format!("cannot be read: {cause}"))),
         };
-        let stat = fstat(&file).map_err(|cause| said(cause.to_string()))?;
+        let stat = fstat(&file).map_err(|cause| error(cause.to_string()))?;
         let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-        let why = (!is_file).then(|| "is no file".to_owned());
+        let why = (!is_file).then(|| "is not a regular file".to_owned());
         if let Some(why) = why.or_else(|| why_not_ours(&stat)) {
-            return Err(said(why));
+            return Err(error(why));
         }
         let mut content = Vec::new();
-        File::from(file).read_to_end(&mut content).map_err(|cause| said(cause.to_string()))?;
+        File::from(file).read_to_end(&mut content).map_err(|cause| error(cause.to_string()))?;
         Ok(Some(content))
     }
 }
 
-/// Opens a folder that is no link.
+/// Opens a folder that is not a symbolic link.
 fn open_folder(parent: impl std::os::fd::AsFd, name: &Path) -> Result<OwnedFd, String> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     openat(parent, name, flags, Mode::empty()).map_err(|cause| match cause {
-        Errno::LOOP | Errno::NOTDIR => "is a link, or no folder".to_owned(),
+        Errno::LOOP | Errno::NOTDIR => "is a symbolic link or not a folder".to_owned(),
         cause => format!("cannot be read: {cause}"),
     })
 }
 
-/// Why another user may have had a hand in a file or folder.
+/// Returns the reason if another user may have changed a file or folder.
 fn why_not_ours(stat: &Stat) -> Option<String> {
     let mode = stat.st_mode & 0o7777;
     if stat.st_uid != effective_user() {
@@ -146,7 +150,8 @@ fn seal_name(name: &str) -> String {
     format!("{name}.key")
 }
 
-/// What lies beside a program: its digest, and what it was made from, for a name may be that of two.
+/// Returns the content of the file that belongs to a program: its digest, and the key that it was made
+/// from, because two keys may have the same name.
 fn seal(key: &str, program: &[u8]) -> Vec<u8> {
     format!("sha256 {:x}\n{key}", Sha256::digest(program)).into_bytes()
 }
@@ -196,14 +201,14 @@ mod tests {
                     std::fs::rename(p, p.with_extension("x")).unwrap();
                     symlink("p.x", p).unwrap();
                 },
-                "is a link",
+                "is a symbolic link",
             ),
             (
                 |p| {
                     std::fs::remove_file(p).unwrap();
                     std::fs::create_dir(p).unwrap();
                 },
-                "is no file",
+                "is not a regular file",
             ),
             (
                 |p| {
@@ -242,15 +247,15 @@ mod tests {
         refused("own/cache", "cache is open to others (mode 750, not 700)");
         mode(&outer.path().join("own/cache"), 0o700);
         mode(&outer.path().join("own"), 0o777);
-        refused("own/cache", "others may exchange what is in ");
+        refused("own/cache", "other users can replace files in ");
         mode(&outer.path().join("own"), 0o1777);
         open("own/cache").unwrap();
         symlink("own", outer.path().join("link")).unwrap();
-        refused("link/cache", "link is a link, or no folder");
+        refused("link/cache", "link is a symbolic link or not a folder");
         symlink("cache", outer.path().join("own/link")).unwrap();
-        refused("own/link", "own/link is a link, or no folder");
+        refused("own/link", "own/link is a symbolic link or not a folder");
         std::fs::write(outer.path().join("file"), "").unwrap();
-        refused("file", "file is a link, or no folder");
+        refused("file", "file is a symbolic link or not a folder");
         if nodegauge_os::is_root() {
             chown(outer.path().join("own/cache"), Some(NOBODY), None).unwrap();
             refused("own/cache", "cache belongs to another user (65534)");

@@ -1,9 +1,7 @@
-//! What a compiler made of a function, read from the machine code: how wide the vectors of its hot
-//! loop are, whether it stores past the caches, whether it fuses multiply and add, and whether the
-//! loop became a call of memcpy or memset.
+//! Analysis of a compiled function from its machine code: vector width of the hot loop, non-temporal
+//! stores, fused multiply-add, and calls of memcpy or memset that replace the loop.
 //!
-//! Reads x86-64 shared objects of Linux. Of other processors' code nothing is known, and nothing is
-//! claimed.
+//! Supports x86-64 shared objects of Linux. Code of other processors is not analysed.
 
 mod body;
 mod image;
@@ -13,24 +11,24 @@ use image::Image;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What a function is made of.
+/// Properties of a function's machine code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Code {
-    /// Bits that one instruction of the hot loop works on: those of a vector, or those of one
-    /// element in scalar code; `None` when the function has no loop over data.
+    /// Bits that one instruction of the hot loop processes: a vector, or one element in scalar code;
+    /// `None` if the function has no loop over data.
     pub vector_bits: Option<u32>,
-    /// Whether the hot loop stores past the caches.
+    /// True if the hot loop has non-temporal stores.
     pub nontemporal: bool,
-    /// Whether the hot loop has fused multiply-adds.
+    /// True if the hot loop has fused multiply-adds.
     pub fma: bool,
-    /// Whether the hot loop asks for lines ahead (software prefetch).
+    /// True if the hot loop has software prefetches.
     pub prefetch: bool,
-    /// The functions that it calls, by name and in the order of the code; `rep movs` and `rep stos`
-    /// are the processor's own memcpy and memset, and `?` is a call to where a register says.
+    /// Names of the called functions, in the order of the code. `rep movs` and `rep stos` are the
+    /// processor's own memcpy and memset; `?` is a call through a register.
     pub calls: Vec<String>,
 }
 
-/// A shared object whose code can be read.
+/// Shared object for code analysis.
 #[derive(Debug)]
 pub struct SharedObject {
     path: PathBuf,
@@ -41,7 +39,7 @@ impl SharedObject {
     /// Reads the file.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// Fails when it cannot be read.
     pub fn open(path: &Path) -> io::Result<Self> {
         let data = std::fs::read(path).map_err(|cause| {
             io::Error::new(cause.kind(), format!("cannot read {path:?}: {cause}"))
@@ -49,14 +47,14 @@ impl SharedObject {
         Ok(Self { path: path.to_owned(), data })
     }
 
-    /// What the function `name` is made of; `None` for other processors than x86-64, and when there
-    /// is no such function.
+    /// Returns the properties of the function `name`; `None` if the function is missing or the object is
+    /// not for x86-64.
     ///
     /// # Errors
-    /// When the file is no shared object.
+    /// Fails when the file is not a shared object.
     pub fn code_of(&self, name: &str) -> io::Result<Option<Code>> {
         let image = Image::parse(&self.data).map_err(|cause| {
-            io::Error::other(format!("{:?} is no shared object: {cause}", self.path))
+            io::Error::other(format!("{:?} is not a shared object: {cause}", self.path))
         })?;
         let Some(image) = image else { return Ok(None) };
         Ok(image.function(name).map(|function| Body::decode(&image, &function).code(&image)))

@@ -1,41 +1,42 @@
-//! A command with its options, as a user types it: words split as a shell splits them, with quotes, backslashes and
-//! comments, but nothing is expanded and no shell ever runs.
+//! Command with its options, as typed by a user. Words are split as in a shell, with quotes, backslashes
+//! and comments, but nothing is expanded and no shell runs.
 
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
 use std::fmt;
 use std::str::FromStr;
 
-/// A program and its arguments; never empty.
+/// Program and its arguments; never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandLine {
     words: Vec<String>,
 }
 
 impl CommandLine {
-    /// A program with these arguments.
+    /// Creates a command from a program and its arguments.
     pub fn new<S: Into<String>>(program: S, arguments: impl IntoIterator<Item = S>) -> Self {
         Self { words: vec![program.into()] }.with(arguments)
     }
 
-    /// The value of a macro that it defines (`-DNAME=VALUE`), empty where the macro has none.
+    /// Returns the value of a macro that the command defines (`-DNAME=VALUE`); empty for a macro without a
+    /// value.
     pub fn defined<'a>(&'a self, name: &str) -> Option<&'a str> {
         let words = self.arguments().iter().map(String::as_str);
-        let before = std::iter::once(self.program()).chain(words.clone());
-        let definition = |(before, word): (&str, &'a str)| match word.strip_prefix("-D") {
+        let previous_words = std::iter::once(self.program()).chain(words.clone());
+        let definition = |(previous, word): (&str, &'a str)| match word.strip_prefix("-D") {
             Some(definition) => Some(definition),
-            None => (before == "-D").then_some(word),
+            None => (previous == "-D").then_some(word),
         };
-        before.zip(words).filter_map(definition).find_map(|definition| {
+        previous_words.zip(words).filter_map(definition).find_map(|definition| {
             let (defined, value) = definition.split_once('=').unwrap_or((definition, ""));
             (defined == name).then_some(value)
         })
     }
 
-    /// Reads what a user typed; `what` it is and an `example` are for the message on what is wrong.
+    /// Parses text that a user typed; error messages contain `what` (its name) and `example`.
     ///
     /// # Errors
-    /// When it is empty, or a quote or a backslash is open at its end.
+    /// Fails when the text is empty, or ends within a quote or after a backslash.
     pub fn read(
         what: &'static str,
         example: &'static str,
@@ -52,22 +53,22 @@ impl CommandLine {
         }
     }
 
-    /// All words, the program first.
+    /// Returns all words, the program first.
     pub fn words(&self) -> &[String] {
         &self.words
     }
 
-    /// The program.
+    /// Returns the program.
     pub fn program(&self) -> &str {
         &self.words[0]
     }
 
-    /// What follows it.
+    /// Returns the arguments.
     pub fn arguments(&self) -> &[String] {
         &self.words[1..]
     }
 
-    /// The same with more arguments at the end.
+    /// Returns a copy with more arguments at the end.
     pub fn with<S: Into<String>>(&self, more: impl IntoIterator<Item = S>) -> Self {
         let mut words = self.words.clone();
         words.extend(more.into_iter().map(Into::into));
@@ -84,7 +85,7 @@ impl FromStr for CommandLine {
 }
 
 impl fmt::Display for CommandLine {
-    /// Ready to be typed into a shell.
+    /// Prints the command with the quotes that a shell requires.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, word) in self.words.iter().enumerate() {
             if i > 0 {

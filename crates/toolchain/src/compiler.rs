@@ -1,4 +1,4 @@
-//! A compiler of this system: found, asked for its version, and made to compile.
+//! Compilers of this system: detection, version, and compilation with a time limit.
 
 use crate::{CommandLine, Job, Scratch, ToolchainError, run};
 use nodegauge_os::{describe, first_errors};
@@ -6,44 +6,44 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A compiler that is there.
+/// Installed compiler.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Compiler {
-    /// As the user or a default names it, with flags.
+    /// Command of the user or of a default, with flags.
     pub command: CommandLine,
-    /// The first line that it prints when asked for its version; `None` when it does not say.
+    /// First line of its `--version` output; `None` if it prints none or fails.
     pub version: Option<String>,
 }
 
-/// A program that was compiled.
+/// Compiled program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
-    /// Where it lies.
+    /// Path of the file.
     pub path: PathBuf,
-    /// The whole command that made it.
+    /// Full compiler command.
     pub command: CommandLine,
 }
 
-/// How long what belongs to compiling may take before it counts as hanging.
+/// Time limits of the steps of a compilation; a step that exceeds its limit is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CompileLimits {
-    /// A compiler that is asked for its version.
+    /// Query of the compiler's version.
     pub version: Duration,
-    /// A compiler at work.
+    /// Compilation.
     pub compile: Duration,
-    /// A first run of what it made.
+    /// First run of the compiled program.
     pub trial: Duration,
 }
 
 impl CompileLimits {
-    /// A minute for compiling, as long as nobody waits gladly.
+    /// Default limits: one minute for compilation.
     pub const USUAL: Self = Self {
         version: Duration::from_secs(10),
         compile: Duration::from_secs(60),
         trial: Duration::from_secs(10),
     };
 
-    /// `compile` for compiling, and no more than that for the rest.
+    /// Returns limits with `compile` for compilation, and at most that for the other steps.
     pub fn of(compile: Duration) -> Self {
         let usual = Self::USUAL;
         Self { version: usual.version.min(compile), compile, trial: usual.trial.min(compile) }
@@ -51,10 +51,10 @@ impl CompileLimits {
 }
 
 impl Compiler {
-    /// Finds the compiler of `command` by starting it.
+    /// Detects the compiler of `command` by running it with `--version`.
     ///
     /// # Errors
-    /// When it is not there, cannot be started, or takes longer than `limit`.
+    /// Fails when it is not there, cannot be started, or takes longer than `limit`.
     pub fn find(
         command: CommandLine,
         limit: Duration,
@@ -67,7 +67,7 @@ impl Compiler {
             }
             other => other?,
         };
-        // A compiler that fails here may still compile; one that hangs or was interrupted will not.
+        // A compiler that exits with a failure here may still compile; a hang or an interrupt is an error.
         let succeeds = job.status(&output)?.success();
         let mut lines = output.stdout.lines().map(str::trim);
         let version = lines.find(|line| succeeds && !line.is_empty()).map(str::to_owned);
@@ -77,7 +77,7 @@ impl Compiler {
     /// Compiles `sources` with `flags` into a program named `name` in `scratch`.
     ///
     /// # Errors
-    /// When the compiler refuses, takes longer than `limit`, or the user ends the run.
+    /// Fails when the compiler refuses, takes longer than `limit`, or the user ends the run.
     pub fn compile(
         &self,
         limit: Duration,
@@ -86,13 +86,13 @@ impl Compiler {
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Program, ToolchainError> {
         let path = scratch.path().join(name);
-        // Sources stand before what the flags may link.
+        // Sources come before libraries that the flags may link.
         let command = self
             .command
             .with(flags.iter().cloned())
             .with(sources.iter().map(|source| source.display().to_string()))
             .with(["-o".to_owned(), path.display().to_string()]);
-        // In the current folder: relative paths in the user's flags mean what they mean to the user.
+        // The job runs in the current folder, so that relative paths in the user's flags stay valid.
         let job = Job::new(command.clone(), limit);
         let output = run(&job, interrupted)?;
         let status = job.status(&output)?;
@@ -101,10 +101,7 @@ impl Compiler {
         }
         Err(ToolchainError::Compile {
             command: command.to_string(),
-            status: match status.success() {
-                true => "it made no program".to_owned(),
-                false => describe(status),
-            },
+            status: if status.success() { "no output file".to_owned() } else { describe(status) },
             errors: first_errors(&output.stderr),
         })
     }

@@ -1,88 +1,87 @@
-//! Why a compiler or a program gave nothing: the whole command, and the last words of its error
-//! output.
+//! Errors of compilers and programs, with the full command and the last lines of the error output.
 
 use nodegauge_measure::{Bytes, Failure};
 use std::io;
 use std::time::Duration;
 
-/// What went wrong around a compiler or a program.
+/// Error of a compiler or a program.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolchainError {
-    /// There is no such program.
+    /// The compiler is not installed.
     #[error("there is no compiler {program:?} on this system")]
     NoCompiler {
-        /// As it was named.
+        /// Program as named by the user or a default.
         program: String,
     },
-    /// It is there and cannot be started.
+    /// The program exists and cannot be started.
     #[error("cannot start {command}: {cause}")]
     Start {
-        /// The whole command.
+        /// Full command.
         command: String,
-        /// Why.
+        /// Cause.
         cause: io::Error,
-        /// What to do.
+        /// Hint.
         hint: &'static str,
     },
-    /// The compiler refuses the source.
+    /// The compiler rejects the source.
     #[error("{command} fails ({status}):\n{errors}")]
     Compile {
-        /// The whole command.
+        /// Full command.
         command: String,
-        /// How it ended.
+        /// Exit status as text.
         status: String,
-        /// Its first errors.
+        /// First errors in its output.
         errors: String,
     },
-    /// It ran longer than it may, and was killed.
-    #[error("{command} took longer than {} s and was killed{}", limit.as_secs_f64(), said(last_words))]
+    /// The program exceeded its time limit and was killed.
+    #[error("{command} took longer than {} s and was killed{}", limit.as_secs_f64(), quoted_lines(last_words))]
     TooLong {
-        /// The whole command.
+        /// Full command.
         command: String,
-        /// What it had.
+        /// Time limit.
         limit: Duration,
-        /// The end of its error output.
+        /// Last lines of its error output.
         last_words: String,
     },
-    /// It printed more than it may, and was killed.
+    /// The program exceeded its output limit and was killed.
     #[error("{command} printed more than {} and was killed", Bytes(*limit))]
     TooMuchOutput {
-        /// The whole command.
+        /// Full command.
         command: String,
-        /// Most bytes of its output.
+        /// Output limit, bytes.
         limit: u64,
     },
-    /// A program of the user's ended with a failure.
-    #[error("{command} ended with {status}{}", said(last_words))]
+    /// A program of the user ended with a failure.
+    #[error("{command} ended with {status}{}", quoted_lines(last_words))]
     Ended {
-        /// The whole command.
+        /// Full command.
         command: String,
-        /// How it ended.
+        /// Exit status as text.
         status: String,
-        /// The end of its error output.
+        /// Last lines of its error output.
         last_words: String,
-        /// What to do, where there is more to say than the words do.
+        /// Hint; empty if the error output suffices.
         hint: &'static str,
     },
-    /// A program of the user's ended without the result that it was run for.
-    #[error("{command} gave no result ({status}){}", said(last_words))]
+    /// A program of the user ended without a result.
+    #[error("{command} gave no result ({status}){}", quoted_lines(last_words))]
     NoResult {
-        /// The whole command.
+        /// Full command.
         command: String,
-        /// How it ended.
+        /// Exit status as text.
         status: String,
-        /// Its own reason, or the end of its error output.
+        /// Reason that the program printed, or the end of its error output.
         last_words: String,
-        /// What to do.
+        /// Hint.
         hint: &'static str,
     },
-    /// A program did not end well, or cannot be watched; or there is no private folder.
+    /// A program failed or cannot be monitored, or the private folder cannot be created.
     #[error("{0}")]
     Failed(String),
-    /// A library that cannot be used.
+    /// The library cannot be used.
     #[error(transparent)]
     Unusable(Failure),
-    /// Something else that is needed is missing.
+    /// Another prerequisite is missing.
     #[error(transparent)]
     Missing(#[from] Failure),
     /// The user ended the run; the program was killed.
@@ -90,20 +89,20 @@ pub enum ToolchainError {
     Interrupted,
 }
 
-/// Last words as lines of their own; nothing when there are none.
-pub(crate) fn said(last_words: &str) -> String {
+/// Formats the last lines of error output, after a colon and a line break; empty if there are none.
+pub(crate) fn quoted_lines(last_words: &str) -> String {
     if last_words.is_empty() { String::new() } else { format!(":\n{last_words}") }
 }
 
 impl ToolchainError {
-    /// Returns what to do about it, where something is known.
+    /// Returns the hint, if any.
     fn hint(&self) -> Option<&str> {
         match self {
             Self::NoCompiler { .. } => Some(
                 "install it, or name another, e.g. --compiler 'gcc -O3 -march=native -fopenmp'",
             ),
             Self::Start { hint, .. } => Some(hint),
-            Self::Compile { .. } => Some("run that command to see all it says"),
+            Self::Compile { .. } => Some("run that command to see its full output"),
             Self::TooMuchOutput { .. } => Some("run it by hand to see what it prints"),
             Self::Ended { hint, .. } | Self::NoResult { hint, .. } => {
                 Some(*hint).filter(|hint| !hint.is_empty())

@@ -1,7 +1,7 @@
-//! A child process with a time limit: a compiler, a question to a program, or this program itself.
-//! Programs that the user wants to have measured are run by [`crate::program`], on top of this.
+//! Child processes with a time limit: a compiler, a version query, or this program itself.
+//! [`crate::program`] uses jobs to run the programs that the user wants to measure.
 
-use crate::error::said;
+use crate::error::quoted_lines;
 use crate::{CommandLine, ToolchainError, search};
 use nodegauge_os::{
     ChildEnd, ChildError, ChildLimits, ChildOutput, KillReason, LONGEST_TEXT, describe, last_lines,
@@ -14,38 +14,38 @@ use std::time::Duration;
 /// Default limit of output, bytes.
 pub(crate) const OUTPUT_LIMIT: u64 = LONGEST_TEXT;
 
-/// A program to be run.
+/// Program to run, with its limits.
 #[derive(Debug, Clone)]
 pub struct Job {
     /// Program and arguments.
     pub command: CommandLine,
-    /// Folder in which it runs.
+    /// Working folder.
     pub folder: PathBuf,
-    /// Variables that are set for it, and those (`None`) that are taken away.
+    /// Variables to set, and variables to remove (`None`).
     pub environment: Vec<(String, Option<String>)>,
-    /// Longest time.
+    /// Time limit.
     pub limit: Duration,
-    /// Most bytes of standard output, and of error output.
+    /// Limit of standard output and of error output, bytes each.
     pub output_limit: u64,
 }
 
 /// Result of a job.
 #[derive(Debug, Clone)]
 pub struct JobOutput {
-    /// How it ended.
+    /// End of the process.
     pub end: ChildEnd,
-    /// Its standard output.
+    /// Standard output.
     pub stdout: String,
-    /// Its error output.
+    /// Error output.
     pub stderr: String,
     /// Elapsed time.
     pub seconds: f64,
 }
 
-/// Runs `job` to its end and ends all its descendants. `interrupted` is called all the while.
+/// Runs `job` to its end, then ends all its descendants. `interrupted` is called repeatedly meanwhile.
 ///
 /// # Errors
-/// When it cannot be started or watched; how it ends is no error here.
+/// Fails when the program cannot be started or monitored. An unsuccessful end is not an error here.
 pub fn run(job: &Job, interrupted: &dyn Fn() -> bool) -> Result<JobOutput, ToolchainError> {
     let mut stdout = String::new();
     let mut collect = |lines: &str| {
@@ -56,8 +56,8 @@ pub fn run(job: &Job, interrupted: &dyn Fn() -> bool) -> Result<JobOutput, Toolc
     Ok(JobOutput { end: output.end, stdout, stderr: output.stderr, seconds: output.seconds })
 }
 
-/// As [`run`]; `listen` gets standard output as it comes and may stop the job, which has `grace` to end by
-/// itself.
+/// Runs a job like [`run`]. `listen` receives the standard output while the job runs and may stop it; the
+/// job then has the grace period `grace` to end by itself.
 pub(crate) fn listen(
     job: &Job,
     grace: Duration,
@@ -68,7 +68,7 @@ pub(crate) fn listen(
 }
 
 impl Job {
-    /// A program in the current folder, with the environment of this process.
+    /// Creates a job in the current folder, with the environment of this process.
     pub fn new(command: CommandLine, limit: Duration) -> Self {
         let folder = PathBuf::from(".");
         Self { command, folder, environment: Vec::new(), limit, output_limit: OUTPUT_LIMIT }
@@ -95,22 +95,23 @@ impl Job {
         match error {
             ChildError::Start(cause) => {
                 let own = Path::new(self.command.program()).starts_with(std::env::temp_dir());
-                let hint = match own {
-                    true => "programs are made in $TMPDIR, which must allow them to run",
-                    false => "name a program that may be run here",
+                let hint = if own {
+                    "compiled programs are in $TMPDIR, which must allow execution"
+                } else {
+                    "name a program that can run here"
                 };
                 ToolchainError::Start { command, cause, hint }
             }
             ChildError::Watch(cause) => {
-                ToolchainError::Failed(format!("cannot watch {command}: {cause}"))
+                ToolchainError::Failed(format!("cannot monitor {command}: {cause}"))
             }
         }
     }
 
-    /// Returns the status with which it ended by itself.
+    /// Returns the exit status of a job that was not killed.
     ///
     /// # Errors
-    /// When it was killed; with its last words.
+    /// Fails when the job was killed; the error contains its last lines of error output.
     pub fn status(&self, output: &JobOutput) -> Result<ExitStatus, ToolchainError> {
         self.exit_status(output.end, &output.stderr)
     }
@@ -135,17 +136,19 @@ impl Job {
         }
     }
 
-    /// What it printed, if it ended well.
+    /// Returns the standard output of a job that succeeded.
     ///
     /// # Errors
-    /// When it was killed or ended with a failure; with its last words.
+    /// Fails when the job was killed or ended with a failure; the error contains its last lines of error
+    /// output.
     pub fn success(&self, output: JobOutput) -> Result<String, ToolchainError> {
         let status = self.status(&output)?;
         if status.success() {
             return Ok(output.stdout);
         }
-        let (command, status) = (&self.command, describe(status));
-        let said = said(&last_lines(&output.stderr));
-        Err(ToolchainError::Failed(format!("{command} ended with {status}{said}")))
+        let command = &self.command;
+        let status = describe(status);
+        let lines = quoted_lines(&last_lines(&output.stderr));
+        Err(ToolchainError::Failed(format!("{command} ended with {status}{lines}")))
     }
 }

@@ -1,9 +1,10 @@
-//! The user's compilers and programs, run as child processes that end.
+//! The user's compilers and programs, run as child processes with limits.
 //!
-//! A command is a vector of words, never a shell's string; what it makes lies in a private folder
-//! that goes with its owner; it is killed with all its descendants at a limit of time or output and when
-//! the user ends the run. [`program`] runs the user's programs, with ranks and input files. [`code`] reads
-//! what a compiler made. [`blas`] finds and loads libraries of linear algebra. Knows no benchmark.
+//! A command is a vector of words, never a shell string. Its output files are in a private folder that
+//! is removed with its owner. A command is killed with all its descendants at a limit of time or output,
+//! or when the user ends the run. [`program`] runs the user's programs, with ranks and input files.
+//! [`code`] analyses compiled machine code. [`blas`] finds and loads BLAS libraries. This crate does not
+//! depend on any benchmark.
 #![deny(unsafe_code)]
 
 pub mod blas;

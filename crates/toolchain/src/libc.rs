@@ -1,25 +1,25 @@
-//! What the C library of this system says of itself.
+//! Tunables of this system's C library.
 
 use crate::{CommandLine, Job, run};
 use std::path::Path;
 use std::time::Duration;
 
-/// glibc's dynamic linker, by the paths that its ABI fixes.
+/// Paths of glibc's dynamic linker, fixed by its ABI.
 const LINKERS: [&str; 2] = ["/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-x86-64.so.2"];
-/// The tunable, as glibc's manual has it ("Hardware Capability Tunables").
+/// Name of the tunable: glibc manual, "Hardware Capability Tunables".
 const TUNABLE: &str = "glibc.cpu.x86_non_temporal_threshold:";
-/// It has nothing to wait for.
+/// Time limit of the query.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// Bytes from which on `memcpy` of the C library stores past the caches, as glibc's dynamic linker
-/// lists it (since version 2.33); `None` where it does not say.
+/// Returns the number of bytes from which `memcpy` of the C library uses non-temporal stores, as listed
+/// by glibc's dynamic linker (since version 2.33); `None` if unavailable.
 pub fn memcpy_streams_from(interrupted: &dyn Fn() -> bool) -> Option<u64> {
     let linker = LINKERS.into_iter().find(|path| Path::new(path).is_file())?;
     let job = Job::new(CommandLine::new(linker, ["--list-tunables"]), LIMIT);
     threshold(&job.success(run(&job, interrupted).ok()?).ok()?)
 }
 
-/// The threshold in a list of tunables; 0 is that nobody has set it.
+/// Parses the threshold in a list of tunables; 0 means unset.
 fn threshold(list: &str) -> Option<u64> {
     let line = list.lines().find_map(|line| line.trim().strip_prefix(TUNABLE))?;
     let digits = line.split_whitespace().next()?.strip_prefix("0x")?;

@@ -1,9 +1,9 @@
-//! An MPI of this system: its compiler wrapper, which library that links, and the launcher that
-//! belongs to it; or where there is no wrapper, a launcher and the library itself.
+//! MPI installations of this system: the compiler wrapper, the library that it links, and the matching
+//! launcher; without a wrapper, a launcher and the library itself.
 //!
-//! The launcher is looked for beside the wrapper, along its symbolic links (Debian's lead from `mpicc` to
-//! `mpicc.openmpi`, beside which stands `mpirun.openmpi`), then in `PATH`, and taken only if it says that
-//! it is of the same library: another's would start every rank as rank 0 of 1.
+//! The launcher is searched in the folder of the wrapper, along its symbolic links (on Debian, `mpicc` links
+//! to `mpicc.openmpi` in the folder of `mpirun.openmpi`), then in `PATH`. It is used only if it reports the
+//! same library: the launcher of another library would start every rank as rank 0 of 1.
 
 use crate::search::{is_program, links, which};
 use crate::{CommandLine, CompileLimits, Compiler, Job, ToolchainError, run};
@@ -24,68 +24,68 @@ pub use nodegauge_os::mpi_abi::{self as abi, MpiAbi};
 pub use placed::{MpiLaunch, MpiProgram, RankPlaces, RankWords};
 pub use words::{launcher_of, library_of};
 
-/// An MPI library, as its compiler wrapper names it.
+/// MPI library, as reported by its compiler wrapper.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MpiLibrary {
-    /// Whose launcher starts its ranks, besides Slurm's: that of Open MPI, or Hydra of MPICH and what is
-    /// made of it (Intel MPI and MVAPICH too).
+    /// Launcher that starts its ranks, in addition to Slurm: that of Open MPI, or Hydra for MPICH and its
+    /// derivatives (including Intel MPI and MVAPICH).
     pub family: LauncherKind,
     /// `Open MPI`, `MPICH`, `Intel MPI`, `MVAPICH`.
     pub name: String,
-    /// Its version; `None` when the wrapper does not say.
+    /// Version; `None` if the wrapper does not report it.
     pub version: Option<String>,
 }
 
-/// Who starts ranks.
+/// Kind of launcher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LauncherKind {
     /// `mpirun` of Open MPI (ORTE to version 4, PRRTE from 5).
     OpenMpi,
-    /// `mpiexec` of MPICH and those derived from it.
+    /// `mpiexec` of MPICH and its derivatives.
     Hydra,
     /// Slurm's `srun`.
     Slurm,
 }
 
-/// A launcher that is there.
+/// Installed launcher.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MpiLauncher {
-    /// Program and the words that the user wants with it.
+    /// Program with the user's options.
     pub command: CommandLine,
-    /// Its kind.
+    /// Kind.
     pub kind: LauncherKind,
-    /// Its version; `None` when it does not say.
+    /// Version; `None` if not reported.
     pub version: Option<String>,
 }
 
 impl MpiLauncher {
-    /// The first number of its version.
+    /// Returns the first number of the version.
     pub fn major(&self) -> Option<u32> {
         self.version.as_ref()?.split('.').next()?.parse().ok()
     }
 }
 
-/// What there is of a library to make programs with.
+/// Installed parts of a library.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MpiParts {
-    /// A compiler wrapper.
+    /// Compiler wrapper.
     Wrapper {
-        /// It, with the version of the compiler beneath.
+        /// The wrapper, with the version of its compiler.
         compiler: Compiler,
-        /// Where it is.
+        /// Path of the wrapper.
         path: PathBuf,
     },
-    /// Only the library itself, for programs that were compiled elsewhere.
+    /// The library alone, for programs that were compiled elsewhere.
     Runtime {
-        /// The shared library.
+        /// Path of the shared library.
         path: PathBuf,
-        /// What programs must know of it.
+        /// Binary interface.
         abi: MpiAbi,
     },
 }
 
 impl fmt::Display for MpiParts {
-    /// The wrapper's command, or where the library is.
+    /// Prints the wrapper's command, or the path of the library.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Wrapper { compiler, .. } => compiler.command.fmt(f),
@@ -94,34 +94,33 @@ impl fmt::Display for MpiParts {
     }
 }
 
-/// A library with what makes programs for it, and its launcher.
+/// MPI installation: library, compiler wrapper (if any) and launcher.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mpi {
-    /// What makes programs.
+    /// Installed parts.
     pub parts: MpiParts,
-    /// What they are linked with.
+    /// Library.
     pub library: MpiLibrary,
-    /// Who starts its ranks.
+    /// Launcher.
     pub launcher: MpiLauncher,
-    /// Why it was taken, in words of who took it.
+    /// Reason for the choice, set by the caller.
     pub chosen: String,
 }
 
-/// How long a wrapper or a launcher may take to tell its version.
+/// Time limit for the version query of a wrapper or a launcher.
 const VERSION_LIMIT: Duration = Duration::from_secs(20);
-/// Names of wrappers that are tried when the user gives none.
+/// Names of wrappers that are tried if the user names none.
 pub const USUAL: [&str; 3] = ["mpicc", "mpicc.openmpi", "mpicc.mpich"];
-/// Names of launchers of a library's own.
+/// Names of launchers of MPI libraries.
 const LAUNCHERS: [&str; 5] =
     ["mpirun", "mpiexec", "mpiexec.hydra", "mpirun.openmpi", "mpirun.mpich"];
 
 impl Mpi {
-    /// Finds the MPI of a wrapper by what that says of itself (`--showme:version` of Open MPI, `-v` of
-    /// MPICH and those derived from it), with the launcher that the user names or the one that belongs to
-    /// it.
+    /// Finds the MPI of a wrapper from its version output (`--showme:version` for Open MPI, `-v` for MPICH and
+    /// its derivatives), with the launcher that the user names or the matching one.
     ///
     /// # Errors
-    /// When one of them is missing, hangs, or is of another kind.
+    /// Fails when the wrapper or the launcher is missing, hangs, or is not of the expected kind.
     pub fn find(
         wrapper: &CommandLine,
         launcher: Option<&CommandLine>,
@@ -134,13 +133,13 @@ impl Mpi {
                      libmpich-dev; on a cluster: module load), or name its compiler with --mpicc",
             )
         })?;
-        let ask = |flag: &str| said(&CommandLine::new(program, [flag]), interrupted);
-        let library = match library_of(&ask("--showme:version")?) {
+        let ask = |flag: &str| output_of(&CommandLine::new(program, [flag]), interrupted);
+        let known = match library_of(&ask("--showme:version")?) {
             Some(library) => Some(library),
             None => library_of(&ask("-v")?),
         };
-        let library = library.ok_or_else(|| {
-            Failure::missing(format!("{program} does not say that it is a compiler of MPI"))
+        let library = known.ok_or_else(|| {
+            Failure::missing(format!("{program} is not a known MPI compiler wrapper"))
                 .hint("give the wrapper of an MPI, e.g. --mpicc mpicc")
         })?;
         let limit = CompileLimits::USUAL.version;
@@ -150,11 +149,11 @@ impl Mpi {
         Ok(Self { parts, library, launcher, chosen: String::new() })
     }
 
-    /// Finds an MPI without a compiler: a launcher, the one that the user names or the first of the search path,
-    /// and the library that belongs to it.
+    /// Finds an MPI without a compiler: the launcher that the user names, or the first in the search path that
+    /// has a library, and that library.
     ///
     /// # Errors
-    /// When there is no launcher, or no library for it.
+    /// Fails when no launcher with a library is found.
     pub fn find_runtime(
         launcher: Option<&CommandLine>,
         interrupted: &dyn Fn() -> bool,
@@ -165,17 +164,18 @@ impl Mpi {
         };
         let mut without = Vec::new();
         for command in commands {
-            let words = said(&CommandLine::new(command.program(), ["--version"]), interrupted)?;
+            let version_query = CommandLine::new(command.program(), ["--version"]);
+            let words = output_of(&version_query, interrupted)?;
             let known = launcher_of(&words).filter(|(kind, _)| *kind != LauncherKind::Slurm);
             let Some((kind, version)) = known else { continue };
-            let launcher = MpiLauncher { command, kind, version };
-            let program = which(launcher.command.program()).unwrap_or_default();
+            let found = MpiLauncher { command, kind, version };
+            let program = which(found.command.program()).unwrap_or_default();
             if let Some((path, abi)) = runtime::library_of_launcher(&program, kind) {
-                let library = library_of(&words).unwrap_or_else(|| MpiLibrary::of(&launcher));
+                let library = library_of(&words).unwrap_or_else(|| MpiLibrary::of(&found));
                 let parts = MpiParts::Runtime { path, abi };
-                return Ok(Self { parts, library, launcher, chosen: String::new() });
+                return Ok(Self { parts, library, launcher: found, chosen: String::new() });
             }
-            without.push(format!("no library for {}", launcher.command.program()));
+            without.push(format!("no library for {}", found.command.program()));
         }
         without.dedup();
         let found = if without.is_empty() { "no mpirun".to_owned() } else { without.join(", ") };
@@ -188,14 +188,14 @@ fn command_of(program: PathBuf) -> CommandLine {
 }
 
 impl MpiLibrary {
-    /// The library that a launcher usually comes with: both are of one version.
+    /// Returns the usual library of a launcher, with the same version.
     fn of(launcher: &MpiLauncher) -> Self {
         let open = launcher.kind == LauncherKind::OpenMpi;
         let name = if open { "Open MPI" } else { "MPICH" }.to_owned();
         Self { family: launcher.kind, name, version: launcher.version.clone() }
     }
 
-    /// Whether ranks of this library can be started by such a launcher.
+    /// True if a launcher of this kind can start ranks of this library.
     pub fn started_by(&self, kind: LauncherKind) -> bool {
         kind == self.family || kind == LauncherKind::Slurm
     }
@@ -220,11 +220,11 @@ impl fmt::Display for LauncherKind {
     }
 }
 
-/// The launcher for a finished program: the one that the user names, else one of the program's own
-/// library, or of any when `library` is not known.
+/// Returns the launcher for a compiled program: the one that the user names, otherwise one of the program's
+/// library, or of any library if `library` is unknown.
 ///
 /// # Errors
-/// When there is none, or the named one does not start programs of that library.
+/// Fails when no launcher is found, or the named one does not start programs of that library.
 pub fn launcher_for(
     program: &Path,
     library: Option<&MpiLibrary>,
@@ -232,20 +232,20 @@ pub fn launcher_for(
     interrupted: &dyn Fn() -> bool,
 ) -> Result<MpiLauncher, Failure> {
     let name = program.display().to_string();
-    let find = |library: &MpiLibrary| find_launcher(program, &name, library, named, interrupted);
+    let find = |wanted: &MpiLibrary| find_launcher(program, &name, wanted, named, interrupted);
     match library {
-        Some(library) => find(library),
+        Some(known) => find(known),
         None => {
             let any =
-                |family, name: &str| MpiLibrary { family, name: name.to_owned(), version: None };
+                |family, title: &str| MpiLibrary { family, name: title.to_owned(), version: None };
             find(&any(LauncherKind::OpenMpi, "Open MPI"))
                 .or_else(|_| find(&any(LauncherKind::Hydra, "MPICH")))
         }
     }
 }
 
-/// The launcher that the user names, else the one that stands beside `path`, or in `PATH`. `program` is what
-/// is to be started, in words.
+/// Returns the launcher that the user names, otherwise one in the folder of `path` or in `PATH`. `program`
+/// is the name of the wrapper or program for messages.
 fn find_launcher(
     path: &Path,
     program: &str,
@@ -258,7 +258,8 @@ fn find_launcher(
     }
     let mut others = Vec::new();
     for candidate in candidates(path) {
-        let words = said(&CommandLine::new(candidate.as_str(), ["--version"]), interrupted)?;
+        let query = CommandLine::new(candidate.as_str(), ["--version"]);
+        let words = output_of(&query, interrupted)?;
         match launcher_of(&words) {
             Some((kind, version)) if library.started_by(kind) => {
                 let command = CommandLine::new(candidate, []);
@@ -274,7 +275,8 @@ fn find_launcher(
         others => others.join(", "),
     };
     let open = library.family == LauncherKind::OpenMpi;
-    let (suffix, package) = if open { ("openmpi", "openmpi-bin") } else { ("mpich", "mpich") };
+    let suffix = if open { "openmpi" } else { "mpich" };
+    let package = if open { "openmpi-bin" } else { "mpich" };
     Err(Failure::missing(format!("there is no launcher for {library} of {program}: {found}"))
         .hint(format!("name it, e.g. --launcher mpirun.{suffix}, or install {package}")))
 }
@@ -290,11 +292,11 @@ fn named_launcher(
         return Err(Failure::missing(format!("there is no launcher {program:?} on this node"))
             .hint("leave out --launcher, or name an mpirun, mpiexec or srun"));
     }
-    let words = said(&CommandLine::new(program, ["--version"]), interrupted)?;
+    let words = output_of(&CommandLine::new(program, ["--version"]), interrupted)?;
     let Some((kind, version)) = launcher_of(&words) else {
-        let said = words.lines().find(|line| !line.trim().is_empty()).unwrap_or("nothing").trim();
+        let first = words.lines().find(|line| !line.trim().is_empty()).unwrap_or("nothing").trim();
         return Err(Failure::usage(format!(
-            "{program} is no launcher that is known: it says {said:?} of itself"
+            "unknown launcher {program}: its --version prints {first:?}"
         ))
         .hint("name an mpirun, mpiexec or srun"));
     };
@@ -309,7 +311,7 @@ fn named_launcher(
     Ok(MpiLauncher { command: command.clone(), kind, version })
 }
 
-/// Launchers that may belong to a wrapper, likeliest first; only those that are there.
+/// Returns the installed launchers that may belong to a wrapper, most likely first.
 fn candidates(wrapper: &Path) -> Vec<String> {
     let mut found = Vec::new();
     let mut add = |path: PathBuf| {
@@ -333,8 +335,11 @@ fn candidates(wrapper: &Path) -> Vec<String> {
     found
 }
 
-/// All that a program says when it is asked with these words, whatever its exit status.
-fn said(command: &CommandLine, interrupted: &dyn Fn() -> bool) -> Result<String, ToolchainError> {
+/// Returns the standard and error output of a command, regardless of its exit status.
+fn output_of(
+    command: &CommandLine,
+    interrupted: &dyn Fn() -> bool,
+) -> Result<String, ToolchainError> {
     let job = Job::new(command.clone(), VERSION_LIMIT);
     let output = run(&job, interrupted)?;
     job.status(&output)?;

@@ -1,39 +1,39 @@
-//! What is known of the usual compilers: how to find them, and which flags the literature tries on
-//! STREAM. Knowledge as data: a family is an entry of [`FAMILIES`].
+//! Table of the usual compilers: their locations, and the flags that the literature uses for STREAM.
+//! A compiler family is an entry of [`FAMILIES`].
 
 use crate::CommandLine;
 use crate::search::{self, expand, is_program};
 use std::path::{Path, PathBuf};
 
-/// A family of compilers that understand the same flags.
+/// Family of compilers that accept the same flags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CompilerFamily {
-    /// Its name.
+    /// Name.
     pub name: &'static str,
-    /// The C compiler's program.
+    /// Program of the C compiler.
     pub program: &'static str,
-    /// Where it is installed when it is not on the search path; each `*` stands for one folder's
-    /// name, of which the last in order (the newest) is taken.
+    /// Locations outside the search path; `*` matches within one folder name, and the last match in
+    /// alphabetical order (the newest version) is used.
     pub places: &'static [&'static str],
-    /// Flags of each variant, the plain one first. It is what a compiler without flags gets.
+    /// Flags of each variant. The first, plain variant is also the default for a compiler without flags.
     pub variants: &'static [&'static [&'static str]],
-    /// What lets it compile OpenMP.
+    /// Flag for OpenMP.
     pub openmp: &'static str,
 }
 
-/// Code for this processor, as gcc and clang are told: clang for Arm has it under another name.
+/// Flag of gcc and clang for code for this processor; the name differs on Arm.
 const NATIVE: &str = if cfg!(target_arch = "aarch64") { "-mcpu=native" } else { "-march=native" };
 
-/// The families. A flag that a compiler refuses takes its variant out, and the user is told; so a
-/// variant may name what only newer, or only one vendor's versions know.
+/// Compiler families. A variant whose flag the compiler refuses is left out with a notice, so variants
+/// may use flags of newer versions or of one vendor only.
 pub static FAMILIES: [CompilerFamily; 7] = [
     GCC,
-    // AMD's AOCC is a clang, and is found here when its folder is on the search path.
+    // AMD's AOCC is a clang and matches this entry if its folder is on the search path.
     CompilerFamily { name: "clang", program: "clang", variants: CLANG, ..GCC },
     CompilerFamily {
         name: "aocc",
         program: "clang",
-        // AOCC's user guide: where its packages install it.
+        // Location of the vendor's packages: AOCC user guide.
         places: &["/opt/AMD/aocc-compiler-*/bin/clang"],
         variants: CLANG,
         ..GCC
@@ -57,13 +57,13 @@ pub static FAMILIES: [CompilerFamily; 7] = [
         openmp: "-qopenmp",
     },
     CompilerFamily {
-        // NVIDIA HPC SDK, once PGI: "HPC Compilers Reference Guide", -M options.
+        // NVIDIA HPC SDK, formerly PGI: "HPC Compilers Reference Guide", -M options.
         name: "nvc",
         program: "nvc",
         places: &["/opt/nvidia/hpc_sdk/*/*/compilers/bin/nvc"],
         variants: &[
             &["-O3", "-tp=native"],
-            // Moves past the caches.
+            // Non-temporal stores.
             &["-O3", "-tp=native", "-Mmovnt"],
             &["-fast", "-tp=native"],
             &["-O3", "-tp=native", "-Mprefetch=distance:8"],
@@ -90,60 +90,60 @@ const GCC: CompilerFamily = CompilerFamily {
     places: &[],
     variants: &[
         &["-O3", NATIVE],
-        // Loops that copy or set stay loops. gcc finds memcpy in them even with -ffreestanding,
-        // which says nothing against the four functions that gcc needs by itself: gcc manual,
-        // "Options That Control Optimization" and "Standards".
+        // Keeps copy and fill loops as loops. gcc replaces them with memcpy and memset even with
+        // -ffreestanding, because it always assumes four library functions: gcc manual, "Options That
+        // Control Optimization" and "Standards".
         &["-O3", NATIVE, "-fno-tree-loop-distribute-patterns"],
-        // gcc prefers 256 bits on many processors that have 512: gcc manual, "x86 Options".
+        // gcc prefers 256-bit vectors on many processors with AVX-512: gcc manual, "x86 Options".
         #[cfg(target_arch = "x86_64")]
         &["-O3", NATIVE, "-mprefer-vector-width=512"],
-        // Software prefetch, gcc manual, "Options That Control Optimization".
+        // Software prefetch: gcc manual, "Options That Control Optimization".
         &["-O3", NATIVE, "-fprefetch-loop-arrays"],
-        // As in published results of EPYC 7F52 and 7H12; lets sums be vectorised.
+        // Flags of published results for EPYC 7F52 and 7H12; allow vectorised sums.
         &["-O3", "-ffast-math", NATIVE],
     ],
     openmp: "-fopenmp",
 };
 
-/// The flags that clang and those built from it understand.
+/// Flags of clang and of compilers derived from it.
 const CLANG: &[&[&str]] = &[
     &["-O3", NATIVE],
     // Streaming stores in vectorised loops: AOCC's user guide; published with AOCC 5.0 on EPYC.
-    // Clang of llvm.org refuses it.
+    // The clang of llvm.org refuses the flag.
     &["-O3", NATIVE, "-fnt-store"],
-    // No library functions are known, so no loop becomes a call of one.
+    // Without known library functions, no loop becomes a call.
     &["-O3", NATIVE, "-ffreestanding"],
     #[cfg(target_arch = "x86_64")]
     &["-O3", NATIVE, "-mprefer-vector-width=512"],
     &["-O3", "-ffast-math", NATIVE],
 ];
 
-/// Intel's compilers: "Developer Guide and Reference", and Intel's notes on STREAM for Xeon and
+/// Flags of Intel's compilers: "Developer Guide and Reference", and Intel's notes on STREAM for Xeon and
 /// Xeon Phi.
 const INTEL: &[&[&str]] = &[
     &["-O3", "-xHost"],
-    // All stores past the caches, where the default leaves it to a heuristic.
+    // Non-temporal stores always; the default is a heuristic.
     &["-O3", "-xHost", "-qopt-streaming-stores=always"],
     // No call of Intel's memcpy for Copy.
     &["-O3", "-xHost", "-qopt-streaming-stores=always", "-ffreestanding"],
-    // Prefetch 64 lines ahead into level 2 and 8 into level 1, as published for Xeon Phi.
+    // Prefetch 64 lines ahead into L2 and 8 into L1, as published for Xeon Phi.
     &["-O3", "-xHost", "-qopt-streaming-stores=always", "-qopt-prefetch-distance=64,8"],
     &["-O3", "-xHost", "-qopt-streaming-stores=never"],
 ];
 
 const UNKNOWN: &[&str] = &["-O3", "-march=native"];
 
-/// A compiler of a family that is installed.
+/// Installed compiler of a family.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Installed {
-    /// Which it is.
+    /// Family.
     pub family: &'static CompilerFamily,
-    /// What starts it: its program's name when the search path leads to it, else its path.
+    /// Command: the program's name if it is on the search path, otherwise its path.
     pub command: String,
 }
 
 impl Installed {
-    /// A command for each variant, with OpenMP if `openmp`.
+    /// Returns one command per variant, with OpenMP if `openmp`.
     pub fn variants(&self, openmp: bool) -> Vec<CommandLine> {
         let more = openmp.then_some(self.family.openmp);
         self.family
@@ -157,8 +157,8 @@ impl Installed {
     }
 }
 
-/// The compilers of all families that are installed: on the search path `path` (as in `PATH`), or
-/// below `root` where their vendors put them. A compiler that is found twice is listed once.
+/// Returns the installed compilers of all families, from the search path `path` (in the form of `PATH`)
+/// and from their vendors' locations below `root`. A compiler that is found twice is listed once.
 pub fn installed(path: &std::ffi::OsStr, root: &Path) -> Vec<Installed> {
     let mut seen: Vec<PathBuf> = Vec::new();
     let mut found = Vec::new();
@@ -166,7 +166,7 @@ pub fn installed(path: &std::ffi::OsStr, root: &Path) -> Vec<Installed> {
         let on_path = search::folders(path)
             .map(|folder| folder.join(family.program))
             .find(|program| is_program(program))
-            // Under this name the search path leads to another family.
+            // Only one family with this program name is taken from the search path.
             .filter(|_| family.name == family.program)
             .map(|program| (program, family.program.to_owned()));
         let elsewhere = || {
@@ -185,7 +185,7 @@ pub fn installed(path: &std::ffi::OsStr, root: &Path) -> Vec<Installed> {
     found
 }
 
-/// What a compiler that is named without flags gets.
+/// Returns the default flags of a compiler that is named without flags.
 pub fn usual_flags(program: &str) -> &'static [&'static str] {
     let name = Path::new(program).file_name().and_then(|name| name.to_str()).unwrap_or(program);
     FAMILIES

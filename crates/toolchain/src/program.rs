@@ -1,9 +1,10 @@
-//! Runs the programs that a user has built or installed: HPL, HPCG, OSU's, IOzone, fio, STREAM and others.
+//! Runs of programs that a user has built or installed: HPL, HPCG, the OSU benchmarks, IOzone, fio, STREAM
+//! and others.
 //!
-//! [`run`] is responsible for all that belongs to a run, however it ends: input files and the rank file in
-//! a private folder, the launcher's words for ranks, its session folder and its shared memory, limits of
+//! [`run`] manages all resources of a run, whether it succeeds or not: input files and the rank file in a
+//! private folder, the launcher's options for ranks, its session folder and its shared memory, limits of
 //! time and output, the end of every descendant, and the files that the program wrote. Private folders are
-//! removed with the run.
+//! removed at the end of the run.
 
 use crate::job::{self, Job, OUTPUT_LIMIT};
 use crate::mpi::MpiLaunch;
@@ -16,81 +17,81 @@ use std::time::Duration;
 
 /// Name of the rank file in the private folder.
 const RANKFILE: &str = "ranks";
-/// File system of Linux for shared memory.
+/// File system for shared memory on Linux.
 const SHARED_MEMORY: &str = "/dev/shm";
-/// Variables that name the folder of shared memory files to Open MPI 4 and 5. Ranks that are killed leave
-/// these files behind.
+/// Variables with the folder for shared memory files of Open MPI 4 and 5. Killed ranks leave these files
+/// behind.
 const SHARED_MEMORY_FOLDER: [&str; 2] =
     ["OMPI_MCA_btl_vader_backing_directory", "OMPI_MCA_btl_sm_backing_directory"];
-/// Time between SIGTERM and SIGKILL: a launcher ends its ranks on other machines in it.
+/// Time between SIGTERM and SIGKILL, in which a launcher can end its ranks on other machines.
 const GRACE_PERIOD: Duration = Duration::from_millis(1500);
 
-/// A file that a program reads.
+/// Input file of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InputFile {
-    /// Its name in the folder of the run.
+    /// Name in the folder of the run.
     pub name: &'static str,
-    /// Its content.
+    /// Content.
     pub text: String,
 }
 
-/// A text file that a program wrote.
+/// Text file written by a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WrittenFile {
-    /// Its name in the folder of the run.
+    /// Name in the folder of the run.
     pub name: String,
-    /// Its content.
+    /// Content.
     pub text: String,
 }
 
-/// The folder in which a program runs.
+/// Working folder of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Folder<'a> {
-    /// A new one with these files, removed after the run.
+    /// New folder with these files, removed after the run.
     Private(Vec<InputFile>),
-    /// One of the caller's or the user's, which stays.
+    /// Existing folder, which is kept.
     Existing(&'a Path),
 }
 
-/// A program to be run.
+/// Program to run, with its launcher, folder and limits.
 #[derive(Debug, Clone)]
 pub struct Run<'a> {
     /// Program and arguments.
     pub program: CommandLine,
-    /// Launcher of its ranks; `None` starts one process.
+    /// Launcher of the ranks; `None` starts one process.
     pub launch: Option<MpiLaunch<'a>>,
-    /// The folder in which it runs.
+    /// Working folder.
     pub folder: Folder<'a>,
-    /// Variables that are set for it, and those (`None`) that are taken away.
+    /// Variables to set, and variables to remove (`None`).
     pub environment: Vec<(String, Option<String>)>,
-    /// Longest time.
+    /// Time limit.
     pub limit: Duration,
-    /// Most bytes of standard output, and of error output.
+    /// Limit of standard output and of error output, bytes each.
     pub output_limit: u64,
 }
 
 /// Result of a run.
 #[derive(Debug, Clone)]
 pub struct Output {
-    /// How it ended.
+    /// End of the process.
     pub end: ChildEnd,
-    /// Standard output; empty where a listener got it.
+    /// Standard output; empty if a listener received it.
     pub stdout: String,
     /// Error output.
     pub stderr: String,
     /// Elapsed time.
     pub seconds: f64,
-    /// Text files that it wrote into its private folder, by name.
+    /// Text files written into the private folder, by name.
     pub files: Vec<WrittenFile>,
-    /// The launcher with its words for the ranks.
+    /// Launcher with its options for the ranks.
     pub launcher: Option<CommandLine>,
-    /// True if a launcher reports the status.
+    /// True if the exit status is that of a launcher.
     is_launched: bool,
     job: Job,
 }
 
 impl<'a> Run<'a> {
-    /// A program of one process in the current folder.
+    /// Creates a run of one process in the current folder.
     pub fn new(program: CommandLine, limit: Duration) -> Self {
         Self {
             program,
@@ -102,19 +103,19 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Starts the program's ranks by a launcher.
+    /// Sets the launcher of the ranks.
     #[must_use]
     pub fn launched(self, launch: MpiLaunch<'a>) -> Self {
         Self { launch: Some(launch), ..self }
     }
 
-    /// Runs the program in this folder.
+    /// Sets the working folder.
     #[must_use]
     pub fn within(self, folder: Folder<'a>) -> Self {
         Self { folder, ..self }
     }
 
-    /// Sets (`Some`) or removes (`None`) variables for the program.
+    /// Adds variables to set (`Some`) or to remove (`None`).
     #[must_use]
     pub fn with_environment(mut self, variables: Vec<(String, Option<String>)>) -> Self {
         self.environment.extend(variables);
@@ -122,10 +123,10 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Runs a program to its end. `interrupted` is called all the while.
+/// Runs a program to its end. `interrupted` is called repeatedly meanwhile.
 ///
 /// # Errors
-/// When it cannot be started or watched; how it ends is no error here.
+/// Fails when the program cannot be started or monitored. An unsuccessful end is not an error here.
 pub fn run(run: &Run<'_>, interrupted: &dyn Fn() -> bool) -> Result<Output, ToolchainError> {
     let mut stdout = String::new();
     let mut collect = |lines: &str| {
@@ -136,11 +137,11 @@ pub fn run(run: &Run<'_>, interrupted: &dyn Fn() -> bool) -> Result<Output, Tool
     Ok(Output { stdout, ..output })
 }
 
-/// As [`run`]. `listen` is called some hundred times a second with the standard output since the last call,
-/// in whole lines, possibly none, and may stop the program.
+/// Runs a program like [`run`]. `listen` is called some hundred times per second with the standard output
+/// since the last call, in whole lines (possibly none), and may stop the program.
 ///
 /// # Errors
-/// As [`run`].
+/// Fails like [`run`].
 pub fn listen(
     run: &Run<'_>,
     listen: &mut dyn FnMut(&str) -> Option<KillReason>,
@@ -161,7 +162,7 @@ pub fn listen(
     })
 }
 
-/// A run whose files are written; removes its folders when it is dropped.
+/// Run whose input files are written; removes its folders when it is dropped.
 struct Prepared<'a> {
     job: Job,
     launcher: Option<CommandLine>,
@@ -207,12 +208,11 @@ impl<'a> Prepared<'a> {
             job.environment = session_variables(launch, private.path(), shared_memory);
         }
         job.environment.extend(run.environment.iter().cloned());
-        let folder = &run.folder;
-        Ok(Self { job, launcher, folder, private, _shared_memory: shared_memory })
+        Ok(Self { job, launcher, folder: &run.folder, private, _shared_memory: shared_memory })
     }
 
-    /// Reads the text files that the program left in its private folder, in the order of their names. What
-    /// is no text or too long (the image of a crashed process) is left out.
+    /// Reads the text files that the program left in its private folder, in the order of their names.
+    /// Files that are not text or too long (e.g. a core dump) are left out.
     fn written_files(&self) -> Vec<WrittenFile> {
         let Folder::Private(inputs) = self.folder else { return Vec::new() };
         let Ok(entries) = std::fs::read_dir(self.private.path()) else { return Vec::new() };
@@ -232,7 +232,7 @@ impl<'a> Prepared<'a> {
     }
 }
 
-/// The variables that have a launcher and its ranks put their files into folders of the run.
+/// Returns the variables that redirect the files of a launcher and its ranks into folders of the run.
 fn session_variables(
     launch: &MpiLaunch<'_>,
     private: &Path,
@@ -240,7 +240,7 @@ fn session_variables(
 ) -> Vec<(String, Option<String>)> {
     let mut variables = Vec::new();
     let value = |path: &Path| Some(path.display().to_string());
-    // Slurm hands variables on to other hosts, which do not have this folder.
+    // Slurm passes variables on to other hosts, which do not have this folder.
     if launch.is_local() || !MpiLaunch::is_in_job() {
         variables.push(("TMPDIR".to_owned(), value(private)));
     }
@@ -263,64 +263,64 @@ fn write(folder: &Path, name: &str, text: &str) -> Result<(), ToolchainError> {
 }
 
 impl Output {
-    /// The whole command, ready to be typed.
+    /// Returns the full command with shell quotes.
     pub fn command(&self) -> String {
         self.job.command.to_string()
     }
 
-    /// Returns the status with which it ended by itself.
+    /// Returns the exit status of a program that was not killed.
     ///
     /// # Errors
-    /// When it was killed.
+    /// Fails when the program was killed.
     pub fn status(&self) -> Result<ExitStatus, ToolchainError> {
         self.job.exit_status(self.end, &self.stderr)
     }
 
-    /// The last lines of its error output.
+    /// Returns the last lines of the error output.
     pub fn last_words(&self) -> String {
         last_lines(&self.stderr)
     }
 
-    /// The content of a file that it wrote.
+    /// Returns the content of a file that the program wrote.
     pub fn file(&self, name: &str) -> Option<&str> {
         self.files.iter().find(|file| file.name == name).map(|file| file.text.as_str())
     }
 
-    /// Returns the result of a run that ended with success.
+    /// Returns the output of a run that succeeded.
     ///
     /// # Errors
-    /// When it was killed or ended with a failure.
+    /// Fails when the program was killed or ended with a failure.
     pub fn success(self, hint: &'static str) -> Result<Self, ToolchainError> {
         if self.status()?.success() {
             return Ok(self);
         }
         Err(ToolchainError::Ended {
             command: self.command(),
-            status: self.how_it_ended(),
+            status: self.status_text(),
             last_words: self.last_words(),
             hint,
         })
     }
 
-    /// The error for a run that ended without a result. `reason` is the program's own, if any; else the last
-    /// line of its error output that has a word is quoted.
+    /// Returns the error for a run that ended without a result. It quotes `reason`, printed by the program;
+    /// without a reason, the last line of the error output that contains a word.
     pub fn no_result(&self, reason: Option<&str>, hint: &'static str) -> ToolchainError {
         let has_word = |line: &&str| line.contains(char::is_alphanumeric);
         let reason = reason.or_else(|| self.stderr.lines().rev().find(has_word));
         ToolchainError::NoResult {
             command: self.command(),
-            status: self.how_it_ended(),
+            status: self.status_text(),
             last_words: reason.unwrap_or_default().to_owned(),
             hint,
         }
     }
 
-    fn how_it_ended(&self) -> String {
+    fn status_text(&self) -> String {
         match self.end {
             ChildEnd::Exited(status) if self.is_launched => describe_launched(status),
             ChildEnd::Exited(status) => describe(status),
             ChildEnd::Killed(KillReason::TimedOut) => "killed at its time limit".to_owned(),
-            ChildEnd::Killed(KillReason::TooMuchOutput) => "killed for its output".to_owned(),
+            ChildEnd::Killed(KillReason::TooMuchOutput) => "killed for too much output".to_owned(),
             ChildEnd::Killed(KillReason::Interrupted) => "interrupted".to_owned(),
         }
     }

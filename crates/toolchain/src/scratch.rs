@@ -1,4 +1,4 @@
-//! A private folder for what compilers make; removed with its owner.
+//! Private folder for compiler output; removed with its owner.
 
 use crate::ToolchainError;
 use nodegauge_measure::Failure;
@@ -7,25 +7,25 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// The folder: only this user can read or enter it.
+/// Private folder that only this user can read or enter.
 #[derive(Debug)]
 pub struct Scratch {
     folder: tempfile::TempDir,
 }
 
 impl Scratch {
-    /// Makes a new folder where `TMPDIR` says.
+    /// Creates a folder below `TMPDIR`.
     ///
     /// # Errors
-    /// When it cannot be made there.
+    /// Fails when the folder cannot be created.
     pub fn new() -> Result<Self, ToolchainError> {
         Self::new_in(&std::env::temp_dir())
     }
 
-    /// Makes a new folder below `parent`.
+    /// Creates a folder below `parent`.
     ///
     /// # Errors
-    /// As [`Self::new`].
+    /// Fails like [`Self::new`].
     pub fn new_in(parent: &Path) -> Result<Self, ToolchainError> {
         tempfile::Builder::new()
             .prefix("nodegauge-")
@@ -35,7 +35,7 @@ impl Scratch {
             .map_err(|cause| Self::error(parent, &cause))
     }
 
-    /// Why nothing can be put into `folder`.
+    /// Returns the error for a `folder` that cannot hold files.
     pub fn error(folder: &Path, cause: &io::Error) -> ToolchainError {
         Failure::missing(format!("cannot make a folder in {folder:?} for compiled programs"))
             .cause(cause.to_string())
@@ -43,7 +43,7 @@ impl Scratch {
             .into()
     }
 
-    /// Where it is.
+    /// Returns the path.
     pub fn path(&self) -> &Path {
         self.folder.path()
     }

@@ -1,20 +1,21 @@
-//! Where programs and folders are: the search path, and patterns of paths.
+//! Search for programs and folders: the search path, and patterns of paths.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Where programs and libraries are looked for.
+/// Variables with the search paths of programs and libraries.
 pub(crate) const PROGRAMS: &str = "PATH";
 pub(crate) const LIBRARIES: [&str; 2] = ["LD_LIBRARY_PATH", "LIBRARY_PATH"];
 
-/// True if a name of a program or library is a path, i.e. contains `/`. Any other name is looked up where
-/// programs or libraries are, never in the current folder: anybody may have put a file there.
+/// True if the name of a program or library is a path, i.e. contains `/`. Any other name is searched in
+/// the folders of programs or libraries, never in the current folder: another user may have placed a
+/// file there.
 pub fn is_path(name: impl AsRef<OsStr>) -> bool {
     name.as_ref().as_bytes().contains(&b'/')
 }
 
-/// Where `PATH` leads for this name; names with a slash are paths.
+/// Returns the program with this name in `PATH`; a name with a slash is a path.
 pub fn which(name: impl AsRef<OsStr>) -> Option<PathBuf> {
     let name = name.as_ref();
     if is_path(name) {
@@ -25,12 +26,13 @@ pub fn which(name: impl AsRef<OsStr>) -> Option<PathBuf> {
     folders(&path).map(|folder| folder.join(name)).find(|path| is_program(path))
 }
 
-/// Returns the absolute path, without links, of a program that a user names by a path or by its name in `PATH`.
+/// Returns the absolute path, without symbolic links, of a program that the user names by a path or by its
+/// name in `PATH`.
 pub fn find_program(named: &Path) -> Option<PathBuf> {
     which(named)?.canonicalize().ok()
 }
 
-/// Returns `hint`; for a name of a file in the current folder also how to name that file.
+/// Returns `hint`; if `named` is the name of a file in the current folder, adds the path to type for it.
 pub fn with_path_hint(named: impl AsRef<Path>, hint: &str) -> String {
     let named = named.as_ref();
     if is_path(named) || !named.is_file() {
@@ -39,43 +41,51 @@ pub fn with_path_hint(named: impl AsRef<Path>, hint: &str) -> String {
     format!("{hint}; ./{} is the file in the current folder", named.display())
 }
 
-/// The folders of a search path. An element that is `.`, empty or relative in another way means another
-/// folder wherever this runs, and whoever can write to that one says what is run: it is skipped.
+/// Returns the absolute folders of a search path. Relative elements (`.`, empty and others) are skipped:
+/// they depend on the current folder, and any user who can write there could choose the program that
+/// runs.
 pub(crate) fn folders(path: &OsStr) -> impl Iterator<Item = PathBuf> {
     std::env::split_paths(path).filter(|folder| folder.is_absolute())
 }
 
-/// The search paths of the environment of which something is skipped: the name, the value that is left
-/// (`None` where nothing is), and what is skipped.
-fn unsafe_paths(
-    variable: impl Fn(&str) -> Option<OsString>,
-) -> impl Iterator<Item = (&'static str, Option<OsString>, Vec<PathBuf>)> {
+/// Search path of the environment with elements that are skipped.
+struct UnsafePath {
+    /// Variable.
+    name: &'static str,
+    /// Value without the skipped elements; `None` if no element is left.
+    left: Option<OsString>,
+    /// Skipped elements.
+    skipped: Vec<PathBuf>,
+}
+
+/// Returns the search paths of the environment that have skipped elements.
+fn unsafe_paths(variable: impl Fn(&str) -> Option<OsString>) -> impl Iterator<Item = UnsafePath> {
     std::iter::once(PROGRAMS).chain(LIBRARIES).filter_map(move |name| {
         let path = variable(name).filter(|path| !path.is_empty())?;
         let skipped: Vec<PathBuf> =
             std::env::split_paths(&path).filter(|folder| !folder.is_absolute()).collect();
         let left = std::env::join_paths(folders(&path)).ok().filter(|left| !left.is_empty());
-        (!skipped.is_empty()).then_some((name, left, skipped))
+        (!skipped.is_empty()).then_some(UnsafePath { name, left, skipped })
     })
 }
 
-/// What the search paths of child processes are to be instead of the inherited ones: the name, and the value
-/// or that it is taken away.
+/// Returns the search paths of child processes that differ from the inherited ones: the variable, and its
+/// value or `None` to remove it.
 pub(crate) fn for_children() -> impl Iterator<Item = (&'static str, Option<OsString>)> {
-    unsafe_paths(|name| std::env::var_os(name)).map(|(name, left, _)| (name, left))
+    unsafe_paths(|name| std::env::var_os(name)).map(|path| (path.name, path.left))
 }
 
-/// What is skipped of the search paths of the environment, in words, one line a variable.
+/// Returns one notice per search path of the environment that has skipped elements.
 pub fn skipped(variable: impl Fn(&str) -> Option<OsString>) -> Vec<String> {
     let quoted = |folder: &PathBuf| format!("{folder:?}");
-    let line = |(name, _, skipped): (&str, _, Vec<PathBuf>)| {
-        let all = skipped.iter().map(quoted).collect::<Vec<String>>().join(", ");
-        format!("{name} has {all}: skipped, for it means another folder wherever one stands")
+    let line = |path: UnsafePath| {
+        let all = path.skipped.iter().map(quoted).collect::<Vec<String>>().join(", ");
+        format!("{} has {all}: skipped, a relative folder depends on the current folder", path.name)
     };
     unsafe_paths(variable).map(line).collect()
 }
 
-/// A path, and those that it leads to as a link, one after another.
+/// Returns a path, followed by the targets of its chain of symbolic links.
 pub fn links(path: &Path) -> impl Iterator<Item = PathBuf> {
     const MOST: usize = 8;
     let next = |path: &PathBuf| {
@@ -85,22 +95,22 @@ pub fn links(path: &Path) -> impl Iterator<Item = PathBuf> {
     std::iter::successors(Some(path.to_owned()), next).take(MOST)
 }
 
-/// Folders of the system's libraries: that of the target's triplet, and those that all have.
+/// Returns the folders of the system's libraries: that of the target triplet, and the common ones.
 pub(crate) fn system_folders() -> impl Iterator<Item = PathBuf> {
     let triplet = format!("/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
     let all = ["/usr/local/lib", "/usr/local/lib64", "/usr/lib64", "/usr/lib", "/lib64", "/lib"];
     std::iter::once(triplet.into()).chain(all.map(PathBuf::from))
 }
 
-/// Whether there is a file that may be run.
+/// True if the path is an executable file.
 pub(crate) fn is_program(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
     std::fs::metadata(path)
         .is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
-/// The paths below `root` that `pattern` may lead to, newest version first as far as names tell; a `*`
-/// stands for any characters within a name.
+/// Returns the paths below `root` that match `pattern`, in descending order of names, which usually puts
+/// the newest version first; `*` matches any characters within a name.
 pub(crate) fn expand(root: &Path, pattern: &str) -> Vec<PathBuf> {
     let mut paths = vec![root.to_owned()];
     for part in pattern.split('/').filter(|part| !part.is_empty()) {
@@ -165,7 +175,7 @@ mod tests {
             "LD_LIBRARY_PATH" => Some(OsString::from(".")),
             _ => Some(OsString::new()),
         };
-        let found: Vec<_> = unsafe_paths(environment).map(|(name, left, _)| (name, left)).collect();
+        let found: Vec<_> = unsafe_paths(environment).map(|path| (path.name, path.left)).collect();
         assert_eq!(found, [("PATH", Some("/usr/bin:/bin".into())), ("LD_LIBRARY_PATH", None)]);
         let lines = skipped(environment);
         assert!(lines[0].starts_with("PATH has \"\", \".\", \"bin\": skipped"), "{lines:?}");

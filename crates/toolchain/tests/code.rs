@@ -1,5 +1,5 @@
-//! What is read from machine code, held against code whose instructions are known: by what the
-//! compilers are told, and by what the source says in intrinsics and assembly.
+//! Analysis of machine code, compared with code whose instructions are known from the compiler flags, or
+//! from intrinsics and assembly in the source.
 #![cfg(target_arch = "x86_64")]
 #![allow(clippy::unwrap_used)]
 
@@ -31,7 +31,7 @@ fn no() -> bool {
     false
 }
 
-/// The functions of `source`, compiled by `command`; `None` where there is no such compiler.
+/// Returns the functions of `source`, compiled by `command`; `None` if the compiler is missing.
 fn compiled(command: &str, source: &str) -> Option<(Scratch, SharedObject)> {
     let scratch = Scratch::new().unwrap();
     let file = scratch.path().join("loops.c");
@@ -53,7 +53,7 @@ fn code(object: &SharedObject, name: &str) -> Code {
     object.code_of(name).unwrap().unwrap_or_else(|| panic!("there is no {name}"))
 }
 
-/// Width, streaming stores, fused multiply-add.
+/// Vector width, streaming stores, fused multiply-add.
 fn of(object: &SharedObject, name: &str) -> (Option<u32>, bool, bool) {
     let code = code(object, name);
     (code.vector_bits, code.nontemporal, code.fma)
@@ -177,7 +177,7 @@ fn what_is_no_shared_object_is_refused() {
     let file = scratch.path().join("text.so");
     std::fs::write(&file, "no object").unwrap();
     let error = SharedObject::open(&file).unwrap().code_of("copy").unwrap_err().to_string();
-    assert!(error.contains("is no shared object"), "{error}");
+    assert!(error.contains("is not a shared object"), "{error}");
     // Cut in the middle: refused or empty, never a crash.
     let (made, _) = compiled("gcc -O3", LOOPS).unwrap();
     let whole = std::fs::read(made.path().join("loops.so")).unwrap();

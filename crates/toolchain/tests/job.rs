@@ -1,6 +1,7 @@
-//! Real compilers and real programs: good ones, and every kind of bad one.
+//! Real compilers and real programs: valid ones, and every kind of failing one.
 #![allow(clippy::unwrap_used)]
 
+use nodegauge_measure::Failure;
 use nodegauge_toolchain::{
     ChildEnd, CommandLine, Compiler, Job, KillReason, Scratch, ToolchainError, run,
 };
@@ -63,7 +64,7 @@ fn a_missing_compiler_is_named() {
     let command = "no-such-cc -O3".parse().unwrap();
     let error = Compiler::find(command, LONG, &no).unwrap_err();
     assert!(matches!(&error, ToolchainError::NoCompiler { program } if program == "no-such-cc"));
-    assert!(error.to_string().contains("hint: install it"));
+    assert!(Failure::from(error).to_string().contains("hint: install it"));
 }
 
 #[test]
@@ -83,7 +84,7 @@ fn a_crash_and_a_failure_are_told_with_their_last_words() {
     assert!(error.ends_with("ended with exit status 9"), "{error}");
 }
 
-/// A program that starts a child and waits for ever, as does the child; prints the child's number.
+/// Program that starts a child and never ends, like the child; it prints the child's process ID.
 const HANGS: &str = r#"#include <stdio.h>
     #include <unistd.h>
     int main(void) {
@@ -93,7 +94,7 @@ const HANGS: &str = r#"#include <stdio.h>
         for (;;) pause();
     }"#;
 
-/// Whether a process of this number runs; one that nobody has reaped yet does not.
+/// True if a process with this ID runs; a zombie does not.
 fn runs(number: &str) -> bool {
     std::fs::read_to_string(Path::new("/proc").join(number).join("stat"))
         .is_ok_and(|stat| !stat.contains(") Z "))
@@ -147,6 +148,6 @@ fn endless_output_ends_a_program_with_one_line() {
     let output = run(&job, &no).unwrap();
     assert_eq!(output.end, ChildEnd::Killed(KillReason::TooMuchOutput));
     assert_eq!(output.stdout.len(), 1 << 20);
-    let error = job.success(output).unwrap_err().to_string();
+    let error = Failure::from(job.success(output).unwrap_err()).to_string();
     assert!(error.contains(" printed more than 1 MiB and was killed\nhint: "), "{error}");
 }

@@ -1,4 +1,4 @@
-//! The table of MPI's binary interfaces against the headers of the libraries that are installed.
+//! Comparison of the table of MPI binary interfaces with the headers of the installed libraries.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../../../tests/skip.rs"]
@@ -11,7 +11,8 @@ use nodegauge_toolchain::{Scratch, which};
 use skip::{Part, skip};
 use std::process::Command;
 
-/// A program that prints 1 for every value of the table that is the header's, else 0 and its name.
+/// Returns a program that prints 1 for every value of the table that equals the header's, else 0 and its
+/// name.
 fn comparison(abi: MpiAbi) -> String {
     let mut source = "#include <mpi.h>\n#include <stdio.h>\nstatic void same(const char *name, \
                       int is_same) { printf(\"%d %s\\n\", is_same, name); }\nint main(void) {\n"

@@ -1,7 +1,8 @@
-//! Programs as users run them, by a launcher and without one, and what is left of them: nothing.
+//! Programs of users, with and without a launcher: no process and no file remains after a run.
 #![allow(clippy::unwrap_used)]
 
 use nodegauge_machine::{Topology, TopologySource};
+use nodegauge_measure::Failure;
 use nodegauge_placement::{RankPlan, RankRequest, Request, plan_ranks};
 use nodegauge_toolchain::mpi::{LauncherKind, MpiLaunch, MpiLauncher, RankPlaces};
 use nodegauge_toolchain::program::{Folder, InputFile, Output, Run, listen, run};
@@ -12,8 +13,8 @@ use std::time::Duration;
 
 const LONG: Duration = Duration::from_secs(30);
 
-/// A launcher of Open MPI's kind: starts the program behind its options once, in a session of its own, as
-/// ranks are, and leaves files in its session folder and in its folder of shared memory.
+/// Launcher with the options of Open MPI: starts the program once, in a new session like ranks, and leaves
+/// files in its session folder and in its folder of shared memory.
 const LAUNCHER: &str = r#"
     mkdir "$TMPDIR/ompi.host.0"; echo x >"$TMPDIR/ompi.host.0/contact"
     echo segment >"$OMPI_MCA_btl_vader_backing_directory/vader_segment.0"
@@ -39,7 +40,7 @@ fn plan(topology: &Topology) -> RankPlan {
     plan_ranks(topology, &RankRequest { ranks: 1, together, ..RankRequest::default() }).unwrap()
 }
 
-/// A run of a script by the launcher in a private folder.
+/// Returns a run of a script by the launcher in a private folder.
 fn launched<'a>(
     text: &str,
     launcher: &'a MpiLauncher,
@@ -53,7 +54,7 @@ fn launched<'a>(
     Run::new(script(text), LONG).launched(launch).within(Folder::Private(vec![input]))
 }
 
-/// The session folder and the folder of shared memory that the launcher printed.
+/// Returns the session folder and the folder of shared memory that the launcher printed.
 fn folders(stdout: &str) -> Vec<String> {
     let line = stdout.lines().find_map(|line| line.strip_prefix("folders ")).unwrap();
     line.split(' ').map(str::to_owned).collect()
@@ -88,15 +89,15 @@ fn a_launched_program_has_its_input_and_its_output_is_read() {
     assert_eq!((output.file("broken"), output.file("ranks")), (None, None));
     let words = output.launcher.as_ref().unwrap().words().join(" ");
     assert!(words.contains(" sh --allow-run-as-root --quiet -np 1 "), "{words}");
-    let error = output.no_result(None, "try again").to_string();
+    let error = Failure::from(output.no_result(None, "try again")).to_string();
     assert!(error.ends_with("gave no result (exit status 0):\nlast\nhint: try again"), "{error}");
 }
 
-/// Ranks that leave a daemon, and wait.
+/// Script of ranks that leave a daemon and wait.
 const HANGS: &str = "setsid sh -c 'trap \"\" TERM INT; echo daemon $$; exec sleep 60' & \
                      echo rank $$; wait";
 
-/// The numbers of the rank and of the daemon, as far as they are printed.
+/// Returns the process IDs of the rank and of the daemon, as far as they are printed.
 fn processes(stdout: &str) -> Vec<&str> {
     let number = |line: &'_ str| {
         let printed = line.strip_prefix("rank ").or_else(|| line.strip_prefix("daemon "));
@@ -148,7 +149,7 @@ fn endless_output_ends_a_program_with_one_line() {
     let endless = Run { output_limit: 1 << 20, ..Run::new(script("exec yes"), LONG) };
     let output = run(&endless, &|| false).unwrap();
     assert_eq!(output.stdout.len(), 1 << 20);
-    let error = output.success("").unwrap_err().to_string();
+    let error = Failure::from(output.success("").unwrap_err()).to_string();
     assert_eq!(
         error,
         "/bin/sh -c 'exec yes' sh printed more than 1 MiB and was killed\n\
@@ -159,13 +160,14 @@ fn endless_output_ends_a_program_with_one_line() {
 #[test]
 fn failures_are_reported_with_their_last_words_and_a_hint() {
     let fails = |text: &str| -> Output { run(&Run::new(script(text), LONG), &|| false).unwrap() };
-    let error = fails("echo why >&2; exit 3").success("ask").unwrap_err().to_string();
+    let error = Failure::from(fails("echo why >&2; exit 3").success("ask").unwrap_err());
+    let error = error.to_string();
     assert!(error.ends_with(" ended with exit status 3:\nwhy\nhint: ask"), "{error}");
     let error = fails("exit 3").success("").unwrap_err().to_string();
     assert!(error.ends_with(" ended with exit status 3"), "{error}");
     let output = fails("echo no licence >&2; echo ---- >&2");
-    let error = output.no_result(None, "ask").to_string();
+    let error = Failure::from(output.no_result(None, "ask")).to_string();
     assert!(error.ends_with("gave no result (exit status 0):\nno licence\nhint: ask"), "{error}");
-    let error = output.no_result(Some("its own words"), "ask").to_string();
+    let error = Failure::from(output.no_result(Some("its own words"), "ask")).to_string();
     assert!(error.contains(":\nits own words\n"), "{error}");
 }

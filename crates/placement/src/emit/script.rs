@@ -1,7 +1,8 @@
-//! The same as shell scripts: `sh run.sh PROGRAM [ARGUMENT]...` starts a program as planned.
+//! Conversion of a placement into shell scripts: `sh run.sh PROGRAM [ARGUMENT]...` starts a program as
+//! planned.
 //!
-//! POSIX shell. The scripts hold only numbers and words of this crate, so nothing needs quoting but
-//! the braces of places.
+//! POSIX shell. The scripts contain only numbers and constant words of this crate, so that only the
+//! braces of places need quotes.
 
 use super::{OpenMpi, OpenMpiVersion, PerRank, RankLauncher, visible};
 use crate::numa::MemoryPolicy;
@@ -12,7 +13,7 @@ use nodegauge_measure::quantity::counted;
 
 const RUN: &str = "run: sh FILE PROGRAM [ARGUMENT]...";
 
-/// What the script is of, as comments at its head.
+/// Returns the interpreter line and the comments at the head of a script.
 fn head(plan: &RankPlan, remark: &str) -> String {
     let ranks = match plan.ranks.as_slice() {
         [RankPlace { rank: None, .. }] => String::new(),
@@ -22,12 +23,12 @@ fn head(plan: &RankPlan, remark: &str) -> String {
     format!("#!/bin/sh\n# {ranks}{threads} in all: {}\n# {remark}\n", plan.words)
 }
 
-/// `A='1'; export A`, line by line.
+/// Returns one `export A='1'` line per variable.
 fn exports(environment: &[(&'static str, String)]) -> String {
     environment.iter().map(|(name, value)| format!("export {name}='{value}'\n")).collect()
 }
 
-/// Variables for a shell to read (`. ./FILE`), in each rank.
+/// Returns a script of variables for a shell to source (`. ./FILE`), in each rank.
 pub fn omp(plan: &RankPlan) -> String {
     let mut text = head(plan, "use: . ./FILE, in the shell that starts the program");
     if plan.ranks.iter().any(|place| place.memory != MemoryPolicy::Default) {
@@ -49,7 +50,7 @@ pub fn omp(plan: &RankPlan) -> String {
     }
 }
 
-/// One command a rank, all at once; fails when one fails.
+/// Returns a script that starts all ranks concurrently, one command per rank; it fails if a rank fails.
 pub fn numactl(plan: &RankPlan) -> String {
     let mut text = head(plan, RUN);
     let command = |(rank, place): (usize, &RankPlace)| {
@@ -68,15 +69,15 @@ pub fn numactl(plan: &RankPlan) -> String {
     text + "status=0\nfor pid in $pids; do wait \"$pid\" || status=$?; done\nexit $status\n"
 }
 
-/// One rank's program bound as planned, whoever starts it, on one node or on several alike: its number among the
-/// ranks of its node is in the launcher's variable.
+/// Returns a script that starts the program of one rank, bound as planned, under any launcher, on one
+/// node or on several equal nodes: it reads the rank's number on its node from the launcher's variable.
 pub fn wrapper(plan: &RankPlan) -> String {
     let remark =
         "use: mpirun -np RANKS --bind-to none sh FILE PROGRAM [ARGUMENT]...; srun likewise";
     let mut text = head(plan, remark);
-    let variables =
+    let local_rank =
         LOCAL_RANK.iter().rev().fold("0".to_owned(), |rest, name| format!("${{{name}:-{rest}}}"));
-    text.push_str(&format!("case $(({variables} % {})) in\n", plan.ranks.len().max(1)));
+    text.push_str(&format!("case $(({local_rank} % {})) in\n", plan.ranks.len().max(1)));
     for (rank, place) in plan.ranks.iter().enumerate() {
         let variables = [super::threads_within(place), visible(plan, rank)].concat();
         let words: String = super::numactl(place).iter().map(|word| format!("{word} ")).collect();
@@ -85,7 +86,7 @@ pub fn wrapper(plan: &RankPlan) -> String {
     text + "esac\n"
 }
 
-/// Open MPI, either version, whichever is found; `MPIRUN` names another `mpirun`.
+/// Returns a script for Open MPI that detects the installed version; `MPIRUN` names another `mpirun`.
 pub fn openmpi(plan: &RankPlan, topology: &Topology) -> String {
     let versions = [OpenMpiVersion::V5, OpenMpiVersion::V4];
     let [v5, v4] = versions.map(|version| super::openmpi(plan, topology, version));
@@ -109,14 +110,14 @@ pub fn openmpi(plan: &RankPlan, topology: &Topology) -> String {
     text + "esac\n"
 }
 
-/// MPICH and those derived from it; `MPIRUN` names another `mpirun`.
+/// Returns a script for MPICH and its derivatives; `MPIRUN` names another `mpirun`.
 pub fn mpich(plan: &RankPlan) -> String {
     let args = super::mpich(plan).join(" ");
     let wrapped = wrapped(plan, RankLauncher::Mpich);
     format!("{}{wrapped}exec \"${{MPIRUN:-mpirun}}\" {args} \"$@\"\n", head(plan, RUN))
 }
 
-/// Slurm, in an allocation of the whole node, or outside of one.
+/// Returns a script for Slurm, to be run in an allocation of the whole node or outside any allocation.
 pub fn slurm(plan: &RankPlan) -> String {
     let args = super::slurm(plan).join(" ");
     let wrapped = wrapped(plan, RankLauncher::Slurm);
@@ -124,8 +125,8 @@ pub fn slurm(plan: &RankPlan) -> String {
     format!("{}{wrapped}exec srun {args} \"$@\"\n", head(plan, &remark))
 }
 
-/// Puts what each rank needs in front of the program: variables that all ranks share are exported,
-/// everything else is chosen by a shell that knows its rank.
+/// Returns the shell code that puts the settings of each rank in front of the program. Settings common
+/// to all ranks are passed with `env`; if they differ, a shell selects them by its rank.
 fn wrapped(plan: &RankPlan, launcher: RankLauncher) -> String {
     let each = super::per_rank(plan, launcher);
     let Some(first) = each.first() else { return String::new() };
@@ -133,7 +134,7 @@ fn wrapped(plan: &RankPlan, launcher: RankLauncher) -> String {
     if each.iter().all(|rank| rank == first) {
         let prefix: String = prefix(first);
         let all = env_words(&first.environment);
-        // Variables as words of the command travel with every launcher.
+        // Every launcher passes on variables that are words of the command.
         return format!("set -- env {all}{prefix}\"$@\"\n");
     }
     let mut text = "set -- sh -c '\n".to_owned();
@@ -147,7 +148,7 @@ fn wrapped(plan: &RankPlan, launcher: RankLauncher) -> String {
     text + "esac' sh \"$@\"\n"
 }
 
-/// `A='1' B='2' `.
+/// Returns the variables as words of a command: `A='1' B='2' `.
 fn env_words(environment: &[(&'static str, String)]) -> String {
     environment.iter().map(|(name, value)| format!("{name}='{value}' ")).collect()
 }

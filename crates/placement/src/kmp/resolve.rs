@@ -1,9 +1,9 @@
-//! From `KMP_AFFINITY` to the CPUs of each thread.
+//! Conversion of `KMP_AFFINITY` into the CPUs of each thread.
 //!
 //! libomp sorts the hardware threads by their position on each level of the machine (socket, NUMA
-//! node, cache, core, thread), compact with the outermost level most significant, scatter with the
-//! innermost, and gives the t-th thread the object of its granularity around the t-th hardware
-//! thread. Levels that split nothing on this machine do not count.
+//! node, cache, core, thread). The outermost level is the most significant for compact, the innermost
+//! for scatter. The t-th thread is bound to the object, of the given granularity, that contains the
+//! t-th hardware thread. A level is ignored if no parent has several children on it.
 
 use super::{Granularity, KmpAffinity, KmpKind, KmpOrder, Numbers, ProcItem, RESPECT};
 use crate::cpus::{self, UsableCpus};
@@ -13,11 +13,11 @@ use nodegauge_machine::{CpuId, Topology};
 use std::collections::BTreeMap;
 
 impl KmpAffinity {
-    /// The CPUs of each of `threads` threads, sorted. Beyond the last hardware thread, or entry of
-    /// the proclist, it starts over.
+    /// Returns the CPUs of each of `threads` threads, sorted. After the last hardware thread, or the last
+    /// entry of the proclist, the assignment starts again from the first.
     ///
     /// # Errors
-    /// When the proclist names a CPU that this process may not use, `permute` exceeds the levels of
+    /// Fails when the proclist names a CPU that this process may not use, `permute` exceeds the levels of
     /// the machine, or this process may use no CPU.
     pub fn resolve(
         &self,
@@ -45,8 +45,8 @@ impl KmpAffinity {
         Ok((0..threads as usize).map(|t| masks[(start + t) % masks.len()].clone()).collect())
     }
 
-    /// The number of threads when none is given: one for each entry of a proclist, for each hardware
-    /// thread with granularity fine, and for each core otherwise.
+    /// Returns the default number of threads: one per entry of a proclist, one per hardware thread with
+    /// granularity fine, and one per core otherwise.
     pub fn default_threads(&self, topology: &Topology) -> u32 {
         let count = match (&self.kind, self.granularity) {
             (Some(KmpKind::Explicit(items)), _) => items.iter().map(|item| item.len()).sum(),
@@ -57,7 +57,7 @@ impl KmpAffinity {
         u32::try_from(count).unwrap_or(u32::MAX)
     }
 
-    /// What was accepted and has no effect, in words.
+    /// Returns notices on accepted words that have no effect.
     pub fn notices(&self) -> Vec<String> {
         let mut notices = Vec::new();
         if self.flags[RESPECT] == Some(false) {
@@ -76,7 +76,7 @@ impl KmpAffinity {
 }
 
 impl ProcItem {
-    /// How many threads it is for.
+    /// Returns the number of threads of the entry.
     fn len(&self) -> u64 {
         match self {
             Self::Range { first, last, stride } => {
@@ -87,15 +87,15 @@ impl ProcItem {
     }
 }
 
-/// The allowed hardware threads of each core, first siblings first.
+/// Returns the allowed hardware threads of each core, in the order of siblings.
 fn cores(topology: &Topology) -> Vec<Vec<CpuId>> {
     cpus::grouped(topology, |thread| Some(thread.core))
 }
 
-/// The machine as libomp sees it.
+/// The machine in libomp's view.
 struct Objects<'a> {
     topology: &'a Topology,
-    /// For each allowed CPU, all allowed CPUs of its object of the granularity.
+    /// Allowed CPUs of the object, of the given granularity, that contains each allowed CPU.
     around: BTreeMap<CpuId, Vec<CpuId>>,
 }
 
@@ -110,8 +110,8 @@ impl<'a> Objects<'a> {
         Self { topology, around }
     }
 
-    /// All masks in the order of the levels, of which `compact` of the depth vary slowest from
-    /// inside.
+    /// Returns all masks, sorted by level; `compact` returns, for the number of levels, how many of the
+    /// innermost vary slowest.
     fn sorted(
         &self,
         compact: impl Fn(u32) -> u32,
@@ -141,8 +141,8 @@ impl<'a> Objects<'a> {
         self.around.get(&cpu).cloned().unwrap_or_else(|| vec![cpu])
     }
 
-    /// One mask for each of exactly `threads` threads: cores in order, each with as many
-    /// consecutive threads as any other of its size, the first cores with one more.
+    /// Returns one mask for each of exactly `threads` threads: cores in order, cores of equal size with
+    /// equal numbers of consecutive threads, and the remainder on the first cores.
     fn balanced(&self, threads: u32) -> Vec<Vec<CpuId>> {
         let cores = cores(self.topology);
         let mut counts = vec![0usize; cores.len()];
@@ -190,8 +190,8 @@ impl<'a> Objects<'a> {
     }
 }
 
-/// The object of a granularity around a hardware thread; where the machine has none of the kind,
-/// the nearest: a core for a cache, a socket for a NUMA node.
+/// Returns the index of the object, of the given granularity, that contains a hardware thread. If the
+/// machine has no such object, a core stands in for a cache, and a socket for a NUMA node.
 fn object(topology: &Topology, granularity: Granularity, thread: &HardwareThread) -> Option<usize> {
     let last = topology.caches.iter().rfind(|cache| cache.holds_data());
     let last_level = last.map_or(0, |cache| cache.level);
@@ -199,7 +199,8 @@ fn object(topology: &Topology, granularity: Granularity, thread: &HardwareThread
     Some(match granularity {
         Granularity::Thread => thread.cpu.0 as usize,
         Granularity::Core => thread.core,
-        // A level-2 cache is described only where it is the last; elsewhere it is taken for a core's.
+        // The topology describes a level-2 cache only if it is the last level; otherwise it is assumed
+        // to be private to a core.
         Granularity::Tile | Granularity::L2 if last_level == 2 => cache,
         Granularity::Tile | Granularity::L2 => thread.core,
         Granularity::L3 if last_level < 3 => thread.core,
@@ -209,11 +210,11 @@ fn object(topology: &Topology, granularity: Granularity, thread: &HardwareThread
     })
 }
 
-/// The levels of a machine that split something, and the place of each allowed CPU on each.
+/// Levels of a machine that libomp distinguishes, and the position of each allowed CPU on each level.
 struct Levels {
-    /// Outermost first.
+    /// Names of the levels, outermost first.
     names: Vec<&'static str>,
-    /// The position of each CPU within its parent on each level.
+    /// Position of each CPU within its parent, per level.
     paths: Vec<(Vec<usize>, CpuId)>,
 }
 
@@ -241,14 +242,14 @@ impl Levels {
             }
             paths.push((path, thread.cpu));
         }
-        // libomp always keeps socket, core and thread; others only where a parent has several.
+        // libomp always keeps socket, core and thread; other levels only if a parent has several.
         let splits = |level: usize| {
             children.iter().any(|(path, siblings)| path.len() == level && siblings.len() > 1)
         };
-        // Caches of one core each are the cores.
+        // If every cache has one core, the cache level equals the core level.
         let core_splits = splits(3);
         let keep = [true, splits(1), splits(2) && core_splits, true, true];
-        // Where the cache goes, its position must not be lost: cores take it over.
+        // If the cache level is dropped, the cores take over its positions.
         let merge = !core_splits;
         let paths = paths
             .into_iter()

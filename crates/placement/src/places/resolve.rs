@@ -1,4 +1,4 @@
-//! From the words of `OMP_PLACES` to CPUs.
+//! Conversion of `OMP_PLACES` into CPUs.
 
 use super::{Interval, Place, PlaceExpr, PlaceName, PlacesSpec};
 use crate::cpus::{self, UsableCpus};
@@ -8,16 +8,17 @@ use nodegauge_machine::{CpuId, Topology};
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// CPUs in all places together: room for 1024 places of 1024 CPUs. More is a slip of the finger.
+/// Limit of the CPUs in all places together: 1024 places of 1024 CPUs. More must be a typing error.
 const BUDGET: usize = 1 << 20;
 
 impl PlacesSpec {
-    /// The places on a machine, in order. Abstract places hold only CPUs that this process may use.
+    /// Returns the places on a machine, in order. Abstract places contain only CPUs that this process may
+    /// use.
     ///
     /// # Errors
-    /// When an explicit place holds a CPU that the machine lacks or this process may not use, when
-    /// the machine has fewer objects than asked for, or none, and when exclusions exclude nothing
-    /// or leave nothing.
+    /// Fails when an explicit place contains a CPU that the machine lacks or this process may not use, when
+    /// the machine has fewer objects than requested, or none, and when an exclusion has no effect or
+    /// leaves nothing.
     pub fn resolve(&self, topology: &Topology) -> Result<Vec<Place>, PlacementError> {
         match self {
             Self::Abstract { name, count } => self.objects(topology, *name, *count),
@@ -84,8 +85,8 @@ impl Resolver<'_> {
         let mut places: Vec<Place> = Vec::new();
         for item in items {
             match item {
-                Interval::Include { first: place, count, stride } => {
-                    let base = self.numbers(place)?;
+                Interval::Include { first, count, stride } => {
+                    let base = self.numbers(first)?;
                     for copy in 0..i64::from(*count) {
                         let shift = copy * i64::from(*stride);
                         places.push(self.place(&base, shift)?);
@@ -95,7 +96,7 @@ impl Resolver<'_> {
                     let base = self.numbers(place)?;
                     let excluded = self.place(&base, 0)?;
                     let before = places.len();
-                    places.retain(|place| *place != excluded);
+                    places.retain(|known| *known != excluded);
                     if places.len() == before {
                         return Err(self.nothing_excluded(place));
                     }
@@ -111,7 +112,7 @@ impl Resolver<'_> {
         Ok(places)
     }
 
-    /// The CPU numbers of a place as written, not yet held against the machine.
+    /// Returns the CPU numbers of a place as typed, before the check against the machine.
     fn numbers(&mut self, place: &PlaceExpr) -> Result<BTreeSet<i64>, PlacementError> {
         let items = match place {
             PlaceExpr::Cpu(cpu) => return Ok(BTreeSet::from([i64::from(*cpu)])),

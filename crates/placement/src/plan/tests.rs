@@ -37,7 +37,7 @@ fn of_cores_that_differ_the_fastest_kind_is_used_unless_more_are_asked_for() {
     let all = plan(&topology, &Request::default()).unwrap();
     assert_eq!(cpus(&all), ["8", "10", "12", "14"]);
     assert_eq!(all.places, "{8},{10},{12},{14}");
-    assert!(all.notices[0].contains("the 4 of the fastest kind (8,10,12,14), of 8"), "{all:?}");
+    assert!(all.notices[0].contains("the 4 fastest (8,10,12,14) of 8 cores"), "{all:?}");
     let again = plan(&topology, &request(None, &all.places, None)).unwrap();
     assert_eq!(cpus(&again), cpus(&all));
     assert_eq!(cpus(&plan(&topology, &request(Some(2), "", None)).unwrap()), ["8", "12"]);
@@ -107,7 +107,7 @@ fn conflicts_are_refused() {
     let both = |request: Request| plan(&topology, &request).unwrap_err().to_string();
     assert_eq!(
         both(Request { per_cache: Some(1), ..request(None, "cores", None) }),
-        "--per-cache and --places both say where threads go\nhint: give one of them"
+        "--per-cache and --places both decide where threads go\nhint: give one of them"
     );
     for (request, first, second) in [
         (
@@ -161,7 +161,7 @@ fn too_many_and_no_threads_are_refused() {
     let mut nothing = topology.clone();
     nothing.threads.iter_mut().for_each(|thread| thread.allowed = false);
     let error = plan(&nothing, &Request::default()).unwrap_err();
-    assert_eq!(error.to_string(), "this process may use no CPU of this machine");
+    assert_eq!(error.to_string(), "this process may not use any CPU of this machine");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Lists of policies.
+//! Grammar of lists of numactl policies.
 
 use super::Policy;
 use crate::grammar;
@@ -6,7 +6,7 @@ use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
 use std::str::FromStr;
 
-/// Policies by their numbers: `0,3`, `0-5` or, as the lecture has it, `0..5`.
+/// List of policies by number: `0,3`, `0-5` or, as in the lecture, `0..5`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Policies(pub Vec<Policy>);
 
@@ -41,10 +41,10 @@ impl FromStr for Policies {
                 }
                 let at = cursor.position();
                 let last = policy(cursor)?;
-                match last < first {
-                    true => Err(cursor.error_at(at, "a range goes from the smaller number up")),
-                    false => Ok((first.number()..=last.number()).filter_map(Policy::new).collect()),
+                if last < first {
+                    return Err(cursor.error_at(at, "a range goes from the smaller number up"));
                 }
+                Ok((first.number()..=last.number()).filter_map(Policy::new).collect())
             })?;
         Ok(Self(policies.concat()))
     }

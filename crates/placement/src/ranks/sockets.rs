@@ -1,15 +1,15 @@
-//! The sockets of a machine as ranks fill them.
+//! Sockets of a machine, in the order in which ranks fill them.
 
 use crate::cpus;
 use nodegauge_machine::{CpuId, Topology};
 
-/// The sockets with CPUs that this process may use.
+/// Sockets with CPUs that this process may use.
 pub(super) struct Sockets {
-    /// The CPUs of each.
+    /// CPUs of each socket.
     pub(super) cpus: Vec<Vec<CpuId>>,
-    /// The socket of each core, in order: how ranks fill them.
+    /// Socket of each core, in the order in which ranks fill the cores.
     pub(super) fill: Vec<usize>,
-    /// Every CPU with its socket: the first of each core, then the second of each, and so on.
+    /// Every CPU with its socket: the first hardware thread of each core, then the second, and so on.
     pub(super) turns: Vec<(usize, CpuId)>,
 }
 

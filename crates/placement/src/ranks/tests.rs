@@ -59,10 +59,8 @@ fn each_policy_says_its_cpus_and_its_memory() {
         (4, "local", true),
         (5, "local", false),
     ] {
-        let (sockets, cores) = match bound {
-            true => (own.clone(), vec![4, 5, 6, 7]),
-            false => (everywhere.clone(), all.clone()),
-        };
+        let (sockets, cores) =
+            if bound { (own.clone(), vec![4, 5, 6, 7]) } else { (everywhere.clone(), all.clone()) };
         assert_eq!(of_rank_5(policy), (sockets, memory.to_owned(), cores), "policy {policy}");
         let plan = planned(T2K, lecture(16, policy, RankMap::Block));
         assert_eq!(plan.ranks[5].bound_cpus().is_some(), bound);
@@ -141,7 +139,7 @@ fn beside_named_cpus_a_policy_says_where_memory_goes() {
         assert_eq!(cpus, [4, 0, 12].map(|cpu| vec![CpuId(cpu)]));
     }
     assert_eq!(of(3).words, "policy 3 cpus 4,0,12");
-    let said = "--cpus says where threads go, policy 3 where memory goes";
+    let said = "--cpus decides where threads go, policy 3 where memory goes";
     assert_eq!(of(3).notices, [said]);
 }
 
@@ -164,17 +162,17 @@ fn refusals_name_the_numbers() {
     let policy = RankRequest { policy: Policy::new(3), ..some.clone() };
     assert_eq!(
         error(RankRequest { numa: "local".parse().ok(), ..policy.clone() }),
-        "--policy and --numa both say where memory goes\nhint: give one of them"
+        "--policy and --numa both decide where memory goes\nhint: give one of them"
     );
     let map = RankRequest { map: Some(RankMap::Core), ..policy.clone() };
     assert_eq!(
         error(RankRequest { cpus: "0-1".parse().ok(), ..map }),
-        "--cpus and --rank-map both say where threads go\nhint: give one of them"
+        "--cpus and --rank-map both decide where threads go\nhint: give one of them"
     );
     let together = Request { bind: Some(Bind::Close), ..Request::default() };
     assert_eq!(
         error(RankRequest { together, ..policy }),
-        "--policy and --bind both say where threads go\nhint: give one of them"
+        "--policy and --bind both decide where threads go\nhint: give one of them"
     );
     assert_eq!(error(RankRequest::default()), "cannot place 0 ranks\nhint: ask for at least 1");
     assert_eq!("6".parse::<Policy>(), Err("policy 6 is out of range: expected 0 to 5".to_owned()));

@@ -1,5 +1,5 @@
-//! Where BLAS libraries lie: the folders of the dynamic linker and of the distribution, those that
-//! an environment module names, and where vendors install.
+//! Search for BLAS libraries: in the folders of the dynamic linker and of the distribution, in those of
+//! environment modules, and in the vendors' default locations.
 
 use super::info::Vendor;
 use crate::ToolchainError;
@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// Files that may be a BLAS, by vendor; of a vendor, the first that is there is taken from a folder.
+/// File names of BLAS libraries, by vendor; in each folder the first existing file of a vendor is used.
 const FILES: [(Vendor, &[&str]); 4] = [
     (
         Vendor::OpenBlas,
@@ -24,7 +24,7 @@ const FILES: [(Vendor, &[&str]); 4] = [
     (Vendor::ArmPl, &["libarmpl_lp64.so", "libarmpl.so", "libarmpl_lp64_mp.so"]),
 ];
 
-/// Where vendors install; `*` stands for one name.
+/// Default locations of vendors; `*` matches one folder name.
 const VENDOR_FOLDERS: [&str; 8] = [
     "/opt/intel/oneapi/mkl/*/lib",
     "/opt/intel/oneapi/mkl/*/lib/intel64",
@@ -36,7 +36,7 @@ const VENDOR_FOLDERS: [&str; 8] = [
     "/opt/OpenBLAS/lib",
 ];
 
-/// Variables that name the root of an installation, as modules and vendors' scripts set them.
+/// Variables with the root of an installation, set by environment modules and vendors' scripts.
 const ROOTS: [&str; 13] = [
     "MKLROOT",
     "AOCL_ROOT",
@@ -53,17 +53,17 @@ const ROOTS: [&str; 13] = [
     "EBROOTAOCLMINBLAS",
 ];
 
-/// A library that was asked for: `openblas`, `/opt/lib/libblis.so`, `openblas@SkylakeX`, `builtin`.
+/// Requested library: `openblas`, `/opt/lib/libblis.so`, `openblas@SkylakeX`, `builtin`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlasRequest {
-    /// A vendor's name or a path; as typed.
+    /// Vendor's name or path, as typed.
     pub name: String,
-    /// The kernels that it shall take, by the library's own name of them.
+    /// Kernels that the library must use, by its own name for them.
     pub kernel: Option<String>,
 }
 
 impl BlasRequest {
-    /// Whether the kernels that are compiled in are meant.
+    /// True if the request names the compiled-in kernels.
     pub fn is_builtin(&self) -> bool {
         ["builtin", "built-in", "gemm"].contains(&self.name.to_lowercase().as_str())
     }
@@ -73,7 +73,7 @@ impl FromStr for BlasRequest {
     type Err = Infallible;
     fn from_str(text: &str) -> Result<Self, Infallible> {
         let (name, kernel) = match text.rsplit_once('@') {
-            // A path may hold the character too; kernels' names hold no slash.
+            // A path may contain '@' as well; names of kernels contain no slash.
             Some((name, kernel)) if !kernel.contains('/') && !kernel.is_empty() => {
                 (name, Some(kernel.to_owned()))
             }
@@ -83,16 +83,16 @@ impl FromStr for BlasRequest {
     }
 }
 
-/// A file that may be a BLAS.
+/// File that may be a BLAS library.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlasCandidate {
-    /// The file, links resolved.
+    /// Path with symbolic links resolved.
     pub path: PathBuf,
-    /// Whose it is by its name; what it says itself may differ.
+    /// Vendor according to the file name; the library itself may report another.
     pub vendor: Vendor,
 }
 
-/// All libraries that lie in the usual places and where the environment points, each once.
+/// Returns all libraries in the usual places and in folders that the environment names, each once.
 pub fn all(variable: impl Fn(&str) -> Option<OsString>) -> Vec<BlasCandidate> {
     let mut found: Vec<BlasCandidate> = Vec::new();
     for folder in folders(variable) {
@@ -107,10 +107,10 @@ pub fn all(variable: impl Fn(&str) -> Option<OsString>) -> Vec<BlasCandidate> {
     found
 }
 
-/// The library that `request` means, of those that were found.
+/// Returns the library that matches `request` among those that were found.
 ///
 /// # Errors
-/// When there is none.
+/// Fails when no library matches.
 pub fn resolve(
     request: &BlasRequest,
     found: &[BlasCandidate],
@@ -132,7 +132,7 @@ pub fn resolve(
         let among = if paths.is_empty() {
             String::new()
         } else {
-            format!(" (there are: {})", paths.join(", "))
+            format!(" (available: {})", paths.join(", "))
         };
         let hint =
             "give its path with --blas /path/to/lib.so, or install one, e.g. libopenblas0-pthread";
@@ -143,7 +143,7 @@ pub fn resolve(
     })
 }
 
-/// The folders to look into, most specific first.
+/// Returns the folders to search, most specific first.
 fn folders(variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     let mut folders = Vec::new();
     for paths in search::LIBRARIES.iter().filter_map(|name| variable(name)) {
@@ -155,7 +155,7 @@ fn folders(variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     let vendors = VENDOR_FOLDERS.iter().flat_map(|pattern| expand(Path::new("/"), pattern));
     folders.extend(vendors.filter(|folder| folder.is_dir()));
     for system in search::system_folders() {
-        // Debian keeps each alternative in a folder of its own, e.g. openblas-pthread.
+        // Debian keeps each alternative in a separate folder, e.g. openblas-pthread.
         for pattern in ["blis*", "openblas*"] {
             folders.extend(expand(&system, pattern).into_iter().rev());
         }
@@ -191,7 +191,7 @@ mod tests {
         let by_name = resolve(&"OpenBLAS".parse().unwrap(), &found).unwrap();
         assert_eq!(by_name.path, path);
         let error = resolve(&"essl".parse().unwrap(), &found[..1]).unwrap_err().to_string();
-        assert!(error.starts_with("no BLAS library \"essl\" was found (there are: "), "{error}");
+        assert!(error.starts_with("no BLAS library \"essl\" was found (available: "), "{error}");
         // A file in the current folder, which is that of the crate.
         assert!(Path::new("Cargo.toml").is_file());
         let error = resolve(&"Cargo.toml".parse().unwrap(), &found).unwrap_err().to_string();

@@ -1,27 +1,27 @@
-//! What is known of a library.
+//! Properties of BLAS libraries.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
 
-/// Whose library it is.
+/// Vendor of a library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Vendor {
     /// OpenBLAS.
     OpenBlas,
-    /// BLIS, AMD's AOCL-BLAS among them.
+    /// BLIS, including AMD's AOCL-BLAS.
     Blis,
     /// Intel's oneMKL.
     Mkl,
     /// Arm Performance Libraries.
     ArmPl,
-    /// Another that has the routines, e.g. the reference BLAS.
+    /// Any other library with the routines, e.g. the reference BLAS.
     Other,
 }
 
 impl Vendor {
-    /// The name that people use.
+    /// Returns the common name.
     pub fn name(self) -> &'static str {
         match self {
             Self::OpenBlas => "OpenBLAS",
@@ -32,7 +32,7 @@ impl Vendor {
         }
     }
 
-    /// The variable by which a library is told, before it is loaded, which kernels to take.
+    /// Returns the variable that selects the kernels of a library; it must be set before loading.
     pub fn kernel_variable(self) -> Option<&'static str> {
         match self {
             Self::OpenBlas => Some("OPENBLAS_CORETYPE"),
@@ -49,18 +49,18 @@ impl fmt::Display for Vendor {
     }
 }
 
-/// What a library says of itself.
+/// Information that a library reports about itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlasInfo {
-    /// Whose.
+    /// Vendor.
     pub vendor: Vendor,
-    /// Version, when it tells.
+    /// Version, if reported.
     pub version: Option<String>,
-    /// The processor whose kernels it runs, when it tells.
+    /// Name of its kernels (usually of a processor), if reported.
     pub kernel: Option<String>,
-    /// Where it lies.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Width of its integers: 32 or 64.
+    /// Width of its integers, bits: 32 or 64.
     pub integer_bits: u32,
 }
 
@@ -72,20 +72,21 @@ impl fmt::Display for BlasInfo {
     }
 }
 
-/// A library that a child process has loaded and found to compute rightly. Only [`BlasProber`](super::BlasProber) makes
-/// one, and only with one can a library be loaded into this process.
+/// Library that a child process has loaded and whose results it has verified. Only
+/// [`BlasProber`](super::BlasProber) creates values of this type, and loading a library into this process
+/// requires one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProbedBlas {
     pub(super) about: BlasInfo,
     /// Rate of a short DGEMM on the threads of the run, FLOP/s.
     pub rate: f64,
-    /// The variable with its value that makes the library take these kernels, if one is needed. It
-    /// must be set before the library is loaded.
+    /// Variable and value that select these kernels, if required. It must be set before the library is
+    /// loaded.
     pub environment: Option<(String, String)>,
 }
 
 impl ProbedBlas {
-    /// What the library is.
+    /// Returns the properties of the library.
     pub fn about(&self) -> &BlasInfo {
         &self.about
     }

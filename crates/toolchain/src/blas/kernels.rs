@@ -1,20 +1,20 @@
-//! Kernels of BLAS libraries, by the names that the libraries give them, and the instruction sets that they need.
+//! Kernels of BLAS libraries, by the libraries' own names, and the instruction sets that they require.
 //!
-//! A library that is told to take kernels which the processor cannot run dies of an illegal instruction, and BLIS
-//! reads a name that it does not know as number 0, which is its AVX-512 kernels. Both are refused here first.
+//! If the selected kernels do not run on the processor, a library ends with an illegal instruction. BLIS
+//! reads an unknown name as number 0, its AVX-512 kernels. Both selections are refused here in advance.
 
 use super::info::Vendor;
 use crate::ToolchainError;
 use nodegauge_measure::Failure;
 
-/// A kernel that a library may have.
+/// Kernel that a library may have.
 struct BlasKernel {
     vendor: Vendor,
-    /// The library's name for it.
+    /// Library's own name.
     name: &'static str,
-    /// Instruction sets that it needs, as `/proc/cpuinfo` names them.
+    /// Required instruction sets, with their names in `/proc/cpuinfo`.
     needs: &'static [&'static str],
-    /// True if it is tried without being asked for: it may be faster than what the library takes by itself.
+    /// True if it is tried without a request: it may be faster than the library's own choice.
     tried: bool,
 }
 
@@ -26,7 +26,8 @@ const fn tried(vendor: Vendor, name: &'static str, needs: &'static [&'static str
     BlasKernel { vendor, name, needs, tried: true }
 }
 
-/// Kernels whose needs are known, in the order in which they are tried. What every processor of today has is left out.
+/// Kernels with known requirements, in the order of trials. Instruction sets that every current processor
+/// has are left out.
 const KERNELS: &[BlasKernel] = &[
     tried(Vendor::OpenBlas, "SkylakeX", &["avx512dq"]),
     tried(Vendor::OpenBlas, "Cooperlake", &["avx512_bf16"]),
@@ -60,7 +61,7 @@ const KERNELS: &[BlasKernel] = &[
 ];
 
 impl BlasKernel {
-    /// The first instruction set that the processor lacks.
+    /// Returns the first required instruction set that the processor lacks.
     fn lacks(&self, isa: &dyn Fn(&str) -> bool) -> Option<&'static str> {
         self.needs.iter().copied().find(|needed| !isa(needed))
     }
@@ -78,7 +79,7 @@ pub(super) fn worth_trying(
 /// Returns the number of the kernel `wanted` in `names`, the kernels that a library lists.
 ///
 /// # Errors
-/// When the library does not list it.
+/// Fails when the library does not list it.
 pub(super) fn number_of(wanted: &str, names: &[String]) -> Result<usize, ToolchainError> {
     names.iter().position(|name| name.eq_ignore_ascii_case(wanted)).ok_or_else(|| {
         ToolchainError::Unusable(
@@ -88,10 +89,10 @@ pub(super) fn number_of(wanted: &str, names: &[String]) -> Result<usize, Toolcha
     })
 }
 
-/// Checks that this processor has the instruction sets that the kernel `wanted` is known to need.
+/// Checks that this processor has the known required instruction sets of the kernel `wanted`.
 ///
 /// # Errors
-/// When it lacks one.
+/// Fails when the processor lacks one.
 pub(super) fn check_runs_here(
     vendor: Vendor,
     wanted: &str,
@@ -110,9 +111,9 @@ pub(super) fn check_runs_here(
     ))
 }
 
-/// Returns the hint to a kernel that cannot be had.
+/// Returns the hint for an unavailable kernel.
 fn leave_out(wanted: &str) -> String {
-    format!("leave out '@{wanted}' for the kernels that the library takes by itself")
+    format!("leave out '@{wanted}' to use the kernels that the library selects")
 }
 
 #[cfg(test)]
@@ -131,7 +132,7 @@ mod tests {
         assert_eq!(
             number_of("nonesuch", &names).unwrap_err().to_string(),
             "unknown kernel 'nonesuch'; known: skx, haswell, generic\n\
-             hint: leave out '@nonesuch' for the kernels that the library takes by itself"
+             hint: leave out '@nonesuch' to use the kernels that the library selects"
         );
     }
 

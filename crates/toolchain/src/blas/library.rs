@@ -1,8 +1,8 @@
-//! A loaded BLAS: its routines by their Fortran names, what it says of itself, and its threads.
+//! Loaded BLAS library: its routines by their Fortran names, its version information, and its threads.
 //!
-//! Calls follow the Fortran convention: everything by reference, lengths of character arguments
-//! behind. Integers are 64 bits wide with the value in their low half as well, so that on a
-//! little-endian machine a library of either width reads the right number.
+//! Calls follow the Fortran convention: all arguments by reference, lengths of character arguments at the
+//! end. Integers are passed as 64 bits with the value also in the low half, so that on a little-endian
+//! machine libraries with 32-bit and with 64-bit integers read the same number.
 
 use super::info::{BlasInfo, ProbedBlas, Vendor};
 use crate::ToolchainError;
@@ -12,7 +12,7 @@ use std::ffi::{CStr, c_char, c_int};
 use std::fmt;
 use std::path::Path;
 
-/// An integer as both widths read it: the value in the low half, and as a whole.
+/// Integer that is valid in both widths: the low half and the whole have the same value.
 type Int = i64;
 
 type Dgemm = unsafe extern "C" fn(
@@ -51,26 +51,25 @@ type Dtrsm = unsafe extern "C" fn(
 );
 type Ddot = unsafe extern "C" fn(*const Int, *const f64, *const Int, *const f64, *const Int) -> f64;
 
-/// A matrix by columns that is read: its first element, and the distance of its columns (its leading
-/// dimension).
+/// Column-major matrix that is read: its first element, and its leading dimension.
 pub type Columns = (*const f64, usize);
-/// A matrix by columns that is written.
+/// Column-major matrix that is written: its first element, and its leading dimension.
 pub type ColumnsMut = (*mut f64, usize);
 
-/// `C -= A B`.
+/// Operands of `C -= A B`.
 #[derive(Debug, Clone, Copy)]
 pub struct Product {
-    /// Rows of C, columns of C, columns of A.
+    /// Number of rows of C, columns of C, columns of A.
     pub size: (usize, usize, usize),
-    /// A.
+    /// Matrix A.
     pub a: Columns,
-    /// B.
+    /// Matrix B.
     pub b: Columns,
-    /// C.
+    /// Matrix C.
     pub c: ColumnsMut,
 }
 
-/// How a library is told to stay on the thread that calls it.
+/// Function that restricts a library to the calling thread.
 #[derive(Clone, Copy)]
 enum Threads {
     /// `void set(int)`.
@@ -79,7 +78,7 @@ enum Threads {
     Long(unsafe extern "C" fn(i64)),
 }
 
-/// A loaded library. It is never unloaded: its threads and handlers would outlive its code.
+/// Loaded library. It is never unloaded, because its threads and handlers would outlive its code.
 pub struct BlasLibrary {
     about: BlasInfo,
     dgemm: Dgemm,
@@ -93,15 +92,15 @@ impl fmt::Debug for BlasLibrary {
     }
 }
 
-/// The symbols of a library, by name; every foreign call in this module starts here.
+/// Symbols of a library, by name; every foreign call in this module gets its function here.
 struct Symbols {
     library: SharedLibrary,
 }
 
 impl Symbols {
     fn open(path: &Path) -> Result<Self, ToolchainError> {
-        // SAFETY: it was tried in a process of its own before (`probe`), which is all that can be known about
-        // code of others.
+        // SAFETY: the library was loaded in a child process before (`probe`); nothing more can be verified
+        // about foreign code.
         let library = unsafe { SharedLibrary::open(path) };
         let library = library.map_err(|cause| {
             ToolchainError::Unusable(
@@ -113,7 +112,7 @@ impl Symbols {
         Ok(Self { library })
     }
 
-    /// The function of that name, if there is one.
+    /// Returns the function with this name, if any.
     ///
     /// # Safety
     /// `F` must be a function pointer of the symbol's true type.
@@ -122,7 +121,7 @@ impl Symbols {
         unsafe { self.library.function(name) }
     }
 
-    /// A routine by its Fortran name; builds with 64-bit integers may carry a suffix.
+    /// Returns a routine by its Fortran name, which may have a suffix in builds with 64-bit integers.
     ///
     /// # Safety
     /// As for [`Symbols::function`].
@@ -132,7 +131,7 @@ impl Symbols {
         names.find_map(|name| unsafe { self.function(&name) }).ok_or_else(|| {
             ToolchainError::Unusable(
                 Failure::missing(format!(
-                    "{} has no {name}: it is no BLAS library with Fortran names",
+                    "{} has no {name}: it is not a BLAS library with Fortran symbol names",
                     path.display(),
                 ))
                 .hint("give another with --blas"),
@@ -140,36 +139,35 @@ impl Symbols {
         })
     }
 
-    /// What a function without arguments that returns a C string says.
+    /// Returns the text of a function without arguments that returns a C string.
     fn text(&self, name: &str) -> Option<String> {
-        type Says = unsafe extern "C" fn() -> *const c_char;
-        // SAFETY: the functions that are asked for here are declared so by their libraries, and
-        // their strings live as long as the library, which is for ever.
+        type GetText = unsafe extern "C" fn() -> *const c_char;
+        // SAFETY: the libraries declare the functions named here with this type, and their strings live as
+        // long as the library, which is never unloaded.
         unsafe {
-            let text = self.function::<Says>(name)?();
+            let text = self.function::<GetText>(name)?();
             (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy().into_owned())
         }
     }
 }
 
 impl BlasLibrary {
-    /// Loads a library that [`crate::blas::BlasProber`] has tried in a child process: one that crashes
-    /// when it is loaded would take this process with it.
+    /// Loads a library that [`crate::blas::BlasProber`] has tested in a child process, because a library
+    /// that crashes while loading would end this process.
     ///
     /// # Errors
-    /// When it cannot be loaded after all, or computes wrongly here.
+    /// Fails when the library cannot be loaded, or its results are wrong in this process.
     pub fn load(probed: &ProbedBlas) -> Result<Self, ToolchainError> {
         Self::open(&probed.about().path)
     }
 
-    /// Loads the library at `path` and makes sure that it computes rightly; for the child process that
-    /// tries it.
+    /// Loads the library at `path` and verifies its results; for the child process that tests it.
     ///
     /// # Errors
-    /// When it cannot be loaded, lacks DGEMM, DTRSM or DDOT, or computes them wrongly.
+    /// Fails when the library cannot be loaded, lacks DGEMM, DTRSM or DDOT, or computes them wrongly.
     pub(super) fn open(path: &Path) -> Result<Self, ToolchainError> {
         let symbols = Symbols::open(path)?;
-        // SAFETY: the Fortran interface of these routines, which every BLAS shares.
+        // SAFETY: every BLAS has the same Fortran interface for these routines.
         let (dgemm, dtrsm, ddot) = unsafe {
             (
                 symbols.routine::<Dgemm>(path, "dgemm_")?,
@@ -178,7 +176,7 @@ impl BlasLibrary {
             )
         };
         let integer_bits = integer_bits(ddot).ok_or_else(|| {
-            let what = "neither 32-bit nor 64-bit integers give the product";
+            let what = "the product is wrong with 32-bit and with 64-bit integers";
             wrong(path, "ddot", what.to_owned())
         })?;
         let about = about(&symbols, path, integer_bits);
@@ -188,15 +186,15 @@ impl BlasLibrary {
         Ok(library)
     }
 
-    /// What it says of itself.
+    /// Returns the properties of the library.
     pub fn about(&self) -> &BlasInfo {
         &self.about
     }
 
-    /// Tells the library to work on the calling thread alone. Some keep this for the whole process
-    /// and some for a thread, so every thread that calls routines says it once.
+    /// Restricts the library to the calling thread. Some libraries keep this setting per process and some
+    /// per thread, so every thread that calls routines must call this once.
     pub fn stay_on_this_thread(&self) {
-        // SAFETY: the functions' declared types; one is a valid number of threads.
+        // SAFETY: the functions have the declared types; one is a valid number of threads.
         unsafe {
             match self.threads {
                 Some(Threads::Int(set)) => set(1),
@@ -206,25 +204,27 @@ impl BlasLibrary {
         }
     }
 
-    /// `C -= A B`.
+    /// Computes `C -= A B`.
     ///
     /// # Safety
-    /// The matrices must lie in memory that may be read, C in memory that nobody else uses; distances
-    /// at least the number of rows.
+    /// The matrices must be in readable memory, C in writable memory that is not accessed elsewhere.
+    /// Leading dimensions must be at least the number of rows.
     pub unsafe fn update(&self, Product { size: (m, n, k), a, b, c }: Product) {
         let [m, n, k, lda, ldb, ldc] = [m, n, k, a.1, b.1, c.1].map(|x| x as Int);
-        let (a, b, c, none) = (a.0, b.0, c.0, b"N".as_ptr());
+        let none = b"N".as_ptr();
         // SAFETY: the caller's promise; the arguments are those of the Fortran routine.
         unsafe {
-            (self.dgemm)(none, none, &m, &n, &k, &-1.0, a, &lda, b, &ldb, &1.0, c, &ldc, 1, 1);
+            (self.dgemm)(
+                none, none, &m, &n, &k, &-1.0, a.0, &lda, b.0, &ldb, &1.0, c.0, &ldc, 1, 1,
+            );
         }
     }
 
-    /// Solves `L X = B` in place of B: L is `m` by `m`, lower triangular with ones on its diagonal
-    /// that are not stored, B `m` by `n`.
+    /// Solves `L X = B` and overwrites B with X. L is `m` by `m`, lower triangular with a unit diagonal that
+    /// is not stored; B is `m` by `n`.
     ///
     /// # Safety
-    /// As for [`BlasLibrary::update`].
+    /// The matrices must satisfy the conditions of [`BlasLibrary::update`].
     pub unsafe fn solve_unit_lower(
         &self,
         (m, n): (usize, usize),
@@ -239,12 +239,13 @@ impl BlasLibrary {
         }
     }
 
-    /// Computes small products and holds them against plain loops. Small whole numbers make every
-    /// result exact, so any difference is an error.
+    /// Computes small products and compares them with plain loops. Small integers make every result exact,
+    /// so any difference is an error.
     fn check(&self) -> Result<(), ToolchainError> {
         let agree = |routine, got: &[f64], rows: usize, expected: &dyn Fn(usize, usize) -> f64| {
             let differs = got.iter().enumerate().find_map(|(x, got)| {
-                let (i, j) = (x % rows, x / rows);
+                let i = x % rows;
+                let j = x / rows;
                 let expected = expected(i, j);
                 (*got != expected).then(|| format!("{got} at row {i}, column {j}, not {expected}"))
             });
@@ -252,10 +253,12 @@ impl BlasLibrary {
         };
         let (m, n, k) = (37, 19, 23);
         let entry = |i: usize, j: usize| ((i * 7 + j * 5) % 9) as f64 - 4.0;
-        let fill = |rows: usize, columns: usize, entry: &dyn Fn(usize, usize) -> f64| -> Vec<f64> {
-            (0..rows * columns).map(|x| entry(x % rows, x / rows)).collect()
+        let fill = |rows: usize, columns: usize, at: &dyn Fn(usize, usize) -> f64| -> Vec<f64> {
+            (0..rows * columns).map(|x| at(x % rows, x / rows)).collect()
         };
-        let (a, b, mut c) = (fill(m, k, &entry), fill(k, n, &entry), fill(m, n, &entry));
+        let a = fill(m, k, &entry);
+        let b = fill(k, n, &entry);
+        let mut c = fill(m, n, &entry);
         let product = Product {
             size: (m, n, k),
             a: (a.as_ptr(), m),
@@ -267,15 +270,16 @@ impl BlasLibrary {
         agree("dgemm", &c, m, &|i, j| {
             entry(i, j) - (0..k).map(|p| entry(i, p) * entry(p, j)).sum::<f64>()
         })?;
-        // L has small entries below its diagonal, X is chosen and B = L X.
+        // L has small entries below its diagonal; X is given, and B = L X.
         let below = |i: usize, j: usize| if i > j { ((i + 2 * j) % 3) as f64 - 1.0 } else { 0.0 };
         let l = fill(n, n, &below);
-        let mut b = fill(n, k, &|i, j| {
+        // The array holds B, which the solution X replaces.
+        let mut x = fill(n, k, &|i, j| {
             entry(i, j) + (0..i).map(|p| below(i, p) * entry(p, j)).sum::<f64>()
         });
         // SAFETY: the vectors have the sizes that are given.
-        unsafe { self.solve_unit_lower((n, k), (l.as_ptr(), n), (b.as_mut_ptr(), n)) };
-        agree("dtrsm", &b, n, &entry)
+        unsafe { self.solve_unit_lower((n, k), (l.as_ptr(), n), (x.as_mut_ptr(), n)) };
+        agree("dtrsm", &x, n, &entry)
     }
 }
 
@@ -286,12 +290,14 @@ fn wrong(path: &Path, routine: &str, what: String) -> ToolchainError {
     )
 }
 
-/// The width of a library's integers, by a product of two elements whose number has all bits set in
-/// its upper half: as 64 bits it is negative, for which DDOT is zero by definition.
+/// Returns the width of a library's integers, detected with a dot product of length 2 whose 64-bit length
+/// has all bits of the upper half set: read as 64 bits, the length is negative, for which DDOT is zero by
+/// definition.
 fn integer_bits(ddot: Ddot) -> Option<u32> {
-    let (x, y) = ([3.0, 5.0], [7.0, 11.0]);
+    let x = [3.0, 5.0];
+    let y = [7.0, 11.0];
     let product = |n: Int| {
-        // SAFETY: at most two elements are read of vectors of two.
+        // SAFETY: at most two elements are read, and the vectors have two.
         unsafe { ddot(&n, x.as_ptr(), &1, y.as_ptr(), &1) }
     };
     let two_or_negative = (-1i64 << 32) | 2;
@@ -332,18 +338,19 @@ fn blis_kernel(symbols: &Symbols) -> Option<String> {
     }
 }
 
-/// Returns the names of the kernels that this BLIS knows, each at its number; empty for a library that does not list
-/// them. Versions number them differently, and most take only numbers in `BLIS_ARCH_TYPE`.
+/// Returns the names of the kernels of a BLIS library; the index is the kernel's number. Empty for a
+/// library that does not list them. Numbers differ between versions, and most versions accept only numbers
+/// in `BLIS_ARCH_TYPE`.
 ///
 /// # Errors
-/// When the library cannot be loaded.
+/// Fails when the library cannot be loaded.
 pub(super) fn blis_kernels(path: &Path) -> Result<Vec<String>, ToolchainError> {
     const LAST: &str = "generic";
     const MOST: c_int = 64;
     let symbols = Symbols::open(path)?;
     let mut names = Vec::new();
     // SAFETY: BLIS declares `char* bli_arch_string(arch_t)`; its table ends with "generic", and no
-    // number beyond that is asked for.
+    // larger number is passed.
     unsafe {
         let Some(named) = symbols.function::<ArchString>("bli_arch_string") else {
             return Ok(names);
@@ -367,8 +374,8 @@ fn mkl_version(symbols: &Symbols) -> Option<String> {
         let fill = symbols.function::<Fill>("MKL_Get_Version_String")?;
         let mut text = [0u8; 200];
         fill(text.as_mut_ptr().cast(), text.len() as c_int - 1);
-        let text = String::from_utf8_lossy(&text);
-        let version = text.split("Version").nth(1)?.split_whitespace().next()?;
+        let banner = String::from_utf8_lossy(&text);
+        let version = banner.split("Version").nth(1)?.split_whitespace().next()?;
         Some(version.to_owned())
     }
 }
@@ -384,18 +391,18 @@ fn armpl_version(symbols: &Symbols) -> Option<String> {
     }
 }
 
-/// The function that keeps a library on one thread.
+/// Returns the function that restricts a library to one thread.
 fn threads(symbols: &Symbols, vendor: Vendor) -> Option<Threads> {
-    // SAFETY: each library declares these functions so.
+    // SAFETY: each library declares its function with this type.
     let int = |name: &str| unsafe { symbols.function(name) }.map(Threads::Int);
-    // SAFETY: as above; BLIS's dim_t has 64 bits.
+    // SAFETY: the same; BLIS's dim_t has 64 bits.
     let long = |name: &str| unsafe { symbols.function(name) }.map(Threads::Long);
     match vendor {
         Vendor::OpenBlas => {
             int("openblas_set_num_threads").or_else(|| int("openblas_set_num_threads64_"))
         }
         Vendor::Blis => long("bli_thread_set_num_threads"),
-        // The name in capitals takes its argument by value.
+        // The variant with capitals takes its argument by value.
         Vendor::Mkl => int("MKL_Set_Num_Threads_Local"),
         Vendor::ArmPl | Vendor::Other => int("omp_set_num_threads"),
     }

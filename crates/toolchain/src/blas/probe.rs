@@ -1,8 +1,9 @@
-//! Tries a library in a process of its own, which may crash, and asks it what it is and how fast it
-//! multiplies: on the kernels it takes by itself, and on others that this processor could run.
+//! Tests of a library in a child process, which may crash: its properties and its DGEMM rate, with the
+//! kernels that it selects and with other kernels that this processor can run.
 //!
-//! Libraries older than the processor they run on fall back to kernels of an older one, silently: a
-//! factor of two or more. What a variable of the library can mend is therefore tried.
+//! Libraries that are older than the processor silently fall back to kernels of an older processor, which
+//! can cost a factor of two or more. Therefore the kernels that a variable of the library can select are
+//! tried as well.
 
 use super::find::BlasCandidate;
 use super::info::{BlasInfo, ProbedBlas, Vendor};
@@ -14,26 +15,27 @@ use nodegauge_os::describe;
 use std::path::Path;
 use std::time::Duration;
 
-/// The child's answer: the library and its rate, FLOP/s, or why it cannot be used.
+/// Answer of the child process: the library and its rate, FLOP/s, or why it cannot be used.
 type Answer = Result<(BlasInfo, f64), Failure>;
 
-/// Longest time for one try: loading from a slow file system counts.
+/// Time limit of one test, including loading from a slow file system.
 const LIMIT: Duration = Duration::from_secs(20);
-/// The option with which the child process prints [`kernels_of`] instead of [`answer`].
+/// Option that makes the child process print [`kernels_of`] instead of [`answer`].
 pub const LIST_KERNELS: &str = "--list-kernels";
 
-/// Starts tries.
+/// Starter of tests in child processes.
 #[derive(Debug, Clone)]
 pub struct BlasProber {
-    /// This program with the words that make it run [`answer`]; the path follows, and perhaps [`LIST_KERNELS`].
+    /// This program with the arguments that make it run [`answer`]. The path is appended, and optionally
+    /// [`LIST_KERNELS`].
     pub command: CommandLine,
 }
 
 impl BlasProber {
-    /// Tries the library of `candidate` with the kernels that it takes by itself.
+    /// Tests the library of `candidate` with the kernels that it selects.
     ///
     /// # Errors
-    /// When it cannot be used, with what it said; or when the user ends the run.
+    /// Fails when the library cannot be used, with its error output, or when the user ends the run.
     pub fn probe(
         &self,
         candidate: &BlasCandidate,
@@ -43,12 +45,12 @@ impl BlasProber {
         Ok(ProbedBlas { about, rate, environment: None })
     }
 
-    /// Tries the library of `candidate` with the kernels of the name `wanted`. `isa` returns true for the processor's
-    /// instruction sets, as `/proc/cpuinfo` names them.
+    /// Tests the library of `candidate` with the kernels named `wanted`. `isa` returns true for the
+    /// processor's instruction sets, with their names in `/proc/cpuinfo`.
     ///
     /// # Errors
-    /// When the library does not know these kernels, or the processor lacks what they need, both found before they
-    /// run; and as for [`BlasProber::probe`].
+    /// Fails, before the kernels run, when the library does not have them or the processor lacks a required
+    /// instruction set; otherwise like [`BlasProber::probe`].
     pub fn probe_kernel(
         &self,
         candidate: &BlasCandidate,
@@ -70,10 +72,10 @@ impl BlasProber {
         }
     }
 
-    /// The rate of a library once more, in a new process, FLOP/s.
+    /// Measures the rate of a library again, in a new process, FLOP/s.
     ///
     /// # Errors
-    /// As for [`BlasProber::probe`].
+    /// Fails like [`BlasProber::probe`].
     pub fn rate(
         &self,
         probed: &ProbedBlas,
@@ -83,7 +85,7 @@ impl BlasProber {
         self.ask(&probed.about.path, environment, interrupted).map(|(_, rate)| rate)
     }
 
-    /// Lets a child process load the library at `path` with a variable set, and say what it is.
+    /// Loads the library at `path` in a child process with a variable set; returns its properties and rate.
     fn ask(
         &self,
         path: &Path,
@@ -96,11 +98,11 @@ impl BlasProber {
         let output = run(&job, interrupted)?;
         let path = path.display();
         let crashed = |how: String| {
-            let said = output.stderr.lines().rfind(|line| !line.trim().is_empty());
-            let said = said.map(|line| format!(":\n{line}")).unwrap_or_default();
+            let last = output.stderr.lines().rfind(|line| !line.trim().is_empty());
+            let reason = last.map(|line| format!(":\n{line}")).unwrap_or_default();
             ToolchainError::Unusable(
                 Failure::missing(format!(
-                    "{path} cannot be used: the process that tried it ended with {how}{said}"
+                    "{path} cannot be used: the process that tried it ended with {how}{reason}"
                 ))
                 .hint("give another with --blas"),
             )
@@ -115,18 +117,18 @@ impl BlasProber {
                 return Err(crashed("endless output".to_owned()));
             }
         };
-        // A library may print on standard output itself; the answer is the last line.
+        // The library may print on standard output as well; the answer is the last line.
         let line = output.stdout.lines().next_back().unwrap_or_default();
         let answer = serde_json::from_str::<Answer>(line).ok().filter(|_| status.success());
         let answer = answer.ok_or_else(|| crashed(describe(status)))?;
         answer.map_err(ToolchainError::Unusable)
     }
 
-    /// Tries `candidate` as it is, and with every other kernel worth trying that this processor has the
-    /// instructions for, which `isa` returns as for [`BlasProber::probe_kernel`].
+    /// Tests `candidate` with the kernels that it selects, and with every other promising kernel that this
+    /// processor can run; `isa` is that of [`BlasProber::probe_kernel`].
     ///
     /// # Errors
-    /// As for [`BlasProber::probe`]; a kernel that cannot be had is left out.
+    /// Fails like [`BlasProber::probe`]; unavailable kernels are left out.
     pub fn probe_all(
         &self,
         candidate: &BlasCandidate,
@@ -135,9 +137,9 @@ impl BlasProber {
     ) -> Result<Vec<ProbedBlas>, ToolchainError> {
         let mut probed = vec![self.probe(candidate, interrupted)?];
         let vendor = probed[0].about.vendor;
-        // What the user's environment says already is not overruled.
-        let told = vendor.kernel_variable().is_some_and(|name| std::env::var_os(name).is_some());
-        if told {
+        // A selection in the user's environment is kept.
+        let is_set = vendor.kernel_variable().is_some_and(|name| std::env::var_os(name).is_some());
+        if is_set {
             return Ok(probed);
         }
         for kernel in kernels::worth_trying(vendor, isa) {
@@ -149,8 +151,8 @@ impl BlasProber {
         Ok(probed)
     }
 
-    /// Returns the variable, with its value, that makes the library take the kernels `wanted`; `None` where there is
-    /// none.
+    /// Returns the variable, with its value, that selects the kernels `wanted`; `None` if the library has no
+    /// such variable.
     fn setting(
         &self,
         candidate: &BlasCandidate,
@@ -176,7 +178,7 @@ impl BlasProber {
         Ok(Some((variable.to_owned(), value)))
     }
 
-    /// Returns the kernels that the BLIS at `path` lists; empty when it lists none or cannot be loaded.
+    /// Returns the kernels that the BLIS library at `path` lists; empty if it lists none or cannot be loaded.
     fn blis_kernels(
         &self,
         path: &Path,
@@ -193,21 +195,21 @@ impl BlasProber {
     }
 
     fn job(&self, path: &Path) -> Job {
-        // A pool of threads for a try of a tenth of a second would cost more than the try.
+        // A thread pool would cost more than the test itself, which takes a tenth of a second.
         let environment = threads_environment(1);
         let command = self.command.with([path.display().to_string()]);
         Job { environment, ..Job::new(command, LIMIT) }
     }
 }
 
-/// The variables that give a library so many threads in a child process.
+/// Returns the variables that set the number of threads of a library in a child process.
 pub fn threads_environment(threads: usize) -> Vec<(String, Option<String>)> {
     ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "BLIS_NUM_THREADS", "MKL_NUM_THREADS"]
         .map(|name| (name.to_owned(), Some(threads.to_string())))
         .to_vec()
 }
 
-/// What was tried, `None` where it cannot be used.
+/// Returns the tested library; `None` if it cannot be used.
 fn usable(tried: Result<ProbedBlas, ToolchainError>) -> Result<Option<ProbedBlas>, ToolchainError> {
     match tried {
         Err(ToolchainError::Unusable(_)) => Ok(None),
@@ -215,8 +217,8 @@ fn usable(tried: Result<ProbedBlas, ToolchainError>) -> Result<Option<ProbedBlas
     }
 }
 
-/// Returns what the child process, which may crash, prints: one line of JSON about the library at `path`. `rate`
-/// measures the library, FLOP/s.
+/// Returns the output of the child process, which may crash: one line of JSON about the library at `path`.
+/// `rate` measures the library, FLOP/s.
 pub fn answer(path: &Path, rate: impl FnOnce(BlasLibrary) -> Result<f64, Failure>) -> String {
     let answer: Answer = BlasLibrary::open(path)
         .map_err(Failure::from)
@@ -224,8 +226,8 @@ pub fn answer(path: &Path, rate: impl FnOnce(BlasLibrary) -> Result<f64, Failure
     serde_json::to_string(&answer).unwrap_or_default()
 }
 
-/// Returns what the child process prints for [`LIST_KERNELS`]: one line of JSON, the names of the kernels that the
-/// BLIS at `path` knows, each at its number. None of them runs.
+/// Returns the output of the child process for [`LIST_KERNELS`]: one line of JSON with the names of the
+/// kernels of the BLIS library at `path`; the index is the kernel's number. No kernel is run.
 pub fn kernels_of(path: &Path) -> String {
     let names = library::blis_kernels(path).unwrap_or_default();
     serde_json::to_string(&names).unwrap_or_default()

@@ -1,24 +1,37 @@
-//! The instructions of one function: which loop is hot, and what it does.
+//! Instructions of one function: detection and analysis of its hot loop.
 //!
-//! A loop is what lies between a jump backwards and its target. Of the loops that contain no other,
-//! the hot one is the one that moves most bytes a turn: a vectorised loop moves several vectors, the
-//! loops around it that reach an aligned address or do the rest move an element. This can be told
-//! without knowing the compiler; where a compiler makes two loops that move equally much and takes
-//! its choice at run time, it is the wider, then the first.
+//! A loop is the code between a backward jump and its target. The hot loop is the innermost loop that
+//! moves the most bytes per iteration: a vectorised loop moves several vectors, while its prologue and
+//! remainder loops move one element. This rule does not depend on the compiler. If a compiler generates
+//! two loops that move the same number of bytes and selects one at run time, the loop with the wider
+//! vectors is taken, then the first.
 
 use super::Code;
 use super::image::{Function, Image};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 
-/// A function's instructions, those of its parts elsewhere included.
+/// Instructions of a function, including those of its separate parts.
 pub(super) struct Body {
     instructions: Vec<Instruction>,
-    /// From the first address to behind the last of each part.
+    /// Address range of each part; the end is exclusive.
     parts: Vec<(u64, u64)>,
 }
 
-/// A loop: first and last index into the instructions.
-type Loop = (usize, usize);
+/// Loop in the instructions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Loop {
+    /// Index of the first instruction.
+    first: usize,
+    /// Index of the last instruction, the jump.
+    last: usize,
+}
+
+impl Loop {
+    /// True if `inner` is another loop within this one.
+    fn contains(&self, inner: &Self) -> bool {
+        self != inner && self.first <= inner.first && inner.last <= self.last
+    }
+}
 
 impl Body {
     pub(super) fn decode(image: &Image<'_>, function: &Function) -> Self {
@@ -33,7 +46,7 @@ impl Body {
     }
 
     pub(super) fn code(&self, image: &Image<'_>) -> Code {
-        let hot = self.hot_loop().map_or(&[][..], |(from, to)| &self.instructions[from..=to]);
+        let hot = self.hot_loop().map_or(&[][..], |hot| self.instructions_of(&hot));
         Code {
             vector_bits: hot.iter().filter_map(width).max().map(|bytes| bytes * 8),
             nontemporal: hot.iter().any(is_nontemporal),
@@ -43,7 +56,11 @@ impl Body {
         }
     }
 
-    /// The innermost loop that moves most bytes a turn; none when no loop touches data.
+    fn instructions_of(&self, of: &Loop) -> &[Instruction] {
+        &self.instructions[of.first..=of.last]
+    }
+
+    /// Returns the innermost loop that moves the most bytes per iteration; `None` if no loop accesses data.
     fn hot_loop(&self) -> Option<Loop> {
         let branch = [FlowControl::ConditionalBranch, FlowControl::UnconditionalBranch];
         let jumps = self.instructions.iter().enumerate();
@@ -52,26 +69,24 @@ impl Body {
             .filter_map(|(i, instruction)| {
                 let target = instruction.near_branch_target();
                 // A jump to itself or backwards, within its own part.
-                let to = self.instructions.iter().position(|other| other.ip() == target)?;
+                let first = self.instructions.iter().position(|other| other.ip() == target)?;
                 let same_part = self.part_of(target) == self.part_of(instruction.ip());
-                (to <= i && same_part).then_some((to, i))
+                (first <= i && same_part).then_some(Loop { first, last: i })
             })
             .collect();
-        let contains =
-            |outer: &Loop, inner: &Loop| outer != inner && outer.0 <= inner.0 && inner.1 <= outer.1;
         let mut best: Option<(u32, u32, Loop)> = None;
         for candidate in &loops {
-            let turn = &self.instructions[candidate.0..=candidate.1];
-            let bytes: u32 = turn.iter().filter_map(data_bytes).sum();
-            // A loop inside that touches no data, such as a wait, takes nothing from the loop around it.
+            let iteration = self.instructions_of(candidate);
+            let bytes: u32 = iteration.iter().filter_map(data_bytes).sum();
+            // An inner loop without data access, such as a wait, does not disqualify the outer loop.
             let inner = loops.iter().any(|other| {
-                contains(candidate, other)
-                    && self.instructions[other.0..=other.1].iter().any(|i| data_bytes(i).is_some())
+                candidate.contains(other)
+                    && self.instructions_of(other).iter().any(|i| data_bytes(i).is_some())
             });
             if bytes == 0 || inner {
                 continue;
             }
-            let width = turn.iter().filter_map(width).max().unwrap_or(0);
+            let width = iteration.iter().filter_map(width).max().unwrap_or(0);
             if best.is_none_or(|(most, widest, _)| (bytes, width) > (most, widest)) {
                 best = Some((bytes, width, *candidate));
             }
@@ -83,11 +98,11 @@ impl Body {
         self.parts.iter().position(|(from, to)| (*from..*to).contains(&address))
     }
 
-    /// The functions that it calls, each once; a jump out of the function is a call at its end.
+    /// Returns the called functions, each once. A jump out of the function is a tail call.
     fn calls(&self, image: &Image<'_>) -> Vec<String> {
         let mut calls: Vec<String> = Vec::new();
         for instruction in &self.instructions {
-            let name = match instruction.flow_control() {
+            let symbol = match instruction.flow_control() {
                 FlowControl::Call | FlowControl::UnconditionalBranch
                     if instruction.op0_kind() == OpKind::NearBranch64 =>
                 {
@@ -95,14 +110,14 @@ impl Body {
                     let outside = self.part_of(target).is_none();
                     outside.then(|| image.name_at(target).unwrap_or("?"))
                 }
-                // A jump through a register is as well a switch within the function.
+                // A jump through a register may be a switch within the function.
                 FlowControl::IndirectCall => Some(image.slot_of(instruction).unwrap_or("?")),
                 FlowControl::IndirectBranch => image.slot_of(instruction),
                 _ => string_operation(instruction),
             };
-            let Some(name) = name else { continue };
-            // Versions of symbols say nothing here, and neither does the watch over the stack.
-            let name = name.split('@').next().unwrap_or_default();
+            let Some(symbol) = symbol else { continue };
+            // Symbol versions and the stack protector are irrelevant here.
+            let name = symbol.split('@').next().unwrap_or_default();
             if name != "__stack_chk_fail" && calls.iter().all(|known| known != name) {
                 calls.push(name.to_owned());
             }
@@ -111,25 +126,25 @@ impl Body {
     }
 }
 
-/// The processor's own memcpy and memset.
+/// Returns the name of a string instruction, the processor's own memcpy and memset.
 fn string_operation(instruction: &Instruction) -> Option<&'static str> {
     if !instruction.has_rep_prefix() && !instruction.has_repe_prefix() {
         return None;
     }
     match instruction.mnemonic() {
         Mnemonic::Movsb | Mnemonic::Movsw | Mnemonic::Movsq => Some("rep movs"),
-        // The vector instruction of the same name has no such operands.
+        // The vector instruction of the same name has other operands.
         Mnemonic::Movsd if instruction.op0_kind() == OpKind::MemoryESRDI => Some("rep movs"),
         Mnemonic::Stosb | Mnemonic::Stosw | Mnemonic::Stosd | Mnemonic::Stosq => Some("rep stos"),
         _ => None,
     }
 }
 
-/// Bytes of the arrays that an instruction reads or writes; `None` when it touches none of them: the
-/// stack and constants are no arrays, and an address is no access.
+/// Returns the bytes of arrays that an instruction reads or writes; `None` if it accesses no array. The
+/// stack and constants do not count as arrays, and computing an address is not an access.
 fn data_bytes(instruction: &Instruction) -> Option<u32> {
     let has_memory = instruction.op_kinds().any(|kind| kind == OpKind::Memory);
-    // Without a frame pointer its register may lead to an array; a frame lies below it.
+    // Without a frame pointer, RBP may point to an array; a stack frame has negative displacements.
     let own = match instruction.memory_base() {
         _ if instruction.memory_index() != Register::None => false,
         Register::RSP | Register::RIP => true,
@@ -145,16 +160,16 @@ fn data_bytes(instruction: &Instruction) -> Option<u32> {
     }
 }
 
-/// Bytes that an instruction works on at once, as far as it tells: those that it moves, or those of
-/// the widest vector it names. The narrowest vector registers hold scalars, too, so only what is
-/// moved tells of them.
+/// Returns the bytes that an instruction processes at once, if known: those that it moves, or those of its
+/// widest vector register. XMM registers do not count, because they also hold scalars; for them only the
+/// moved bytes count.
 fn width(instruction: &Instruction) -> Option<u32> {
     let registers = (0..instruction.op_count())
         .filter(|i| instruction.op_kind(*i) == OpKind::Register)
         .map(|i| instruction.op_register(i))
         .filter(|register| register.is_ymm() || register.is_zmm())
         .map(|register| register.size() as u32);
-    // A value that is spread over a vector is read once and says nothing of the vector.
+    // A broadcast reads one element, which does not give the vector width.
     let moved = data_bytes(instruction).filter(|_| !instruction.is_broadcast());
     registers.chain(moved).max()
 }
@@ -165,7 +180,8 @@ fn is_nontemporal(instruction: &Instruction) -> bool {
         || matches!(instruction.mnemonic(), Movntsd | Movntss | Vmovntdq | Vmovntpd | Vmovntps)
 }
 
-/// `vfmadd…`, `vfmsub…`, `vfnmadd…`, `vfnmsub…`: some hundred instructions that begin alike.
+/// True for fused multiply-add: about a hundred instructions with the prefixes `vfmadd`, `vfmsub`,
+/// `vfnmadd` and `vfnmsub`.
 fn is_fused(instruction: &Instruction) -> bool {
     let name = format!("{:?}", instruction.mnemonic());
     ["Vfmadd", "Vfmsub", "Vfnmadd", "Vfnmsub"].iter().any(|prefix| name.starts_with(prefix))

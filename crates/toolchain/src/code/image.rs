@@ -1,5 +1,5 @@
-//! A shared object as its code sees it: functions by name and address, and which name stands
-//! behind a slot that the dynamic linker fills.
+//! Contents of a shared object: its code, its functions by name and address, and the symbol names of the
+//! slots that the dynamic linker fills.
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Register};
 use object::{
@@ -8,11 +8,11 @@ use object::{
 use std::collections::BTreeMap;
 
 pub(super) struct Image<'a> {
-    /// Address and bytes of each section with code.
+    /// Address and bytes of each code section.
     code: Vec<(u64, &'a [u8])>,
-    /// Address, size and name of each function; several may share an address.
+    /// Functions; several may have the same address.
     functions: Vec<Function>,
-    /// Address of a slot to the name of the symbol whose address goes there.
+    /// Name of the symbol whose address the dynamic linker stores in a slot, by address of the slot.
     slots: BTreeMap<u64, String>,
 }
 
@@ -23,13 +23,13 @@ pub(super) struct Function {
     pub size: u64,
 }
 
-/// Instructions of a stub of the procedure linkage table at most: a landing pad, and the jump.
+/// Maximum number of instructions of a stub of the procedure linkage table: a landing pad and the jump.
 const STUB: usize = 3;
-/// A function without a size ends where the next begins, and is not longer than this.
+/// Maximum size of a function whose symbol has no size; it ends at the next function at the latest.
 const LONGEST: u64 = 1 << 20;
 
 impl<'a> Image<'a> {
-    /// Parses the file; `None` when it is for another processor than x86-64.
+    /// Parses the file; `None` if it is not for x86-64.
     pub(super) fn parse(data: &'a [u8]) -> Result<Option<Self>, object::Error> {
         let file = object::File::parse(data)?;
         if file.architecture() != Architecture::X86_64 {
@@ -71,13 +71,13 @@ impl<'a> Image<'a> {
         self.functions.iter().find(|function| function.name == name).cloned()
     }
 
-    /// Parts of a function that a compiler keeps elsewhere: `name.cold`, `name.part.0`.
+    /// Returns the parts of a function that the compiler placed elsewhere: `name.cold`, `name.part.0`.
     pub(super) fn parts(&self, function: &Function) -> Vec<Function> {
         let prefix = format!("{}.", function.name);
         self.functions.iter().filter(|other| other.name.starts_with(&prefix)).cloned().collect()
     }
 
-    /// The bytes from an address on, `length` at most; empty outside all code.
+    /// Returns at most `length` bytes from an address on; empty outside the code sections.
     pub(super) fn bytes(&self, start: u64, length: u64) -> &'a [u8] {
         let section = self.code.iter().find(|(address, data)| {
             (*address..address.saturating_add(data.len() as u64)).contains(&start)
@@ -88,8 +88,8 @@ impl<'a> Image<'a> {
         &data[from..to]
     }
 
-    /// The name behind the address that a call or a jump leads to: a function's own, or that of the
-    /// symbol to which a stub of the procedure linkage table jumps.
+    /// Returns the name of the function at the target of a call or a jump; for a stub of the procedure
+    /// linkage table, the name of the symbol to which it jumps.
     pub(super) fn name_at(&self, target: u64) -> Option<&str> {
         if let Some(function) = self.functions.iter().find(|function| function.start == target) {
             return Some(&function.name);
@@ -103,7 +103,7 @@ impl<'a> Image<'a> {
         self.slot_of(&jump)
     }
 
-    /// The name behind the memory slot through which an instruction calls or jumps.
+    /// Returns the symbol name of the slot through which an instruction calls or jumps.
     pub(super) fn slot_of(&self, instruction: &Instruction) -> Option<&str> {
         let through_slot = instruction.op0_kind() == OpKind::Memory
             && instruction.memory_base() == Register::RIP

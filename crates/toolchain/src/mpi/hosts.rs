@@ -1,21 +1,21 @@
-//! Names of hosts, and how launchers are told to start the same number of ranks on each of some. Pure.
+//! Host names, and launcher options that start the same number of ranks on each of several hosts. Pure.
 //!
-//! Launchers hand names on to ssh, to which one that begins with a hyphen is an option: only names that
-//! hosts can have get there.
+//! Launchers pass names on to ssh, which reads a name with a leading hyphen as an option. Therefore only
+//! valid host names are accepted.
 
 use super::LauncherKind;
 use nodegauge_measure::grammar::{Cursor, SyntaxError};
 use std::net::Ipv6Addr;
 use std::str::FromStr;
 
-/// Hosts as users and Slurm list them: names (RFC 1123) or IPv6 addresses with commas between, and
-/// ranges of numbers in brackets, as many as a name has room for.
+/// List of hosts in the notation of users and of Slurm: names (RFC 1123) or IPv6 addresses, separated by
+/// commas, with any number of ranges in brackets per name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostList(pub Vec<String>);
 
-/// Hosts of a list at most: Slurm's own limit of a job (`MAX_SLURM_NODES`) is not larger.
+/// Maximum number of hosts of a list; Slurm's own limit for a job (`MAX_SLURM_NODES`) is not larger.
 const MOST_HOSTS: usize = 65_536;
-/// Characters of a name, and of each of its parts between points (RFC 1123, 2.1; RFC 1035, 2.3.4).
+/// Maximum number of characters of a name, and of each part between points (RFC 1123, 2.1; RFC 1035, 2.3.4).
 const MOST_CHARACTERS: usize = 253;
 const MOST_OF_PART: usize = 63;
 
@@ -44,17 +44,17 @@ impl FromStr for HostList {
     }
 }
 
-/// The names that one word with ranges stands for.
+/// Reads one word with ranges and returns its names.
 fn names(cursor: &mut Cursor<'_>) -> Result<Vec<String>, SyntaxError> {
     let mut names = vec![String::new()];
     loop {
         let part = cursor.take_while(|c| c.is_ascii_alphanumeric() || ".-:".contains(c));
         names.iter_mut().for_each(|name| name.push_str(part));
         if !cursor.eat('[') {
-            return match names[0].is_empty() {
-                true => Err(cursor.error("expected the name of a host")),
-                false => Ok(names),
-            };
+            if names[0].is_empty() {
+                return Err(cursor.error("expected the name of a host"));
+            }
+            return Ok(names);
         }
         let start = cursor.position();
         let numbers = numbers(cursor)?;
@@ -67,16 +67,17 @@ fn names(cursor: &mut Cursor<'_>) -> Result<Vec<String>, SyntaxError> {
     }
 }
 
-/// `01-04,7]`: numbers with as many digits as the first of their range.
+/// Reads the rest of a bracket, `01-04,7]`; the numbers have as many digits as the first of their range.
 fn numbers(cursor: &mut Cursor<'_>) -> Result<Vec<String>, SyntaxError> {
     let mut all = Vec::new();
     loop {
         let start = cursor.position();
         let first = cursor.number("expected a number")?;
         let digits = cursor.position() - start;
-        let last = match cursor.eat('-') {
-            true => cursor.number("expected the last number of the range")?,
-            false => first,
+        let last = if cursor.eat('-') {
+            cursor.number("expected the last number of the range")?
+        } else {
+            first
         };
         if last < first || last - first >= MOST_HOSTS as u64 {
             return Err(cursor.error_at(start, format!("expected a range of 1 to {MOST_HOSTS}")));
@@ -90,7 +91,7 @@ fn numbers(cursor: &mut Cursor<'_>) -> Result<Vec<String>, SyntaxError> {
     Ok(all)
 }
 
-/// Why no host can have this name.
+/// Returns the problem of an invalid host name; `None` for a valid name.
 fn wrong(name: &str) -> Option<&'static str> {
     if name.contains(':') {
         let fits = name.parse::<Ipv6Addr>().is_ok();
@@ -105,22 +106,23 @@ fn wrong(name: &str) -> Option<&'static str> {
         .then_some("expected parts of 1 to 63 letters, digits and hyphens, no hyphen at their ends")
 }
 
-/// Ranks on hosts, the same number on each, bound to cores.
+/// Ranks on several hosts, the same number per host, bound to cores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HostRanks<'a> {
-    /// Their names.
+    /// Names of the hosts.
     pub hosts: &'a [String],
-    /// Ranks on each.
+    /// Ranks per host.
     pub each: usize,
-    /// Cores of a rank; `None` leaves them to the launcher.
+    /// Cores per rank; `None` leaves the number to the launcher.
     pub threads: Option<usize>,
 }
 
 impl HostRanks<'_> {
-    /// The launcher's arguments.
+    /// Returns the launcher's arguments.
     pub fn arguments(&self, launcher: LauncherKind) -> Vec<String> {
         let Self { hosts, each, threads } = *self;
-        let (nodes, ranks) = (hosts.len(), hosts.len() * each);
+        let nodes = hosts.len();
+        let ranks = nodes * each;
         let names = hosts.join(",");
         let text = match launcher {
             LauncherKind::OpenMpi => {
@@ -143,7 +145,7 @@ impl HostRanks<'_> {
                 )
             }
         };
-        // Names of hosts hold no spaces.
+        // Host names contain no spaces.
         text.split(' ').map(str::to_owned).collect()
     }
 }

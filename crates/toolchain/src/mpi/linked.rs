@@ -1,24 +1,24 @@
-//! Which MPI a finished program was linked with, by the libraries that it names.
+//! MPI library of a compiled program, detected from the shared libraries that it needs.
 
 use super::{LauncherKind, MpiAbi, MpiLibrary};
 use object::read::elf::{Dyn, FileHeader};
 use object::{Endianness, elf};
 use std::path::Path;
 
-/// The MPI that `program` needs; `None` when it names none (linked statically, or a script) or
-/// cannot be read.
+/// Returns the MPI library that `program` needs; `None` if it needs none (linked statically, or a script)
+/// or cannot be read.
 pub fn library_of_program(program: &Path) -> Option<MpiLibrary> {
     let data = std::fs::read(program).ok()?;
     needed(&data)?.iter().find_map(|name| library_by_file(name))
 }
 
-/// File of Open MPI 2, whose interface is another.
+/// File of Open MPI 2, which has a different binary interface.
 const OPEN_MPI_2: &str = "libmpi.so.20";
-/// Files of MPICH before version 3.1 and of its development packages.
+/// File of MPICH before version 3.1 and of its development packages.
 const MPICH_UNNUMBERED: &str = "libmpich.so";
 
-/// Returns the library whose file has this name. Open MPI 1.7 to 1.10 have a libmpi.so.12, too, which since
-/// 2014 is likelier of MPICH's interface.
+/// Returns the library whose file has this name. Open MPI 1.7 to 1.10 also had a libmpi.so.12; since 2014
+/// this name more likely belongs to a library with MPICH's interface.
 fn library_by_file(name: &str) -> Option<MpiLibrary> {
     let has = |abi: MpiAbi| abi.files().iter().any(|file| name.starts_with(file));
     let (family, title) = if has(MpiAbi::OpenMpi) || name.starts_with(OPEN_MPI_2) {
@@ -31,13 +31,13 @@ fn library_by_file(name: &str) -> Option<MpiLibrary> {
     Some(MpiLibrary { family, name: title.to_owned(), version: None })
 }
 
-/// The libraries that an ELF program of this machine's word size names.
+/// Returns the shared libraries that an ELF program of this machine's word size needs.
 fn needed(data: &[u8]) -> Option<Vec<String>> {
     let header = elf::FileHeader64::<Endianness>::parse(data).ok()?;
     let endian = header.endian().ok()?;
     let sections = header.sections(endian, data).ok()?;
-    let (entries, strings) = sections.dynamic(endian, data).ok()??;
-    let strings = sections.strings(endian, data, strings).ok()?;
+    let (entries, link) = sections.dynamic(endian, data).ok()??;
+    let strings = sections.strings(endian, data, link).ok()?;
     let names = entries.iter().filter(|entry| entry.tag32(endian) == Some(elf::DT_NEEDED));
     let name = |entry: &elf::Dyn64<_>| strings.get(entry.val32(endian)?).ok();
     Some(names.filter_map(name).map(|name| String::from_utf8_lossy(name).into_owned()).collect())

@@ -1,4 +1,4 @@
-//! A finished program of an MPI, with its ranks placed on this node as a plan says.
+//! Compiled MPI programs, with their ranks placed on this node according to a plan or on several hosts.
 
 use super::{HostRanks, LauncherKind, MpiLauncher, launcher_for, library_of_program};
 use crate::{CommandLine, find_program, with_path_hint};
@@ -10,23 +10,23 @@ use nodegauge_placement::emit::{self, OpenMpi, OpenMpiVersion};
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-/// A program that a user has built, with what starts its ranks.
+/// MPI program of the user, with the launcher of its ranks.
 #[derive(Debug, Clone)]
 pub struct MpiProgram {
-    /// Where it is.
+    /// Path of the program.
     pub path: PathBuf,
-    /// Who starts its ranks.
+    /// Launcher of its ranks.
     pub launcher: MpiLauncher,
-    /// Whether the launcher must be told to run as root: inside a container every user is.
+    /// True if the launcher needs an option to run as root, e.g. in a container.
     pub as_root: bool,
 }
 
 impl MpiProgram {
-    /// Finds a program, and the launcher that is named or else of the library that it links. `hint` says
-    /// what to give where there is none.
+    /// Finds a program and its launcher: the named one, otherwise that of the library that it links. `hint` is
+    /// the hint for a missing program.
     ///
     /// # Errors
-    /// When there is no such program, or no launcher for it.
+    /// Fails when the program or a launcher for it is missing.
     pub fn find(
         program: &Path,
         launcher: Option<&CommandLine>,
@@ -38,12 +38,12 @@ impl MpiProgram {
                 .hint(with_path_hint(program, hint))
         })?;
         let library = library_of_program(&path);
-        let launcher = launcher_for(&path, library.as_ref(), launcher, &|| false);
-        let launcher = launcher.map_err(|failure| failure.kind(FailureKind::Missing))?;
+        let launcher = launcher_for(&path, library.as_ref(), launcher, &|| false)
+            .map_err(|failure| failure.kind(FailureKind::Missing))?;
         Ok(Self { path, launcher, as_root: allow_root && is_root() })
     }
 
-    /// Starts the program's ranks so.
+    /// Returns the launch of the program with these places of its ranks.
     pub fn launch<'a>(&'a self, ranks: RankPlaces<'a>) -> MpiLaunch<'a> {
         MpiLaunch { launcher: &self.launcher, as_root: self.as_root, options: Vec::new(), ranks }
     }
@@ -52,36 +52,36 @@ impl MpiProgram {
 /// Places of ranks.
 #[derive(Debug, Clone)]
 pub enum RankPlaces<'a> {
-    /// On this node, as a plan says.
+    /// On this node, according to a plan.
     Planned {
         /// CPUs and memory of each rank.
         plan: Cow<'a, RankPlan>,
-        /// The node.
+        /// Topology of the node.
         topology: &'a Topology,
     },
-    /// On these hosts, the same number on each.
+    /// On these hosts, the same number per host.
     Hosts(HostRanks<'a>),
 }
 
-/// A launcher with the ranks that it starts.
+/// Launcher with the ranks that it starts.
 #[derive(Debug, Clone)]
 pub struct MpiLaunch<'a> {
-    /// The launcher.
+    /// Launcher.
     pub launcher: &'a MpiLauncher,
-    /// True if the launcher must be told to run as root.
+    /// True if the launcher needs an option to run as root.
     pub as_root: bool,
-    /// Options before those that place ranks.
+    /// Options in front of those that place ranks.
     pub options: Vec<String>,
     /// Places of the ranks.
     pub ranks: RankPlaces<'a>,
 }
 
-/// Words of a launcher for its ranks.
+/// Launcher options for the ranks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RankWords {
-    /// Its options.
+    /// Options.
     pub words: Vec<String>,
-    /// The content of the rank file that they name, if any.
+    /// Content of the rank file that the options name, if any.
     pub rankfile: Option<String>,
 }
 
@@ -91,17 +91,18 @@ impl MpiLaunch<'_> {
         matches!(self.ranks, RankPlaces::Planned { .. })
     }
 
-    /// True if a batch system has given the node.
+    /// True if this process runs in a job of a batch system.
     pub fn is_in_job() -> bool {
         std::env::var_os("SLURM_JOB_ID").is_some()
     }
 
-    /// The launcher's words for its ranks, and the content of a rank file that is to lie at `rankfile`.
+    /// Returns the launcher's options for the ranks, and the content of the rank file, which the caller writes
+    /// to `rankfile`.
     pub fn words(&self, rankfile: &str) -> RankWords {
         self.words_in(rankfile, Self::is_in_job())
     }
 
-    /// As [`Self::words`], within a job of a batch system or outside.
+    /// Returns the options like [`Self::words`], for a process inside or outside a job of a batch system.
     pub fn words_in(&self, rankfile: &str, in_job: bool) -> RankWords {
         let kind = self.launcher.kind;
         let mut words = Vec::new();
@@ -125,7 +126,7 @@ impl MpiLaunch<'_> {
             },
         }
         if in_job {
-            // The node has a name of its own, and is the first of the job.
+            // In a job the node has its own name, and is the first node (+n0).
             content = content.map(|text| text.replace("=localhost ", "=+n0 "));
         }
         RankWords { words, rankfile: content }

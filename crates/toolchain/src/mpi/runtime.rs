@@ -1,15 +1,16 @@
-//! The shared library of an MPI that has no compiler here, by the binary interface that its name stands for.
+//! Search for the shared library of an MPI without a compiler; its file name determines the binary
+//! interface.
 
 use super::{LauncherKind, MpiAbi};
 use crate::search::{self, expand};
 use std::path::{Path, PathBuf};
 
-/// Folders below the root of an installation that has `bin/mpirun`.
+/// Library folders below the root of an installation with `bin/mpirun`.
 const BELOW: [&str; 5] =
     ["lib", "lib64", "lib/release", "lib/*-linux-gnu", "lib/*-linux-gnu/openmpi/lib"];
 
-/// The library whose ranks a launcher of this kind starts: beside it, along its links, then where the dynamic
-/// linker looks.
+/// Returns the library whose ranks a launcher of this kind starts. The search covers the installation of the
+/// launcher, along its symbolic links, then the folders of the dynamic linker.
 pub(super) fn library_of_launcher(
     launcher: &Path,
     kind: LauncherKind,
@@ -25,7 +26,7 @@ pub(super) fn library_of_launcher(
     library_in(&folders, kind)
 }
 
-/// The first library of the launcher's own interface, else one of the standard's.
+/// Returns the first library with the launcher's own interface, otherwise one with the standard ABI.
 fn library_in(folders: &[PathBuf], kind: LauncherKind) -> Option<(PathBuf, MpiAbi)> {
     let own = match kind {
         LauncherKind::OpenMpi => MpiAbi::OpenMpi,

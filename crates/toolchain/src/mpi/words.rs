@@ -1,12 +1,12 @@
-//! What wrappers and launchers say of themselves. Pure.
+//! Parsers of the version output of wrappers and launchers. Pure.
 
 use super::{LauncherKind, MpiLibrary};
 
-/// The library, from what a wrapper prints for `--showme:version` or `-v`.
-pub fn library_of(said: &str) -> Option<MpiLibrary> {
+/// Returns the library from a wrapper's output for `--showme:version` or `-v`.
+pub fn library_of(output: &str) -> Option<MpiLibrary> {
     let library =
         |family, name: &str, version| Some(MpiLibrary { family, name: name.to_owned(), version });
-    for line in said.lines() {
+    for line in output.lines() {
         if let Some((_, rest)) = line.split_once("Open MPI ") {
             return library(LauncherKind::OpenMpi, "Open MPI", version_at(rest));
         }
@@ -23,14 +23,14 @@ pub fn library_of(said: &str) -> Option<MpiLibrary> {
     None
 }
 
-/// Kind and version of a launcher, from what it prints for `--version`.
-pub fn launcher_of(said: &str) -> Option<(LauncherKind, Option<String>)> {
+/// Returns kind and version of a launcher from its output for `--version`.
+pub fn launcher_of(output: &str) -> Option<(LauncherKind, Option<String>)> {
     let last_number = |line: &str| line.split_whitespace().rev().find_map(version_at);
-    for line in said.lines() {
+    for line in output.lines() {
         if ["OpenRTE", "Open MPI", "PRRTE", "prterun"].iter().any(|mark| line.contains(mark)) {
             return Some((LauncherKind::OpenMpi, last_number(line)));
         }
-        // Debian's package says slurm-wlm.
+        // Debian's package prints slurm-wlm.
         if line.starts_with("slurm ") || line.starts_with("slurm-") {
             return Some((LauncherKind::Slurm, last_number(line)));
         }
@@ -39,15 +39,15 @@ pub fn launcher_of(said: &str) -> Option<(LauncherKind, Option<String>)> {
             return Some((LauncherKind::Hydra, after.split_whitespace().find_map(version_at)));
         }
         if line.contains("HYDRA") {
-            let version = said.lines().find_map(|line| line.trim().strip_prefix("Version:"));
+            let version = output.lines().find_map(|line| line.trim().strip_prefix("Version:"));
             return Some((LauncherKind::Hydra, version.and_then(last_number)));
         }
     }
     None
 }
 
-/// The version number at the beginning of a text: digits and points, with what a release candidate
-/// adds.
+/// Returns the version number at the beginning of a text: digits and points, and the suffix of a release
+/// candidate.
 fn version_at(text: &str) -> Option<String> {
     let text = text.trim_start();
     let end = text
