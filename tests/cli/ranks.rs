@@ -209,7 +209,7 @@ fn a_killed_rank_is_named_and_the_others_end() {
     let (running, ranks) = trying(&harness);
     signal(ranks[1], "KILL");
     let outcome = running.end().exits(3);
-    let message = format!("error: rank 1 (process {}) ended in the middle of the run", ranks[1]);
+    let message = format!("error: rank 1 (process {}) ended in the middle of its work", ranks[1]);
     outcome.complains(&message).complains("signal 9 (killed").prints_nothing();
     all_end(&ranks);
 }

@@ -3,6 +3,7 @@
 use crate::keys;
 use nodegauge_measure::keys::shared;
 use nodegauge_measure::quantity::counted;
+use nodegauge_team::Workers;
 
 nodegauge_measure::config! {
     /// Who worked: threads of one process, or processes of one thread each.
@@ -20,6 +21,20 @@ nodegauge_measure::config! {
 }
 
 impl WorkersConfig {
+    /// Describes workers in the record.
+    pub(crate) fn of(workers: &Workers) -> Self {
+        let together = workers.together();
+        let count = workers.count() as u64;
+        Self {
+            threads: Some(count),
+            bind: Some(together.bind.to_string()),
+            processes: workers.are_processes().then_some(count),
+            places_asked: Some(together.places),
+            cpus: workers.bound_cpus(),
+            policy: workers.policy().map(u64::from),
+        }
+    }
+
     /// `2 threads`, `4 ranks, policy 3`.
     pub(crate) fn in_words(&self) -> String {
         let count = self.threads.unwrap_or(0) as usize;

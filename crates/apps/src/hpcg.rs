@@ -15,7 +15,7 @@ mod set;
 pub(crate) mod view;
 
 use crate::code::{self, Code};
-use crate::config::HpcgConfig;
+use crate::config::{HpcgConfig, WorkersConfig};
 use crate::sweep::Swept;
 use crate::{GAUGE, TIMES_LLC, WorkerPool, paired};
 use domain::{Domain, Until};
@@ -29,7 +29,7 @@ use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::{OneRegime, Sample};
 use nodegauge_measure::schedule::{Limits, Schedule, policy};
 use nodegauge_measure::{Bytes, Failure, FlopsPerSec, Notice, Observer, Outcome, Unit, stats};
-use nodegauge_team::TeamError;
+use nodegauge_team::{Interrupt, TeamError};
 use problem::{Grid, ITERATIONS, LEAST, Layout, MULTIPLE, Operations, PARTS};
 use reference::PlacedXhpcg;
 pub use reference::XhpcgOptions;
@@ -41,7 +41,7 @@ use std::time::Duration;
 pub const TEST: &str = "hpcg";
 /// Native sets behind the reference program's run.
 const BEHIND: usize = 3;
-/// How often the user is asked during a set.
+/// Interval at which interrupts are checked during a set.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// What HPCG allows: iterations of its test of convergence, alone and preconditioned.
 const ALLOWED: [usize; 2] = [12, 2];
@@ -256,24 +256,20 @@ impl Run<'_> {
         };
         let made_of = (&cell.layout, &cell.meeting, codes);
         let asked = (cell.tests.is_some(), until);
-        let made = std::thread::scope(|scope| {
-            let worker = scope.spawn(|| {
-                let ended = &mut || stop.load(Ordering::Relaxed);
-                // SAFETY: the job computes, maps memory and meets the others at their own barrier.
-                unsafe {
-                    pool.sample(at, ended, |member, laps| {
-                        Set::of_member((member, laps), made_of, asked)
-                    })
-                }
-            });
-            while !worker.is_finished() {
-                std::thread::park_timeout(LOOK_EVERY);
-                if interrupted() {
-                    stop.store(true, Ordering::Relaxed);
-                }
+        // Threads end at their next look at `stop`.
+        let mut ask = || {
+            let end = interrupted();
+            if end {
+                stop.store(true, Ordering::Relaxed);
             }
-            worker.join().unwrap_or(Err(TeamError::Panicked(0)))
-        });
+            end
+        };
+        // SAFETY: the job computes, maps memory and meets the others at their own barrier.
+        let made = unsafe {
+            pool.sample(at, Interrupt::when(&mut ask).every(LOOK_EVERY), |member, laps| {
+                Set::of_member((member, laps), made_of, asked)
+            })
+        };
         let (sample, timed) = match made {
             Err(TeamError::Interrupted) => return Ok(Vec::new()),
             made => made?,
@@ -356,7 +352,7 @@ impl Evidence<'_> {
         let setups: Vec<f64> = sets.iter().map(|set| set.setup_s).collect();
         let departures = cell.tests.and_then(|Tests { departures: [x, y], .. }| Some(vec![x?, y?]));
         HpcgConfig {
-            on: cell.swept.workers.config(),
+            on: WorkersConfig::of(&cell.swept.workers),
             engine: Some("native".to_owned()),
             grid: Some(layout.local.to_vec()),
             n: Some(layout.rows() as u64),

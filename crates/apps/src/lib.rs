@@ -28,10 +28,9 @@ pub mod sweep;
 mod system;
 pub mod trapezoid;
 mod vectors;
-mod workers;
 
 pub use gauge::Apps;
-pub use workers::{WorkerPool, Workers};
+use nodegauge_team::{WorkerPool, Workers};
 
 /// The gauge, as records have it.
 pub const GAUGE: &str = "apps";

@@ -9,7 +9,7 @@ use crate::precondition::Preconditioner;
 use crate::seat::Seat;
 use crate::sparse::Storage;
 use crate::system::{Matrix, System};
-use nodegauge_team::Team;
+use nodegauge_team::{Interrupt, Team};
 use std::f64::consts::PI;
 
 const TIGHT: Tolerance = Tolerance { residual: 1e-11, iterations: 5000 };
@@ -280,7 +280,8 @@ fn ranks_solve_it_together() {
         (state.iterations, state.residual.to_bits(), error, residual, halo.bytes())
     };
     // SAFETY: the job allocates, makes system calls and waits at the barrier of the ranks alone.
-    let made = unsafe { nodegauge_team::ranks::timed(&places, &mut || false, job) }.unwrap().made;
+    let made =
+        unsafe { nodegauge_team::ranks::timed(&places, Interrupt::never(), job) }.unwrap().made;
     for (iterations, bits, error, residual, bytes) in &made {
         assert_eq!((*iterations, *bits), (made[0].0, made[0].1));
         assert!(*error < 1e-9 && *residual < 1e-10 && *bytes > 0, "{made:?}");

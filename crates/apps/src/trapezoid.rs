@@ -4,7 +4,7 @@
 pub mod rule;
 pub(crate) mod view;
 
-use crate::config::TrapezoidConfig;
+use crate::config::{TrapezoidConfig, WorkersConfig};
 use crate::{GAUGE, WorkerPool, Workers, paired};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::{Foreseen, Planned, Site};
@@ -14,6 +14,7 @@ use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::{OneRegime, Sample};
 use nodegauge_measure::schedule::{Limits, Schedule, policy};
 use nodegauge_measure::{Failure, FlopsPerSec, Notice, Observer, Outcome, Unit};
+use nodegauge_team::Interrupt;
 use rule::Rule;
 use std::f64::consts::PI;
 use std::hint::black_box;
@@ -151,7 +152,7 @@ impl Run<'_> {
         let (points, sums) = (cell.points, cell.sums());
         // SAFETY: the job computes, and meets the others at their own barrier.
         let (mut sample, timed) = unsafe {
-            pool.sample(cell.at, &mut || false, |member, laps| {
+            pool.sample(cell.at, Interrupt::never(), |member, laps| {
                 laps.time(|| {
                     let mut share = 0.0;
                     for _ in 0..sums {
@@ -185,7 +186,7 @@ impl Run<'_> {
             let Some(timed) = judged.of(number) else { continue };
             let flops = cell.points as f64 * rule::FLOPS;
             let mut config = TrapezoidConfig {
-                on: cell.workers.config(),
+                on: WorkersConfig::of(cell.workers),
                 n: Some(cell.points),
                 isa: Some(self.rule.isa_name().to_owned()),
                 sums: Some(cell.sums()),

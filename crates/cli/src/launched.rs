@@ -1,7 +1,7 @@
 //! Processes that an MPI launcher or srun has started as ranks of one job: of what is refused, rank 0 tells.
 
 use crate::failure::{Exit, Failure};
-use nodegauge_stream::ranks::Started;
+use nodegauge_placement::Started;
 
 /// The end of a rank of a job on several hosts.
 pub(crate) fn on_several_hosts(started: &Started) -> Option<Result<Exit, Failure>> {

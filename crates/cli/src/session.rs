@@ -135,7 +135,7 @@ pub(crate) fn load_topology(source: &TopologySource) -> Result<Topology, Failure
     if let TopologySource::Xml(file) = source {
         output::protect(file);
     }
-    Ok(Topology::load(source)?)
+    Topology::load(source)
 }
 
 /// The live machine, with what the user says of it.

@@ -9,7 +9,9 @@ use crate::config::{DgemmConfig, ThreadsConfig};
 use crate::engine::Multiplier;
 use crate::{GAUGE, dgemm};
 use nodegauge_machine::{CpuId, SysRoot};
-use nodegauge_measure::schedule::halving::{Halving, Shuffler};
+use nodegauge_measure::schedule::halving::{
+    self, Candidates, Check, Halving, Leave, Passes, Rules, TurnRate,
+};
 use nodegauge_measure::{Failure, FlopsPerSec, Notice, NoticeId, notice, stats};
 use nodegauge_team::Team;
 use nodegauge_toolchain::blas::{self, BlasLibrary, BlasProber, BlasRequest, ProbedBlas};
@@ -94,12 +96,18 @@ impl FromStr for TrialPlaces {
 pub const TRY_BLAS: &str = "try-blas";
 /// How long a turn multiplies: a product or two of the size that is measured afterwards.
 const TURN: Duration = Duration::from_millis(30);
-/// Turns of each even when the time is over: with fewer none can be told from another.
-const LEAST_ROUNDS: usize = 4;
-/// Turns at most; those that are still alike are.
-const ROUNDS: usize = 10;
-/// Of the order of turns: any number.
-const SEED: u64 = 0x626C_6173;
+/// How candidates are compared. They have had a first turn when the search begins: four turns each even when the time
+/// is over, since with fewer none can be distinguished from another; at most ten, after which those that are left are
+/// alike.
+const RULES: Rules = Rules {
+    seed: 0x626C_6173,
+    passes: Passes::One,
+    leave: Leave::SignificantlySlower,
+    least_rounds: 0,
+    most_rounds: Some(9),
+    whole_rounds: 3,
+    check: Check::Round,
+};
 
 /// The best rate of short products on these threads, FLOP/s.
 fn multiplies(multiplier: &Multiplier, places: &TrialPlaces) -> Result<f64, Failure> {
@@ -173,10 +181,11 @@ pub(crate) fn find(
     for group in groups {
         variables_that_rule(&group, notices);
         let first: Vec<f64> = group.iter().map(|tried| tried.rate.0).collect();
-        let ranked = race(&first, Instant::now() + share, |number| match &group[number].probed {
-            Some(probed) => prober.rate(probed, trial.interrupted).map_err(Failure::from),
-            None => multiplies(&Multiplier::BuiltIn, &trial.places),
-        });
+        let ranked =
+            rank_by_turns(&first, Instant::now() + share, |number| match &group[number].probed {
+                Some(probed) => prober.rate(probed, trial.interrupted).map_err(Failure::from),
+                None => multiplies(&Multiplier::BuiltIn, &trial.places),
+            });
         if (trial.interrupted)() {
             return Ok(None);
         }
@@ -261,7 +270,7 @@ fn words(all: &[Tried], alike: usize, threads: usize) -> Option<Notice> {
     (all.len() > 1).then(|| Notice::new(NoticeId::Chosen, GAUGE, text))
 }
 
-/// How a race ended.
+/// Result of a search among libraries.
 #[derive(Debug, PartialEq)]
 struct Ranked {
     /// Numbers with their median rates: those that cannot be told from the fastest as they were given, the
@@ -271,37 +280,55 @@ struct Ranked {
     alike: usize,
 }
 
-/// Has candidates take turns until the fastest is known, all that are left are alike, or the time is over;
+/// Candidates by turns, known by their numbers.
+struct LibraryTurns<F> {
+    /// Measures one candidate.
+    rate: F,
+    /// Rates of each candidate.
+    rates: Vec<Vec<f64>>,
+}
+
+/// Rates are of one regime: arithmetic does not depend on where the hypervisor puts a core.
+const REGIME: f64 = f64::NAN;
+
+impl<E, F: FnMut(usize) -> Result<f64, E>> Candidates for LibraryTurns<F> {
+    type Candidate = usize;
+    type Error = E;
+
+    fn turn(&mut self, picked: &mut [&mut usize]) -> Result<Vec<TurnRate>, E> {
+        let mut turn = Vec::with_capacity(picked.len());
+        for number in picked {
+            let rate = (self.rate)(**number)?;
+            self.rates[**number].push(rate);
+            turn.push(TurnRate { rate, round_trip: REGIME });
+        }
+        Ok(turn)
+    }
+
+    /// An interrupted turn fails.
+    fn must_end(&mut self) -> bool {
+        false
+    }
+}
+
+/// Measures candidates by turns until the fastest is found, all that are left are alike, or the time is over;
 /// `first` are the rates of their first turn.
-fn race<E>(
+fn rank_by_turns<E>(
     first: &[f64],
     deadline: Instant,
-    mut rate: impl FnMut(usize) -> Result<f64, E>,
+    rate: impl FnMut(usize) -> Result<f64, E>,
 ) -> Result<Ranked, E> {
-    // Rates of one regime: arithmetic does not depend on where the hypervisor puts a core.
-    const REGIME: f64 = f64::NAN;
-    let mut rates: Vec<Vec<f64>> = first.iter().map(|rate| vec![*rate]).collect();
+    let mut turns = LibraryTurns { rate, rates: first.iter().map(|rate| vec![*rate]).collect() };
     let mut halving = Halving::new(0..first.len());
     first.iter().enumerate().for_each(|(number, rate)| halving.record(number, *rate, REGIME));
-    let mut order = Shuffler::new(SEED);
-    for round in 1..ROUNDS {
-        if halving.len() < 2 || (round >= LEAST_ROUNDS && Instant::now() >= deadline) {
-            break;
-        }
-        halving.shuffle(&mut order, |_| ());
-        for turn in 0..halving.len() {
-            let number = *halving.get(turn);
-            let rate = rate(number)?;
-            rates[number].push(rate);
-            halving.record(turn, rate, REGIME);
-        }
-        halving.leave_behind();
-    }
+    let mut groups = [halving];
+    halving::choose(&mut turns, &mut groups, &RULES, deadline)?;
+    let [halving] = groups;
     let alike = halving.len();
     let mut front: Vec<usize> = (0..alike).map(|place| *halving.get(place)).collect();
     front.sort_unstable();
     let mut rest: Vec<usize> = (0..first.len()).filter(|number| !front.contains(number)).collect();
-    let median = |number: &usize| stats::median(&rates[*number]);
+    let median = |number: &usize| stats::median(&turns.rates[*number]);
     rest.sort_by(|a, b| median(b).total_cmp(&median(a)));
     let order = front.into_iter().chain(rest).map(|number| (number, median(&number))).collect();
     Ok(Ranked { order, alike })
@@ -333,7 +360,8 @@ mod tests {
         (0..200)
             .map(|_| {
                 let first: Vec<f64> = (0..rates.len()).map(&mut turn).collect();
-                let ranked = race(&first, hour, |number| Ok::<_, ()>(turn(number))).unwrap();
+                let ranked =
+                    rank_by_turns(&first, hour, |number| Ok::<_, ()>(turn(number))).unwrap();
                 assert_eq!(ranked.order.len(), rates.len());
                 (ranked.order[0].0, ranked.alike)
             })

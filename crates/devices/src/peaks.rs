@@ -15,12 +15,14 @@ use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_kernels::Element;
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
 use nodegauge_measure::samples::{OneRegime, Sample};
-use nodegauge_measure::schedule::halving::Halving;
+use nodegauge_measure::schedule::halving::{
+    self, Candidates, Check, Halving, Leave, Passes, Prepared, Rules, TurnRate,
+};
 use nodegauge_measure::schedule::{Limits, Schedule, policy};
 use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome, Unit, clock};
 use product::Product;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// `test` of its figures.
 pub const TEST: &str = "device_peaks";
@@ -123,8 +125,8 @@ impl Planned for PeakPlan {
             }
             observer.phase(&format!("{id}: trying loops in {element}"));
             let deadline = clock::now() + choose;
-            let stop = || observer.interrupted() || clock::now() >= deadline;
-            cells.push(Cell::new(device, Work::Chains(best(device, *element, &stop)?)));
+            let chains = best(device, *element, deadline, observer)?;
+            cells.push(Cell::new(device, Work::Chains(chains)));
             if *element == Element::F64 {
                 let product = Product::of(device)?;
                 cells.extend(product.map(|product| Cell::new(device, Work::Product(product))));
@@ -150,36 +152,57 @@ impl Planned for PeakPlan {
     }
 }
 
-/// The fastest loop of multiply-adds, by successive halving.
+/// How loops are halved: each is timed once a round.
+const RULES: Rules = Rules {
+    seed: 0x7065_616B,
+    passes: Passes::One,
+    leave: Leave::SlowerHalf { from: 1, left: 1 },
+    least_rounds: 0,
+    most_rounds: None,
+    whole_rounds: 0,
+    check: Check::Round,
+};
+
+/// Returns the fastest loop of multiply-adds. Loops that the device does not build are left out.
 fn best(
     device: &Rc<dyn Device>,
     element: Element,
-    stop: &dyn Fn() -> bool,
+    deadline: Instant,
+    observer: &dyn Observer,
 ) -> Result<Chains, DeviceError> {
-    let mut works: Vec<Chains> = Vec::new();
-    let mut refused = None;
-    for shape in Loop::all(device.info()) {
-        if !works.is_empty() && stop() {
-            break;
+    let shapes: Vec<Loop> = Loop::all(device.info()).collect();
+    let late = || observer.interrupted() || clock::now() >= deadline;
+    let mut build = |_: usize, shape: &Loop| match Chains::new(device, element, *shape) {
+        Ok(chains) => Ok(Prepared::Works(chains)),
+        Err(error) => Ok(Prepared::Refused(error)),
+    };
+    let working = halving::prepared(&[shapes], &late, &mut build)?;
+    let mut groups: Vec<Halving<Chains>> = working.into_iter().map(Halving::new).collect();
+    halving::choose(&mut Loops { observer }, &mut groups, &RULES, deadline)?;
+    Ok(groups.swap_remove(0).into_leader())
+}
+
+/// Loops of multiply-adds by turns.
+struct Loops<'a> {
+    observer: &'a dyn Observer,
+}
+
+impl Candidates for Loops<'_> {
+    type Candidate = Chains;
+    type Error = DeviceError;
+
+    fn turn(&mut self, picked: &mut [&mut Chains]) -> Result<Vec<TurnRate>, DeviceError> {
+        let mut rates = Vec::with_capacity(picked.len());
+        for chains in picked {
+            let rate = chains.flops() / chains.time()?;
+            rates.push(TurnRate { rate, round_trip: f64::NAN });
         }
-        match Chains::new(device, element, shape) {
-            Ok(chains) => works.push(chains),
-            Err(error) => refused = refused.or(Some(error)),
-        }
+        Ok(rates)
     }
-    if let Some(error) = refused.filter(|_| works.is_empty()) {
-        return Err(error);
+
+    fn must_end(&mut self) -> bool {
+        self.observer.interrupted()
     }
-    let mut halving = Halving::new(works);
-    while halving.len() > 1 && !stop() {
-        for turn in 0..halving.len() {
-            let rate = halving.get(turn).flops() / halving.get_mut(turn).time()?;
-            halving.record(turn, rate, f64::NAN);
-        }
-        halving.cut();
-    }
-    halving.rank();
-    Ok(halving.into_leader())
 }
 
 impl Cell {

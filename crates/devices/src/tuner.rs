@@ -1,12 +1,14 @@
 //! Which loop serves each kernel best on a device, found by measuring shortly: successive halving, kernels
 //! interleaved as in the run itself.
 
-use crate::bench::{Bench, Shape};
+use crate::bench::{Bench, Shape, Times};
 use crate::driver::{DeviceError, Kind};
 use crate::info::DeviceInfo;
 use nodegauge_kernels::Kernel;
 use nodegauge_measure::clock;
-use nodegauge_measure::schedule::halving::{Halving, Shuffler};
+use nodegauge_measure::schedule::halving::{
+    self, Candidates, Check, Halving, Leave, Passes, Prepared, Rules, TurnRate,
+};
 use std::time::Instant;
 
 /// What was chosen.
@@ -18,15 +20,25 @@ pub struct Chosen {
     pub tried: usize,
 }
 
-/// Whoever is slower than this share of the fastest in the first turn, in which some drivers still compile, does
-/// not get another.
+/// Share of the fastest rate below which a loop gets no second turn: in the first one some drivers still compile.
 const HOPELESS: f64 = 0.25;
 
-/// Chooses a loop for each kernel until `deadline` at the latest, or until `stop` says so. A loop that does not
-/// build is none; when time is short only the first are tried.
+/// How loops are halved.
+const RULES: Rules = Rules {
+    seed: 0x6465_7669,
+    passes: Passes::Growing,
+    leave: Leave::SlowerHalf { from: 1, left: 1 },
+    least_rounds: 0,
+    most_rounds: None,
+    whole_rounds: 0,
+    check: Check::Turn,
+};
+
+/// Chooses a loop for each kernel until `deadline` at the latest, or until `stop` returns true. A loop that does not
+/// build is left out; when time is short only the first are tried.
 ///
 /// # Errors
-/// When not even one loop of a kernel works.
+/// When no loop of a kernel works.
 pub fn choose(
     bench: &mut Bench,
     kernels: &[Kernel],
@@ -34,65 +46,61 @@ pub fn choose(
     deadline: Instant,
     stop: &dyn Fn() -> bool,
 ) -> Result<Chosen, DeviceError> {
-    let late = || clock::now() >= deadline || stop();
-    // The first turn of a loop builds it, and says whether it works.
     let shapes: Vec<Vec<Shape>> = kernels.iter().map(|kernel| Shape::of(*kernel, device)).collect();
-    let mut works: Vec<Vec<(Shape, f64)>> = vec![Vec::new(); kernels.len()];
-    let mut refused = None;
-    for turn in 0..shapes.iter().map(Vec::len).max().unwrap_or(0) {
-        if works.iter().all(|works| !works.is_empty()) && late() {
-            break;
+    let late = || clock::now() >= deadline || stop();
+    // The first turn of a loop builds it.
+    let mut first_turn = |group: usize, shape: &Shape| match bench.pass(&[(kernels[group], *shape)])
+    {
+        Ok(times) => Ok(Prepared::Works((*shape, device_rate(&times[0])))),
+        Err(error) if matches!(error.kind, Kind::Build | Kind::Unsupported) => {
+            Ok(Prepared::Refused(error))
         }
-        for (at, kernel) in kernels.iter().enumerate() {
-            let Some(shape) = shapes[at].get(turn) else { continue };
-            match bench.pass(&[(*kernel, *shape)]) {
-                Ok(times) => works[at].push((*shape, 1.0 / times[0].0)),
-                Err(error) if matches!(error.kind, Kind::Build | Kind::Unsupported) => {
-                    refused = refused.or(Some(error));
-                }
-                Err(error) => return Err(error),
-            }
-        }
-    }
-    if let Some(error) = refused.filter(|_| works.iter().any(Vec::is_empty)) {
-        return Err(error);
-    }
-    let tried = works.iter().map(Vec::len).max().unwrap_or(0);
-    let start = |(kernel, works): (&Kernel, Vec<(Shape, f64)>)| {
-        let best = works.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
-        let near: Vec<(Shape, f64)> =
-            works.into_iter().filter(|(_, rate)| *rate >= HOPELESS * best).collect();
-        let mut halving = Halving::new(near.iter().map(|(shape, _)| *shape));
-        // So that nobody is without a sample however short the time is.
-        near.iter().enumerate().for_each(|(at, (_, rate))| halving.record(at, *rate, f64::NAN));
-        (*kernel, halving)
+        Err(error) => Err(error),
     };
-    let mut left: Vec<(Kernel, Halving<Shape>)> = kernels.iter().zip(works).map(start).collect();
-    let mut order = Shuffler::new(0x6465_7669);
-    'rounds: for passes_a_round in 1.. {
-        if left.iter().all(|(_, halving)| halving.len() == 1) {
-            break;
-        }
-        for _ in 0..passes_a_round {
-            left.iter_mut().for_each(|(_, halving)| halving.shuffle(&mut order, |_| ()));
-            let longest = left.iter().map(|(_, halving)| halving.len()).max().unwrap_or(0);
-            for turn in 0..longest {
-                if late() {
-                    break 'rounds;
-                }
-                let picked =
-                    left.iter().map(|(k, halving)| (*k, *halving.get(turn % halving.len())));
-                let times = bench.pass(&picked.collect::<Vec<_>>())?;
-                for ((_, halving), (device, _)) in left.iter_mut().zip(times) {
-                    halving.record(turn % halving.len(), 1.0 / device, f64::NAN);
-                }
-            }
-        }
-        left.iter_mut().for_each(|(_, halving)| halving.cut());
+    let working = halving::prepared(&shapes, &late, &mut first_turn)?;
+    let tried = working.iter().map(Vec::len).max().unwrap_or(0);
+    let mut groups: Vec<Halving<Shape>> = working.into_iter().map(without_hopeless).collect();
+    let mut turns = Loops { bench, kernels, stop };
+    halving::choose(&mut turns, &mut groups, &RULES, deadline)?;
+    let leaders = groups.iter().map(|group| *group.leader());
+    Ok(Chosen { loops: kernels.iter().copied().zip(leaders).collect(), tried })
+}
+
+/// Rate of a pass by the clock of the device.
+fn device_rate(times: &Times) -> TurnRate {
+    TurnRate { rate: 1.0 / times.0, round_trip: f64::NAN }
+}
+
+/// The loops that are not far behind, with the samples of their first turns.
+fn without_hopeless(working: Vec<(Shape, TurnRate)>) -> Halving<Shape> {
+    let best = working.iter().map(|(_, first)| first.rate).fold(0.0, f64::max);
+    let near = || working.iter().filter(|(_, first)| first.rate >= HOPELESS * best);
+    let mut halving = Halving::new(near().map(|(shape, _)| *shape));
+    // No loop is without a sample, however short the time is.
+    for (number, (_, first)) in near().enumerate() {
+        halving.record(number, first.rate, first.round_trip);
     }
-    let winner = |(kernel, mut halving): (Kernel, Halving<Shape>)| {
-        halving.rank();
-        (kernel, *halving.leader())
-    };
-    Ok(Chosen { loops: left.into_iter().map(winner).collect(), tried })
+    halving
+}
+
+/// Loops by turns on a device, all kernels in one pass.
+struct Loops<'a> {
+    bench: &'a mut Bench,
+    kernels: &'a [Kernel],
+    stop: &'a dyn Fn() -> bool,
+}
+
+impl Candidates for Loops<'_> {
+    type Candidate = Shape;
+    type Error = DeviceError;
+
+    fn turn(&mut self, picked: &mut [&mut Shape]) -> Result<Vec<TurnRate>, DeviceError> {
+        let shapes = picked.iter().map(|shape| **shape);
+        let pass: Vec<(Kernel, Shape)> = self.kernels.iter().copied().zip(shapes).collect();
+        Ok(self.bench.pass(&pass)?.iter().map(device_rate).collect())
+    }
+
+    fn must_end(&mut self) -> bool {
+        (self.stop)()
+    }
 }

@@ -11,7 +11,7 @@ use crate::pass::{self, Bench, Pass, PassEnd, PassResult};
 use crate::scratch::ScratchDirectory;
 use crate::task::{Setup, Task};
 use crate::volume::Volume;
-use crate::workers::{OperationSample, SharedFlags, WorkerReport, WorkerTask, Workers, summed};
+use crate::workers::{FileWorkers, OperationSample, SharedFlags, WorkerReport, WorkerTask, summed};
 use nodegauge_machine::SysRoot;
 use nodegauge_measure::Failure;
 use std::os::unix::fs::FileExt;
@@ -109,13 +109,13 @@ pub(crate) struct CellOutcome {
 
 /// What runs the operations of cells: this thread alone, or several workers.
 pub(crate) struct CellRunner {
-    workers: Option<Workers>,
+    workers: Option<FileWorkers>,
     benches: Vec<Bench>,
     shared: SharedFlags,
 }
 
 impl CellRunner {
-    pub(crate) fn new(workers: Option<Workers>, data: Data) -> Result<Self, Failure> {
+    pub(crate) fn new(workers: Option<FileWorkers>, data: Data) -> Result<Self, Failure> {
         let data = Arc::new(data);
         let count = workers.map_or(1, |workers| workers.count);
         let shared = SharedFlags::new().map_err(|cause| error::no_memory(4096, cause.into()))?;

@@ -37,11 +37,6 @@ pub(crate) fn no_uring(cause: io::Error) -> Failure {
     )
 }
 
-/// A worker ended without a result.
-pub(crate) fn no_result(worker: usize, why: impl std::fmt::Display) -> Failure {
-    Failure::missing(format!("worker {worker} ended without a result: {why}"))
-}
-
 /// A hint for causes that have a remedy.
 fn remedy(cause: &io::Error) -> Option<&'static str> {
     Some(match cause.raw_os_error() {

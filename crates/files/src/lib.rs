@@ -38,7 +38,7 @@ pub use plan::{FilesOptions, FilesPlan, QUICK, ShortGrid, plan};
 pub use run::{cost_of_latency, run};
 pub use scratch::{Leftover, remove_leftovers};
 pub use task::{CacheMode, Setup};
-pub use workers::{WorkerKind, Workers};
+pub use workers::{FileWorkers, WorkerKind};
 
 use nodegauge_gauge::view::Section;
 use nodegauge_gauge::{Detail, Gauge, Glance, Headline, Planned, Site};

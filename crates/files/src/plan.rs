@@ -7,7 +7,7 @@ use crate::operation::{self, Operation};
 use crate::reference::ReferenceProgram;
 use crate::task::{CacheMode, Setup, Task};
 use crate::volume::{self, Volume};
-use crate::workers::Workers;
+use crate::workers::FileWorkers;
 use crate::{GAUGE, error, scratch};
 use nodegauge_machine::{SysRoot, cgroup, memory};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, notice};
@@ -71,7 +71,7 @@ pub struct FilesOptions {
     /// Shares of reads of the random mix, percent; each is measured.
     pub read_percents: Vec<u8>,
     /// Several workers at once.
-    pub workers: Option<Workers>,
+    pub workers: Option<FileWorkers>,
     /// Share of the data that compresses, percent.
     pub compressible: u8,
     /// How often each cell is measured; else until its figures are known or its share of the budget is

@@ -107,7 +107,7 @@ impl HistoryError {
                 Self::closed(path, access, refusal(path, access).unwrap_or_else(|| plain(error)))
             }
             Some(Code::DatabaseBusy | Code::DatabaseLocked) => {
-                return Self::busy(path, access, BUSY_TIMEOUT);
+                Self::busy(path, access, BUSY_TIMEOUT)
             }
             Some(Code::DiskFull) => Failure::missing(format!(
                 "cannot {access} history database {}: {}",

@@ -99,17 +99,16 @@ pub unsafe fn fork(body: impl FnOnce(File)) -> Result<ForkedChild, SysError> {
     unsafe { libc::_exit(i32::from(done.is_err())) }
 }
 
-/// As [`fork`], from a process with a single thread: then `body` may do what it likes.
+/// Checks that this process has a single thread: then the body of a [`fork`] may use everything.
 ///
 /// # Errors
-/// Also when this process has other threads (`EBUSY`).
-pub fn fork_alone(body: impl FnOnce(File)) -> Result<ForkedChild, SysError> {
+/// When this process has other threads (`EBUSY`).
+pub fn check_alone() -> Result<(), SysError> {
     let threads = std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
-    if threads != 1 {
-        return Err(SysError { call: "fork", errno: libc::EBUSY });
+    match threads {
+        1 => Ok(()),
+        _ => Err(SysError { call: "fork", errno: libc::EBUSY }),
     }
-    // SAFETY: there is no other thread that may hold a lock or be waited for.
-    unsafe { fork(body) }
 }
 
 /// What a child that was asked one thing came to.

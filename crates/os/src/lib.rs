@@ -33,7 +33,7 @@ pub use child::{
     ChildEnd, ChildError, ChildLimits, ChildOutput, KillOnDrop, KillReason, first_errors,
     last_lines, run_child,
 };
-pub use fork::{ChildAnswer, ForkedChild, ask_child, fork, fork_alone, receive};
+pub use fork::{ChildAnswer, ForkedChild, ask_child, check_alone, fork, receive};
 pub use input::{LONGEST_TEXT, read_file, read_input};
 pub use library::SharedLibrary;
 pub use mapping::{Buffer, MapError, Mapping, PageSize, SharedBytes};

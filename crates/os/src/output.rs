@@ -87,7 +87,7 @@ enum Destination {
     /// A device, a pipe or an open descriptor.
     InPlace(File),
     /// A new file beside its place.
-    Staged(StagedFile),
+    Staged(Box<StagedFile>),
 }
 
 impl OutputFile {
@@ -100,7 +100,7 @@ impl OutputFile {
         location.refuse_inputs(inputs)?;
         let destination = match location.kind()? {
             LocationKind::InPlace => Destination::InPlace(location.open_in_place()?),
-            LocationKind::Regular => Destination::Staged(StagedFile::create(location)?),
+            LocationKind::Regular => Destination::Staged(Box::new(StagedFile::create(location)?)),
         };
         Ok(Self(destination))
     }

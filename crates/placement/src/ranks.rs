@@ -186,6 +186,13 @@ pub struct RankPlace {
 }
 
 impl RankPlace {
+    /// Place of a rank of one thread on `cpus`, unbound where there are none; its memory policy stays as it is.
+    pub fn of_thread(rank: u32, cpus: Vec<CpuId>) -> Self {
+        let bind = if cpus.is_empty() { Bind::None } else { Bind::Close };
+        let placement = Placement::new(bind, "as given", vec![cpus]);
+        Self { rank: Some(rank), placement, memory: MemoryPolicy::Default }
+    }
+
     /// The CPUs of its threads together, in numeric order; `None` when it is not bound.
     pub fn bound_cpus(&self) -> Option<Vec<CpuId>> {
         (self.placement.bind != Bind::None).then(|| self.placement.cpus())

@@ -36,7 +36,9 @@ use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_measure::record::{Measurement, Quoted};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::schedule::Limits;
-use nodegauge_measure::schedule::halving::{Halving, Shuffler};
+use nodegauge_measure::schedule::halving::{
+    self, Candidates, Check, Halving, Leave, Passes, Rules, TurnRate,
+};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Unit};
 use nodegauge_measure::{clock, notice, regime, schedule, stats};
 use nodegauge_placement::{MemoryPolicy, Request};
@@ -54,10 +56,19 @@ const FINALISTS: usize = 3;
 /// Setups closer than this to the leader are worth a second look with better loops: what choosing them
 /// gains beyond the best guess.
 const WORTH_A_LOOK: f64 = 0.90;
-/// The final goes on until nobody can be faster than the leader by more than this share.
-const TOLERANCE: f64 = 0.005;
-/// Passes of the final at least, for each.
-const LEAST_FINAL: usize = 8;
+/// How setups are halved: twice before the first cut, so that the noise is known.
+const PLACEMENTS: Rules = Rules {
+    seed: 0x0074_756E_6500,
+    passes: Passes::One,
+    leave: Leave::SlowerHalf { from: 2, left: FINALISTS },
+    least_rounds: 1,
+    most_rounds: None,
+    whole_rounds: 1,
+    check: Check::Turn,
+};
+/// How finalists are compared: at least eight times each, then until no other can be faster than the leader by more
+/// than half a percent.
+const FINAL: Rules = Rules { leave: Leave::Nobody(0.005), least_rounds: 8, ..PLACEMENTS };
 /// Times a disturbed pass is run in all.
 const TRIES: usize = 3;
 
@@ -134,12 +145,12 @@ impl TunePlan {
             |number: usize| Ok(Box::new(Point::prepare(self.configs[number].clone())?) as _);
         let points = affordable::prepared(self.configs.len(), until(SETUPS_UNTIL), &mut prepare)?;
         let setting_up = limits.elapsed();
-        let mut search = Search { points, order: Shuffler::new(0x0074_756E_6500), passes: 0 };
+        let mut search = Search { points, passes: 0 };
         let (tried, all) = (search.points.len(), space.setups.len());
 
         observer.phase(&format!("{tried} teams and pages"));
         let mut entries = search.first_entries(space);
-        let order = search.halve(&mut entries, until(SETUPS_UNTIL), None, observer)?;
+        let order = search.halve(&mut entries, until(SETUPS_UNTIL), &PLACEMENTS, observer)?;
         // The best entry of each setup, leader first; and what a run without tuning would take.
         let mut best: Vec<usize> = Vec::new();
         let line =
@@ -171,7 +182,7 @@ impl TunePlan {
         }
 
         observer.phase("the best, by turns");
-        let order = search.halve(&mut finalists, until(1.0), Some(LEAST_FINAL), observer)?;
+        let order = search.halve(&mut finalists, until(1.0), &FINAL, observer)?;
         let mut outcome = Outcome {
             measurements: entries
                 .iter()
@@ -261,7 +272,6 @@ impl Planned for TunePlan {
 struct Search {
     /// By number of the setup.
     points: BTreeMap<usize, Box<dyn Target>>,
-    order: Shuffler,
     passes: usize,
 }
 
@@ -285,50 +295,23 @@ impl Search {
             .collect()
     }
 
-    /// Lets entries run by turns. Without `least` the slower leave until [`FINALISTS`] are left;
-    /// with it all stay, and it goes on until each has so many samples and the leader is certain.
-    /// Time ends either; the first round is always whole. Returns who is left, by rank.
+    /// Measures entries by turns under `rules`. The first round is always completed. Returns the entries that are
+    /// left, by rank.
     fn halve(
         &mut self,
         entries: &mut [Entry],
         deadline: Instant,
-        least: Option<usize>,
+        rules: &Rules,
         observer: &mut dyn Observer,
     ) -> Result<Vec<usize>, Failure> {
-        let begun = clock::now();
-        let allotted = deadline.saturating_duration_since(begun).as_secs_f64().max(1e-3);
-        let mut halving = Halving::new(0..entries.len());
+        let mut groups = [Halving::new(0..entries.len())];
         // The first pass of a configuration warms it up.
         for entry in entries.iter() {
             self.pass(entry, 1)?;
         }
-        'rounds: for rounds in 1.. {
-            halving.shuffle(&mut self.order, |_| ());
-            for turn in 0..halving.len() {
-                if observer.interrupted() || (rounds > 1 && clock::now() >= deadline) {
-                    break 'rounds;
-                }
-                let number = *halving.get(turn);
-                let tries = if clock::now() < deadline { TRIES } else { 1 };
-                let (rate, trip) = self.pass(&entries[number], tries)?;
-                entries[number].samples.push((rate, trip));
-                halving.record(turn, rate, trip);
-            }
-            let spent = (clock::now() - begun).as_secs_f64() / allotted;
-            observer.progress(spent.min(1.0), &format!("{} still in", halving.len()));
-            // Twice before the first cut, so that the noise is known.
-            if least.is_none() && rounds > 1 && halving.len() > FINALISTS {
-                halving.cut();
-            }
-            let ended = match least {
-                None => halving.len() <= FINALISTS,
-                Some(least) => rounds >= least && halving.is_settled(TOLERANCE),
-            };
-            if ended {
-                break;
-            }
-        }
-        halving.rank();
+        let mut turns = EntryTurns { search: self, entries, deadline, observer };
+        halving::choose(&mut turns, &mut groups, rules, deadline)?;
+        let [halving] = groups;
         Ok((0..halving.len()).map(|i| *halving.get(i)).collect())
     }
 
@@ -384,6 +367,39 @@ impl Search {
     /// Gives back the memory and the threads of all setups but these and the plain one.
     fn keep_only(&mut self, setups: &[usize]) {
         self.points.retain(|setup, _| *setup == 0 || setups.contains(setup));
+    }
+}
+
+/// Entries by turns, known by their numbers.
+struct EntryTurns<'a> {
+    search: &'a mut Search,
+    entries: &'a mut [Entry],
+    deadline: Instant,
+    observer: &'a mut dyn Observer,
+}
+
+impl Candidates for EntryTurns<'_> {
+    type Candidate = usize;
+    type Error = Failure;
+
+    fn turn(&mut self, picked: &mut [&mut usize]) -> Result<Vec<TurnRate>, Failure> {
+        let mut rates = Vec::with_capacity(picked.len());
+        for number in picked {
+            let tries = if clock::now() < self.deadline { TRIES } else { 1 };
+            let entry = &mut self.entries[**number];
+            let (rate, round_trip) = self.search.pass(entry, tries)?;
+            entry.samples.push((rate, round_trip));
+            rates.push(TurnRate { rate, round_trip });
+        }
+        Ok(rates)
+    }
+
+    fn must_end(&mut self) -> bool {
+        self.observer.interrupted()
+    }
+
+    fn round_ended(&mut self, elapsed: f64, left: usize) {
+        self.observer.progress(elapsed, &format!("{left} still in"));
     }
 }
 

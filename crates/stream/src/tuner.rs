@@ -11,7 +11,9 @@ use crate::kernels::{self, Element, Isa, Kernel, Prefetch, Shape, SideBySide, St
 use crate::target::Target;
 use nodegauge_arena::ArenaError;
 use nodegauge_measure::samples::Sample;
-use nodegauge_measure::schedule::halving::{Halving, Lead, Shuffler};
+use nodegauge_measure::schedule::halving::{
+    self, Candidates, Check, Halving, Lead, Leave, Passes, Rules, TurnRate,
+};
 use nodegauge_measure::{clock, regime, schedule};
 use std::time::Instant;
 
@@ -149,7 +151,7 @@ pub struct ChosenLoops {
     /// Kernels in which regular stores led, but had not met all non-temporal ones: theirs is the best
     /// of these, because beyond the caches it is non-temporal stores that save traffic.
     pub by_default: Vec<Kernel>,
-    /// Trials that it took.
+    /// Candidates that it took.
     pub passes: usize,
 }
 
@@ -181,16 +183,19 @@ pub fn choose(
     };
     let tried = if tried < 2 { 0 } else { tried.min(shapes.len()) };
     let element = target.config().element;
-    let of = |kernel| Halving::new(loops(kernel, element, &shapes[..tried.max(1)]));
-    let left = target.config().kernels.iter().map(|(kernel, _)| (*kernel, of(*kernel))).collect();
-    let mut tuner = Tuner { target, left, passes: 2 };
+    let kernels: Vec<Kernel> = target.config().kernels.iter().map(|(kernel, _)| *kernel).collect();
+    let group = |kernel: &Kernel| Halving::new(loops(*kernel, element, &shapes[..tried.max(1)]));
+    let mut groups: Vec<Halving<Shape>> = kernels.iter().map(group).collect();
+    let mut passes = 2;
     if tried > 0 {
-        tuner.halve(PASSES_A_CANDIDATE * tried, deadline, stop)?;
+        let most_passes = PASSES_A_CANDIDATE * tried;
+        let mut loops =
+            Loops { target: &mut *target, kernels: &kernels, passes, most_passes, stop };
+        halving::choose(&mut loops, &mut groups, &RULES, deadline)?;
+        passes = loops.passes;
     }
-    let Tuner { target, mut left, passes } = tuner;
     let mut chosen = ChosenLoops { passes, ..ChosenLoops::default() };
-    for (kernel, halving) in &mut left {
-        halving.rank();
+    for (kernel, halving) in kernels.iter().zip(&groups) {
         chosen.take(*kernel, halving, loops(*kernel, element, shapes));
     }
     target.reshape(chosen.loops.clone())?;
@@ -222,52 +227,37 @@ impl ChosenLoops {
     }
 }
 
-/// The loops of each kernel that are still in, and what they run on.
-struct Tuner<'a> {
+/// How loops are halved: until one loop of each kernel is left.
+const RULES: Rules = Rules {
+    seed: 0x6E6F_6465,
+    passes: Passes::Growing,
+    leave: Leave::SlowerHalf { from: 1, left: 1 },
+    least_rounds: 0,
+    most_rounds: None,
+    whole_rounds: 0,
+    check: Check::Turn,
+};
+
+/// Loops by turns on a target, all kernels in one pass.
+struct Loops<'a, F> {
     target: &'a mut dyn Target,
-    left: Vec<(Kernel, Halving<Shape>)>,
+    kernels: &'a [Kernel],
+    /// Passes so far.
     passes: usize,
+    /// Passes after which the search ends.
+    most_passes: usize,
+    stop: F,
 }
 
-impl Tuner<'_> {
-    /// Halves until one loop a kernel is left, in `most` passes and until `deadline`.
-    fn halve(
-        &mut self,
-        most: usize,
-        deadline: Instant,
-        mut stop: impl FnMut() -> bool,
-    ) -> Result<(), ArenaError> {
-        let mut order = Shuffler::new(0x6E6F_6465);
-        for passes_a_round in 1.. {
-            if self.left.iter().all(|(_, halving)| halving.len() == 1) {
-                break;
-            }
-            for _ in 0..passes_a_round {
-                for (_, halving) in &mut self.left {
-                    // Regular stores leave a cache full of lines that the next kernel writes back:
-                    // all kernels of a pass store alike, as far as there are equally many.
-                    halving.shuffle(&mut order, |shape| shape.stores == Stores::Regular);
-                }
-                let longest = self.left.iter().map(|(_, halving)| halving.len()).max();
-                for turn in 0..longest.unwrap_or(0) {
-                    if self.passes > most || clock::now() >= deadline || stop() {
-                        return Ok(());
-                    }
-                    self.turn(turn)?;
-                }
-            }
-            self.left.iter_mut().for_each(|(_, halving)| halving.cut());
-        }
-        Ok(())
-    }
+impl<F: FnMut() -> bool> Candidates for Loops<'_, F> {
+    type Candidate = Shape;
+    type Error = ArenaError;
 
-    /// A pass in which each kernel runs with its candidate number `turn`. On a busy machine the last
-    /// try counts, disturbed or not: no candidate may be left without a sample.
-    fn turn(&mut self, turn: usize) -> Result<(), ArenaError> {
-        let picked =
-            self.left.iter().map(|(kernel, halving)| (*kernel, *halving.get(turn % halving.len())));
-        let picked = picked.collect();
-        self.target.reshape(picked)?;
+    /// Runs a pass. On a busy machine the last try counts, disturbed or not: no candidate may be left without a
+    /// sample.
+    fn turn(&mut self, picked: &mut [&mut Shape]) -> Result<Vec<TurnRate>, ArenaError> {
+        let shapes = picked.iter().map(|shape| **shape);
+        self.target.reshape(self.kernels.iter().copied().zip(shapes).collect())?;
         let disturbed = |sample: &Sample| {
             !sample.is_clean() || !regime::same(sample.round_trips.0, sample.round_trips.1)
         };
@@ -275,10 +265,19 @@ impl Tuner<'_> {
             self.passes += 1;
             self.target.trial()
         })?;
-        for ((_, halving), seconds) in self.left.iter_mut().zip(&sample.seconds) {
-            halving.record(turn % halving.len(), 1.0 / seconds, sample.round_trips.1);
-        }
-        Ok(())
+        let round_trip = sample.round_trips.1;
+        let rate = |seconds: &f64| TurnRate { rate: 1.0 / seconds, round_trip };
+        Ok(sample.seconds.iter().map(rate).collect())
+    }
+
+    fn must_end(&mut self) -> bool {
+        self.passes > self.most_passes || (self.stop)()
+    }
+
+    /// Regular stores leave a cache full of lines that the next kernel writes back: all kernels of a pass store
+    /// alike, as far as there are equally many.
+    fn sort_key(&self, shape: &Shape) -> u8 {
+        u8::from(shape.stores == Stores::Regular)
     }
 }
 

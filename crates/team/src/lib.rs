@@ -3,17 +3,23 @@
 //! Every gauge that loads CPUs itself works with one.
 //!
 //! Between jobs the members sleep; within a job they spin. Nothing is spawned while time is taken.
+//! [`workers`] has ranks in other processes do the same jobs.
 
 pub mod core_to_core;
+mod interrupt;
+pub mod launched;
 pub mod mpi;
 pub mod ranks;
 pub mod timed;
+pub mod workers;
 
+pub use interrupt::Interrupt;
 pub use timed::{Laps, Span, Timed};
+pub use workers::{WorkerPool, Workers};
 
 use nodegauge_machine::CpuId;
 use nodegauge_measure::Failure;
-use nodegauge_os::Gate;
+use nodegauge_os::{Gate, ProcessBarrier};
 use nodegauge_placement::display::ObservedAffinity;
 use nodegauge_placement::pin;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -33,17 +39,25 @@ pub enum TeamError {
     /// A member of the team panicked: a bug.
     #[error("thread {0} of the team failed inside a job; this is a bug in nodegauge")]
     Panicked(usize),
-    /// A forked rank ended before its job.
-    #[error("rank {rank} (process {process}) ended in the middle of its work: {how}")]
-    Lost {
-        /// Its number.
+    /// A rank could not begin, or failed inside a job and reported why.
+    #[error("rank {rank}: {why}")]
+    Failed {
+        /// Number of the rank.
         rank: usize,
-        /// Its process.
-        process: u32,
-        /// How it ended.
-        how: String,
+        /// Reason, in words.
+        why: String,
     },
-    /// The user wants an end.
+    /// The process of a rank ended before its work.
+    #[error("rank {rank} (process {process}) ended in the middle of its work{}", how.as_deref().map_or_else(String::new, |how| format!(": {how}")))]
+    Lost {
+        /// Number of the rank.
+        rank: usize,
+        /// Number of its process.
+        process: u32,
+        /// How the process ended; `None` where it is the child of another process.
+        how: Option<String>,
+    },
+    /// The user interrupted the job.
     #[error("interrupted")]
     Interrupted,
 }
@@ -61,48 +75,56 @@ impl From<TeamError> for Failure {
 /// Only what is used takes memory.
 const STACK: usize = 2 << 20;
 
-/// What a job sees of its place in the team.
+/// One of the workers that run a job, as the job sees itself.
 #[derive(Debug)]
 pub struct Member<'a> {
-    /// Number of this thread, from 0.
+    /// Number of this worker, from 0.
     pub index: usize,
-    /// Threads in the team.
+    /// Number of workers.
     pub count: usize,
-    meeting: Meeting<'a>,
+    barrier: MemberBarrier<'a>,
 }
 
-/// Where members meet.
+/// Barrier of the members of a job.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Meeting<'a> {
+pub(crate) enum MemberBarrier<'a> {
     /// In memory that they share.
     Gate(&'a Gate),
+    /// In memory that processes share.
+    Processes(&'a ProcessBarrier),
     /// By MPI.
     World(&'a mpi::World),
 }
 
 impl Member<'_> {
-    /// Waits, spinning, until every member is here. When another has failed, ends the job by a panic, without
-    /// a word: whoever failed first has said why.
+    /// Waits, spinning, until every member is here. When another member has failed, ends the job by a panic without a
+    /// message: the member that failed first reports the reason.
     #[inline]
     pub fn barrier(&self) {
-        match self.meeting {
-            Meeting::Gate(gate) if gate.wait(self.count).is_err() => {
+        match self.barrier {
+            MemberBarrier::Gate(gate) if gate.wait(self.count).is_err() => {
                 resume_unwind(Box::new("another member of the team failed"));
             }
-            Meeting::Gate(_) => {}
-            Meeting::World(world) => world.barrier(),
+            MemberBarrier::Gate(_) => {}
+            MemberBarrier::Processes(shared) => {
+                if shared.wait(self.count).is_err() {
+                    // Another rank has gone: there is nothing left to do.
+                    std::process::exit(launched::ABANDONED.into());
+                }
+            }
+            MemberBarrier::World(world) => world.barrier(),
         }
     }
 
     /// Ends the job of those who wait for this one.
     pub(crate) fn poison(&self) {
-        if let Meeting::Gate(gate) = self.meeting {
+        if let MemberBarrier::Gate(gate) = self.barrier {
             gate.poison();
         }
     }
 }
 
-/// A job, with its lifetime erased; see the safety note in [`Team::run`].
+/// A job, with its lifetime erased; see the safety note in [`Team::run_until`].
 struct Job(*const (dyn Fn(&Member<'_>) + Sync));
 
 // SAFETY: the pointer is dereferenced only while `Team::run` keeps the job alive, and the job is
@@ -146,8 +168,8 @@ impl Team {
                     let observed = bind(index as u32, &place);
                     let stays = observed.is_ok();
                     if tell.send(observed).is_ok() && stays {
-                        let meeting = Meeting::Gate(&gate);
-                        work(&Member { index, count, meeting }, &jobs, &report);
+                        let barrier = MemberBarrier::Gate(&gate);
+                        work(&Member { index, count, barrier }, &jobs, &report);
                     }
                 })
                 .map_err(|cause| {
@@ -182,9 +204,20 @@ impl Team {
     /// # Errors
     /// When a member panics; the team is of no use afterwards.
     pub fn run(&mut self, job: impl Fn(&Member<'_>) + Sync) -> Result<(), TeamError> {
+        self.run_until(Interrupt::never(), job)
+    }
+
+    /// Runs `job` on every member and asks `interrupt` meanwhile: the job itself must end early when the user
+    /// interrupts it. Returns when all have finished.
+    fn run_until(
+        &mut self,
+        mut interrupt: Interrupt<'_>,
+        job: impl Fn(&Member<'_>) + Sync,
+    ) -> Result<(), TeamError> {
         let job: &(dyn Fn(&Member<'_>) + Sync) = &job;
-        // SAFETY: only the lifetime changes. This function does not return before every member that
-        // was sent the job has reported, or is gone, so the pointer never outlives it.
+        // SAFETY: only the lifetime changes. This function neither returns nor unwinds before every member that
+        // was sent the job has reported, or is gone, so the pointer never outlives it: `receive` catches a panic of
+        // `interrupt`.
         let job = unsafe {
             std::mem::transmute::<
                 *const (dyn Fn(&Member<'_>) + Sync + '_),
@@ -192,11 +225,12 @@ impl Team {
             >(job)
         };
         let sent = self.jobs.iter().filter(|member| member.send(Job(job)).is_ok()).count();
-        for (index, finished) in self.reports.iter().take(sent) {
-            if !finished {
+        for _ in 0..sent {
+            if let Some((index, false)) = interrupt.receive(&self.reports) {
                 self.failed.get_or_insert(index);
             }
         }
+        interrupt.end();
         self.failed.map_or(Ok(()), |index| Err(TeamError::Panicked(index)))
     }
 
@@ -208,8 +242,17 @@ impl Team {
         &mut self,
         job: impl Fn(&Member<'_>) -> T + Sync,
     ) -> Result<Vec<T>, TeamError> {
+        self.map_until(Interrupt::never(), job)
+    }
+
+    /// Does the same, and asks `interrupt` meanwhile: the job itself must end early when the user interrupts it.
+    pub(crate) fn map_until<T: Send>(
+        &mut self,
+        interrupt: Interrupt<'_>,
+        job: impl Fn(&Member<'_>) -> T + Sync,
+    ) -> Result<Vec<T>, TeamError> {
         let results: Vec<Mutex<Option<T>>> = (0..self.len()).map(|_| Mutex::new(None)).collect();
-        self.run(|member| {
+        self.run_until(interrupt, |member| {
             let made = job(member);
             *results[member.index].lock().unwrap_or_else(PoisonError::into_inner) = Some(made);
         })?;
@@ -244,7 +287,7 @@ fn bind(index: u32, place: &[CpuId]) -> Result<ObservedAffinity, TeamError> {
 fn work(member: &Member<'_>, jobs: &Receiver<Job>, report: &SyncSender<Report>) {
     for Job(job) in jobs {
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            // SAFETY: the leader waits in `Team::run`, with the job alive, until this member has
+            // SAFETY: the leader waits in `Team::run_until`, with the job alive, until this member has
             // reported below.
             unsafe { (*job)(member) }
         }));

@@ -4,7 +4,7 @@
 //! constants are those of its binary interface ([`MpiAbi`]).
 
 use crate::timed::{Laps, Timed};
-use crate::{Meeting, Member};
+use crate::{Member, MemberBarrier};
 use nodegauge_measure::Failure;
 use nodegauge_measure::interference::stolen_ticks;
 use nodegauge_os::SharedLibrary;
@@ -354,7 +354,7 @@ pub fn timed<T: Serialize + DeserializeOwned>(
     job: impl FnOnce(&Member<'_>, &mut Laps<'_>) -> T,
 ) -> Result<Option<Timed<T>>, Failure> {
     let World { rank, count, .. } = *world;
-    let member = Member { index: rank, count, meeting: Meeting::World(world) };
+    let member = Member { index: rank, count, barrier: MemberBarrier::World(world) };
     let stolen = stolen_ticks();
     let mut laps = Laps::new(&member);
     let made = job(&member, &mut laps);

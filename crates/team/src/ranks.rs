@@ -1,109 +1,144 @@
-//! Processes in place of threads: ranks that are forked for one job, each bound to its CPUs and with the
-//! memory policy that numactl would give it, as flat MPI has them.
+//! Ranks that are forked for one job: processes of one thread each, bound to their CPUs and with the memory policy that
+//! numactl would give them, as flat MPI has them.
 //!
-//! A job that a team of threads can do, ranks can: they meet at the same barrier, in memory that they share,
-//! and their parts are timed in the same way, for the clock is the machine's. What they are to share besides,
+//! A job that a team of threads runs, ranks run as well: they wait for each other at the same barrier, in memory that
+//! they share, and their parts are timed in the same way, since the clock is the machine's. Whatever else they share,
 //! such as halos, lies in a [`Mapping::shared`] that was made before.
+//!
+//! A rank that dies or fails ends the job: the others are killed, so that none waits for it.
 
 use crate::timed::{Lap, Laps, Timed};
-use crate::{Meeting, Member, TeamError};
+use crate::{Interrupt, Member, MemberBarrier, TeamError};
 use nodegauge_measure::interference::stolen_ticks;
-use nodegauge_os::{ForkedChild, Gate, Mapping, describe, receive};
+use nodegauge_os::{ForkedChild, Gate, Mapping, SysError, describe, receive};
 use nodegauge_placement::{RankPlace, pin};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fs::File;
 use std::io::Write;
-use std::time::Duration;
 
-/// How often the user is asked, and lost ranks are looked for.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Message of a rank through its pipe: what it made, or why it failed.
+type Message<T> = Result<T, String>;
 
-/// What comes back through a rank's pipe: what it made and its parts, or why it could not begin.
-type Message<T> = Result<(T, Vec<Option<Lap>>), String>;
-
-/// Lets a process for each of `places` do `job`, of which each has one thread; what they made must be of
-/// numbers that JSON has.
+/// Runs `job` in a process for each of `places`. Returns what each rank made, in order. A job that returns an error
+/// ends the others.
 ///
 /// # Errors
-/// A rank that cannot be started, bound or given its memory policy, one that dies, and when `interrupted`
-/// says so: then all of them are ended.
+/// When a rank cannot be started, bound or given its memory policy, when it dies or its job fails, and on an interrupt:
+/// then all ranks are killed.
 ///
 /// # Safety
-/// `job` runs in a process forked from one that may have threads: it may use memory that was made before,
-/// the allocator and system calls, and must neither wait for a thread nor take a lock that one may hold.
-pub unsafe fn timed<T: Serialize + DeserializeOwned>(
+/// `job` runs in a process forked from one that may have threads: it may use memory that was made before, the allocator
+/// and system calls, and must neither wait for a thread nor take a lock that one may hold.
+pub unsafe fn run<T: Serialize + DeserializeOwned>(
     places: &[RankPlace],
-    interrupted: &mut dyn FnMut() -> bool,
-    job: impl Fn(&Member<'_>, &mut Laps<'_>) -> T,
-) -> Result<Timed<T>, TeamError> {
-    let start =
-        |cause: nodegauge_os::SysError| TeamError::Start(format!("cannot start a rank: {cause}"));
-    let shared = Mapping::shared(size_of::<Gate>()).map_err(start)?;
-    let gate: &Gate = shared.view(0);
+    mut interrupt: Interrupt<'_>,
+    job: impl Fn(&Member<'_>) -> Result<T, String>,
+) -> Result<Vec<T>, TeamError> {
+    let shared = Mapping::shared(size_of::<Gate>()).map_err(cannot_start)?;
+    let barrier = MemberBarrier::Gate(shared.view(0));
     let count = places.len();
-    let stolen = stolen_ticks();
+    // All that are left are killed as they are dropped.
     let mut children = Vec::with_capacity(count);
     for (index, place) in places.iter().enumerate() {
-        let member = Member { index, count, meeting: Meeting::Gate(gate) };
-        // SAFETY: the caller's promise for `job`; what is around it makes system calls and allocates.
+        let member = Member { index, count, barrier };
+        // SAFETY: the caller's promise for `job`; the code around it makes system calls and allocates.
         let child = unsafe { nodegauge_os::fork(|pipe| serve(&member, place, &job, pipe)) };
-        children.push(child.map_err(start)?);
+        children.push(child.map_err(cannot_start)?);
     }
     while children.iter().any(ForkedChild::is_open) {
-        receive(&mut children, LOOK_EVERY);
-        if interrupted() {
-            // They are killed as they are dropped.
+        receive(&mut children, interrupt.interval());
+        if interrupt.is_due() {
             return Err(TeamError::Interrupted);
         }
-        if children.iter().any(|child| !child.is_open() && message::<T>(child).is_none()) {
-            gate.poison();
-        }
+        check::<T>(&mut children)?;
     }
-    let said: Vec<Option<Message<T>>> = children.iter().map(message).collect();
-    // Whoever could not begin is the reason why others were lost.
-    for (rank, message) in said.iter().enumerate() {
-        if let Some(Err(why)) = message {
-            return Err(TeamError::Start(format!("rank {rank}: {why}")));
-        }
-    }
-    // A rank that ends its job, for another was lost, exits by itself; one that was killed did not.
-    let killed = children.iter_mut().position(|child| child.wait().code().is_none());
-    if let Some(rank) = killed.or(said.iter().position(Option::is_none)) {
-        let (process, how) = (children[rank].id(), describe(children[rank].wait()));
-        return Err(TeamError::Lost { rank, process, how });
-    }
-    Ok(Timed::of(said.into_iter().filter_map(|message| message?.ok()).collect(), stolen))
+    check::<T>(&mut children)?;
+    Ok(children.iter().filter_map(|child| message(child)?.ok()).collect())
 }
 
-/// What a rank has said; `None` before its end.
+/// Does the same in a process that has a single thread, so that `job` may use everything.
+///
+/// # Errors
+/// As [`run`], and when this process has other threads (`EBUSY`).
+pub fn run_alone<T: Serialize + DeserializeOwned>(
+    places: &[RankPlace],
+    interrupt: Interrupt<'_>,
+    job: impl Fn(&Member<'_>) -> Result<T, String>,
+) -> Result<Vec<T>, TeamError> {
+    nodegauge_os::check_alone().map_err(cannot_start)?;
+    // SAFETY: there is no other thread that may hold a lock or be waited for.
+    unsafe { run(places, interrupt, job) }
+}
+
+/// Runs `job` in a process for each of `places`, with its parts timed; what a rank makes must have numbers that JSON
+/// has.
+///
+/// # Errors
+/// As [`run`].
+///
+/// # Safety
+/// As [`run`].
+pub unsafe fn timed<T: Serialize + DeserializeOwned>(
+    places: &[RankPlace],
+    interrupt: Interrupt<'_>,
+    job: impl Fn(&Member<'_>, &mut Laps<'_>) -> T,
+) -> Result<Timed<T>, TeamError> {
+    let stolen = stolen_ticks();
+    let job = |member: &Member<'_>| -> Result<(T, Vec<Option<Lap>>), String> {
+        let mut laps = Laps::new(member);
+        let made = job(member, &mut laps);
+        Ok((made, laps.into_inner()))
+    };
+    // SAFETY: the caller's promise; laps use the clock, the allocator and system calls.
+    let all = unsafe { run(places, interrupt, job) }?;
+    Ok(Timed::of(all, stolen))
+}
+
+fn cannot_start(cause: SysError) -> TeamError {
+    TeamError::Start(format!("cannot start a rank: {cause}"))
+}
+
+/// Fails when a rank has reported a failure, or has ended without a report.
+fn check<T: DeserializeOwned>(children: &mut [ForkedChild]) -> Result<(), TeamError> {
+    let mut lost = None;
+    for (rank, child) in children.iter().enumerate().filter(|(_, child)| !child.is_open()) {
+        match message::<T>(child) {
+            Some(Err(why)) => return Err(TeamError::Failed { rank, why }),
+            Some(Ok(_)) => {}
+            None => lost = lost.or(Some(rank)),
+        }
+    }
+    let Some(rank) = lost else { return Ok(()) };
+    let process = children[rank].id();
+    let how = Some(describe(children[rank].wait()));
+    Err(TeamError::Lost { rank, process, how })
+}
+
+/// Message of a rank; `None` before its end.
 fn message<T: DeserializeOwned>(child: &ForkedChild) -> Option<Message<T>> {
     serde_json::from_slice(child.received()).ok()
 }
 
-/// A rank's life.
+/// Runs the job in a rank, and reports.
 fn serve<T: Serialize>(
     member: &Member<'_>,
     place: &RankPlace,
-    job: &impl Fn(&Member<'_>, &mut Laps<'_>) -> T,
+    job: &impl Fn(&Member<'_>) -> Result<T, String>,
     mut pipe: File,
 ) {
-    let message: Message<T> = settle(place).map(|()| {
-        let mut laps = Laps::new(member);
-        let made = job(member, &mut laps);
-        (made, laps.into_inner())
-    });
-    if message.is_err() {
-        member.poison();
-    }
+    let message: Message<T> = settle(place).and_then(|()| job(member));
     if let Ok(text) = serde_json::to_vec(&message) {
-        // A parent that does not listen any more has no use for it.
+        // The parent may have gone.
         let _ = pipe.write_all(&text);
     }
 }
 
-/// Binds this process and its memory.
-fn settle(place: &RankPlace) -> Result<(), String> {
+/// Binds this process to the CPUs of a rank, and its memory to the nodes of the rank's policy.
+///
+/// # Errors
+/// Reason in words when the kernel refuses.
+pub fn settle(place: &RankPlace) -> Result<(), String> {
     if let Some(cpus) = place.bound_cpus() {
         pin::pin_current_thread(&cpus).map_err(|error| error.to_string())?;
     }
@@ -135,7 +170,7 @@ mod tests {
         job: impl Fn(&Member<'_>, &mut Laps<'_>) -> T,
     ) -> Result<Timed<T>, TeamError> {
         // SAFETY: the jobs below use atomics, the allocator and system calls.
-        unsafe { timed(places, &mut || false, job) }
+        unsafe { timed(places, Interrupt::never(), job) }
     }
 
     #[test]
@@ -169,7 +204,7 @@ mod tests {
             }
             member.barrier();
         });
-        let Err(TeamError::Lost { rank: 1, how, .. }) = dies else { panic!("{dies:?}") };
+        let Err(TeamError::Lost { rank: 1, how: Some(how), .. }) = dies else { panic!("{dies:?}") };
         assert!(how.contains("abort"), "{how}");
     }
 
@@ -181,7 +216,7 @@ mod tests {
         assert!(refused.starts_with("rank 1: memory policy bind:900 was refused"), "{refused}");
         // SAFETY: the job only waits.
         let ended = unsafe {
-            timed(&places(2, false), &mut || true, |_, _| {
+            timed(&places(2, false), Interrupt::when(&mut || true), |_, _| {
                 loop {
                     std::thread::park()
                 }

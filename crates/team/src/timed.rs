@@ -4,7 +4,7 @@
 //! thread are read outside of that, some microsecond before and behind.
 
 use crate::core_to_core::{SharedLines, round_trip};
-use crate::{Member, Team, TeamError};
+use crate::{Interrupt, Member, Team, TeamError};
 use nodegauge_measure::Seconds;
 use nodegauge_measure::interference::{Cause, ThreadCounts, stolen_ticks};
 use nodegauge_measure::samples::Sample;
@@ -116,8 +116,17 @@ impl Team {
         &mut self,
         job: impl Fn(&Member<'_>, &mut Laps<'_>) -> T + Sync,
     ) -> Result<Timed<T>, TeamError> {
+        self.timed_until(Interrupt::never(), job)
+    }
+
+    /// Does the same, and asks `interrupt` meanwhile: the job itself must end early when the user interrupts it.
+    pub(crate) fn timed_until<T: Send>(
+        &mut self,
+        interrupt: Interrupt<'_>,
+        job: impl Fn(&Member<'_>, &mut Laps<'_>) -> T + Sync,
+    ) -> Result<Timed<T>, TeamError> {
         let stolen = stolen_ticks();
-        let all = self.map(|member| {
+        let all = self.map_until(interrupt, |member| {
             let mut laps = Laps::new(member);
             let made = job(member, &mut laps);
             (made, laps.laps)

@@ -161,7 +161,7 @@ impl Mpi {
     ) -> Result<Self, Failure> {
         let commands: Vec<CommandLine> = match launcher {
             Some(command) => vec![command.clone()],
-            None => LAUNCHERS.iter().filter_map(|name| which(name)).map(command_of).collect(),
+            None => LAUNCHERS.iter().filter_map(which).map(command_of).collect(),
         };
         let mut without = Vec::new();
         for command in commands {

@@ -7,7 +7,7 @@ mod skip;
 use nodegauge_toolchain::mpi::abi::{
     MPI_CONSTANTS, MPI_HANDLES, MPI_STATUS_IGNORE, MpiAbi, MpiHandleValue,
 };
-use nodegauge_toolchain::{CommandLine, Scratch, which};
+use nodegauge_toolchain::{Scratch, which};
 use skip::{Part, skip};
 use std::process::Command;
 

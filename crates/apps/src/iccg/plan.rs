@@ -20,6 +20,7 @@ use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::{OneRegime, Sample};
 use nodegauge_measure::schedule::{Limits, Policy, Schedule, Turn, policy};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Seconds, Unit};
+use nodegauge_team::Interrupt;
 use std::time::Duration;
 
 /// Elements of an array at least for the node's bandwidth.
@@ -197,7 +198,7 @@ impl Run<'_> {
             follow::tell(&self.cells[at].swept.workers, || Request::Bandwidth(elements))?;
             // SAFETY: the job computes, maps memory and meets the others at their own barrier.
             let (sample, timed) = unsafe {
-                self.pool.sample(at, &mut || false, |member, laps| {
+                self.pool.sample(at, Interrupt::never(), |member, laps| {
                     bandwidth::pass(member, laps, (loops, elements))
                 })
             }?;

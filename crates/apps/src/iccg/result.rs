@@ -9,6 +9,7 @@ use crate::GAUGE;
 use crate::bandwidth;
 use crate::cg::{End, PARTS};
 use crate::code::{self, Code};
+use crate::config::WorkersConfig;
 use crate::sweep::Swept;
 use nodegauge_kernels::{Kernel, Variant};
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
@@ -139,7 +140,7 @@ impl Evidence<'_> {
             let bytes = |seconds: f64| rate.bytes / seconds;
             let m = figure(name, Unit::BytesPerSecond);
             let m = m.timed(Quoted::Median, timed, rate.part, &bytes);
-            let on = cell.swept.workers.config();
+            let on = WorkersConfig::of(&cell.swept.workers);
             figures.push(m.config(&IccgConfig { on, ..IccgConfig::default() }));
         }
         let is_reference = |other: &&Cell<'_>| other.swept.settings == cell.swept.reference;
@@ -176,11 +177,11 @@ impl Evidence<'_> {
         let [bcsr_s, sell_s] = solution.product_s;
         let code = Code::widest(solution.products.ahead);
         IccgConfig {
-            on: cell.swept.workers.config(),
+            on: WorkersConfig::of(&cell.swept.workers),
             elements: Some(size.mesh.elements.map(|n| n.to_string()).join("x")),
             n: Some(3 * size.mesh.count() as u64),
             preconditioner: Some(options.method.name().to_owned()),
-            halo_by: cell.swept.workers.carrier(),
+            halo_by: cell.swept.workers.transport(),
             tolerance: Some(options.tolerance),
             storage: Some(solution.products.storage.name().to_owned()),
             prefetch: Some(code::prefetch(code.ahead).to_string()),

@@ -17,7 +17,7 @@ use nodegauge_measure::samples::Sample;
 use nodegauge_measure::{Failure, Observer};
 use nodegauge_os::monotonic_nanos;
 use nodegauge_team::mpi::{self, World};
-use nodegauge_team::{Laps, Member, TeamError, Timed};
+use nodegauge_team::{Interrupt, Laps, Member, TeamError, Timed};
 use serde::{Deserialize, Serialize};
 use std::panic::resume_unwind;
 use std::time::Duration;
@@ -116,7 +116,7 @@ fn by_threads(
         // SAFETY: the job computes, and meets the others at their own barrier; every thread of the team has its own
         // seat, and nothing else uses the solver.
         let (sample, timed) = unsafe {
-            pool.sample(at, &mut || false, |member, laps| {
+            pool.sample(at, Interrupt::never(), |member, laps| {
                 let seat = Seat::of_thread(member);
                 solver.advance((&seat, laps), state, (count, job.tolerance()))
             })
@@ -144,7 +144,7 @@ fn by_ranks(
     let shared = SharedHalo::map(job.mesh, ranks)?;
     // SAFETY: the job computes, allocates, makes system calls, and meets the others at their own barrier.
     let solved = unsafe {
-        pool.sample(at, &mut || observer.interrupted(), |member, laps| {
+        pool.sample(at, Interrupt::when(&mut || observer.interrupted()), |member, laps| {
             let ranks = shared.of_rank(member.index);
             // Whoever waits for them ends them.
             part_of_rank((member, laps), job, (&ranks, grid), &mut || false)

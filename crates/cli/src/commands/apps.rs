@@ -10,17 +10,16 @@ use crate::failure::{Exit, Failure};
 use crate::launched;
 use crate::resolve;
 use crate::session;
+use nodegauge_apps::Apps;
+use nodegauge_apps::GAUGE;
 use nodegauge_apps::hpcg::{HpcgOptions, HpcgPlan, XhpcgOptions};
 use nodegauge_apps::iccg::{IccgOptions, IccgPlan};
 use nodegauge_apps::sweep::{self, Axis, Kind, Setting, Swept};
 use nodegauge_apps::trapezoid::{TrapezoidOptions, TrapezoidPlan};
-use nodegauge_apps::{Apps, GAUGE, Workers};
 use nodegauge_machine::Topology;
 use nodegauge_measure::{Notice, NoticeId, notice, sweep as grid};
-use nodegauge_placement::{Policy, Request, ThreadList, plan};
-use nodegauge_stream::ranks::Started;
-
-/// The gauge, as records have it.
+use nodegauge_placement::{Policy, Request, Started, ThreadList, plan};
+use nodegauge_team::Workers;
 
 pub(crate) fn execute(command: &AppsCommand) -> Result<Exit, Failure> {
     match (command, Started::own()) {

@@ -5,7 +5,7 @@ use crate::failure::{Exit, Failure};
 use crate::output::{self, Sink};
 use crate::session::{self, Shown};
 use nodegauge_files::reference::ReferenceProgram;
-use nodegauge_files::{FilesOptions, QUICK, Setup, WorkerKind, Workers, export, in_order};
+use nodegauge_files::{FileWorkers, FilesOptions, QUICK, Setup, WorkerKind, export, in_order};
 use nodegauge_gauge::Planned;
 use nodegauge_measure::record::Record;
 use nodegauge_report::{run, text};
@@ -87,7 +87,7 @@ fn table(record: &Record) -> String {
 
 fn options(args: &IoArgs) -> FilesOptions {
     let stonewall = !args.no_stonewall;
-    let workers = |kind| move |count: u32| Workers { kind, count: count as usize, stonewall };
+    let workers = |kind| move |count: u32| FileWorkers { kind, count: count as usize, stonewall };
     let threads = args.threads.map(workers(WorkerKind::Threads));
     let processes = args.processes.map(workers(WorkerKind::Processes));
     let short = args.quick.then_some(&QUICK);

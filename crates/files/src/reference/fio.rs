@@ -6,7 +6,7 @@ use crate::latency::Quantiles;
 use crate::operation::{Direction, Operation, Way};
 use crate::pattern::AccessPattern;
 use crate::task::Task;
-use crate::workers::{WorkerKind, Workers};
+use crate::workers::{FileWorkers, WorkerKind};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -140,7 +140,7 @@ pub(super) const KIND: Kind = Kind {
 fn arguments(
     task: &Task,
     operation: &Operation,
-    workers: Option<Workers>,
+    workers: Option<FileWorkers>,
     limit: Option<Duration>,
 ) -> Option<Vec<String>> {
     let setup = &task.setup;

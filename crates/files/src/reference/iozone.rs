@@ -6,7 +6,7 @@ use super::{Figures, Kind, ReferenceFigure};
 use crate::engine::{IoEngine, SyncWrites};
 use crate::operation::Operation;
 use crate::task::Task;
-use crate::workers::{WorkerKind, Workers};
+use crate::workers::{FileWorkers, WorkerKind};
 use nodegauge_measure::Bytes;
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ pub(super) const KIND: Kind = Kind {
 };
 
 /// The arguments for a cell; `None` when IOzone cannot measure it this way.
-fn arguments(task: &Task, workers: Option<Workers>) -> Option<Vec<String>> {
+fn arguments(task: &Task, workers: Option<FileWorkers>) -> Option<Vec<String>> {
     let setup = &task.setup;
     if setup.engine.queues() || task.drop_before_reads {
         return None;
@@ -104,7 +104,7 @@ mod tests {
         }
     }
 
-    fn arguments(task: &Task, workers: Option<Workers>) -> Option<String> {
+    fn arguments(task: &Task, workers: Option<FileWorkers>) -> Option<String> {
         super::arguments(task, workers).map(|words| words.join(" "))
     }
 
@@ -118,7 +118,7 @@ mod tests {
         let mut setup = CacheMode::Direct.applied(Setup::default());
         setup.sync_writes = Some(SyncWrites::Dsync);
         setup.include_close = true;
-        let workers = Workers { kind: WorkerKind::Threads, count: 2, stonewall: false };
+        let workers = FileWorkers { kind: WorkerKind::Threads, count: 2, stonewall: false };
         assert_eq!(
             arguments(&task(setup, &["write"]), Some(workers)).as_deref(),
             Some("-s 1024k -r 4k -I -+D -c -i 0 -t 2 -T -x -F data-iozone-0 data-iozone-1")

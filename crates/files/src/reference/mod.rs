@@ -15,7 +15,7 @@ use crate::operation::Operation;
 use crate::pass::PassEnd;
 use crate::scratch::ScratchDirectory;
 use crate::task::Task;
-use crate::workers::Workers;
+use crate::workers::FileWorkers;
 use nodegauge_measure::Failure;
 use nodegauge_toolchain::program::{self, Folder, Run};
 use nodegauge_toolchain::{CommandLine, ToolchainError, find_program, is_path, with_path_hint};
@@ -62,7 +62,7 @@ pub struct ReferenceProgram {
     path: String,
     /// As it prints it.
     pub(crate) version: String,
-    workers: Option<Workers>,
+    workers: Option<FileWorkers>,
     /// Time for each operation, where the program knows such a thing.
     limit: Option<Duration>,
 }
@@ -79,7 +79,7 @@ impl ReferenceProgram {
     /// When it is not there or is not fio.
     pub fn fio(
         program: &Path,
-        workers: Option<Workers>,
+        workers: Option<FileWorkers>,
         limit: Option<Duration>,
     ) -> Result<Self, Failure> {
         Self::found(&fio::KIND, program, workers, limit)
@@ -89,14 +89,14 @@ impl ReferenceProgram {
     ///
     /// # Errors
     /// When it is not there or is not IOzone.
-    pub fn iozone(program: &Path, workers: Option<Workers>) -> Result<Self, Failure> {
+    pub fn iozone(program: &Path, workers: Option<FileWorkers>) -> Result<Self, Failure> {
         Self::found(&iozone::KIND, program, workers, None)
     }
 
     fn found(
         kind: &'static Kind,
         program: &Path,
-        workers: Option<Workers>,
+        workers: Option<FileWorkers>,
         limit: Option<Duration>,
     ) -> Result<Self, Failure> {
         let Kind { name, title, .. } = *kind;

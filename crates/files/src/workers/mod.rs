@@ -4,9 +4,7 @@
 //! time in which all work is measured; each worker's rate is over its own time. The parent's rate is
 //! all that was moved over the time from the start to the end of the last.
 
-mod processes;
 mod shared;
-mod threads;
 
 pub(crate) use shared::SharedFlags;
 
@@ -17,13 +15,17 @@ use crate::latency::Latency;
 use crate::operation::Operation;
 use crate::pass::{Bench, Pass, PassEnd, PassResult};
 use crate::task::Task;
+use crate::volume::Volume;
+use nodegauge_machine::SysRoot;
 use nodegauge_measure::Failure;
+use nodegauge_team::{Interrupt, Member, WorkerPool};
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// What workers are.
+/// Kind of workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WorkerKind {
     /// Threads of this process.
@@ -32,14 +34,14 @@ pub enum WorkerKind {
     Processes,
 }
 
-/// How many workers of which kind.
+/// Workers on files of their own, as the user asks for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Workers {
-    /// What they are.
+pub struct FileWorkers {
+    /// Their kind.
     pub kind: WorkerKind,
-    /// How many.
+    /// Their number.
     pub count: usize,
-    /// Whether the first that is through stops the others.
+    /// True if the first that has finished stops the others.
     pub stonewall: bool,
 }
 
@@ -80,17 +82,39 @@ pub(crate) struct WorkerReport {
     pub(crate) rise: Counters,
 }
 
+/// Interval at which interrupts are checked, and workers that have died are looked for.
+const CHECK_INTERRUPT: Duration = Duration::from_millis(5);
+
+/// Result of a worker, as it comes from a process.
+type Message = Result<WorkerReport, Failure>;
+
+/// Arrival of a worker at the start. A worker that fails or panics before arrives when this is dropped: the others do
+/// not wait for it.
+struct Arrival<'a> {
+    shared: &'a SharedFlags,
+    count: usize,
+    has_arrived: Cell<bool>,
+}
+
+impl Drop for Arrival<'_> {
+    fn drop(&mut self) {
+        if !self.has_arrived.get() {
+            self.shared.arrive(self.count);
+        }
+    }
+}
+
 /// What is done at once, or alone where there are no workers.
 pub(crate) struct WorkerTask<'a> {
     pub(crate) operation: &'static Operation,
     pub(crate) task: &'a Task,
-    pub(crate) workers: Option<Workers>,
+    pub(crate) workers: Option<FileWorkers>,
     pub(crate) limit: Option<Duration>,
     pub(crate) deadline: Option<u64>,
 }
 
 impl WorkerTask<'_> {
-    /// Lets all work; their reports in order, and when several were let go.
+    /// Runs all workers. Returns their reports in order, and the time at which several were released.
     pub(crate) fn run(
         &self,
         benches: &mut [Bench],
@@ -98,31 +122,74 @@ impl WorkerTask<'_> {
         interrupted: &dyn Fn() -> bool,
     ) -> Result<(Vec<WorkerReport>, Option<u64>), Failure> {
         shared.reset();
-        let (reports, released) = match self.workers.map(|workers| workers.kind) {
-            Some(WorkerKind::Threads) => threads::run(self, benches, shared, interrupted),
-            Some(WorkerKind::Processes) => processes::run(self, benches, shared, interrupted),
-            None => {
-                let report = self.pass(&mut benches[0], shared, interrupted, &|| {})?;
-                return Ok((vec![report], None));
+        let Some(workers) = self.workers else {
+            let report = self.pass(&mut benches[0], shared, interrupted, &|| {})?;
+            return Ok((vec![report], None));
+        };
+        let several = match workers.kind {
+            WorkerKind::Threads => nodegauge_team::Workers::unbound_threads(benches.len()),
+            WorkerKind::Processes => nodegauge_team::Workers::unbound_ranks(benches.len()),
+        };
+        let mut pool = WorkerPool::start([&several])?;
+        let benches: Vec<Mutex<&mut Bench>> = benches.iter_mut().map(Mutex::new).collect();
+        // Workers end by themselves, with what they have measured.
+        let mut ask = || {
+            if interrupted() {
+                shared.end.store(1, Ordering::Relaxed);
             }
+            false
+        };
+        let interrupt = Interrupt::when(&mut ask).every(CHECK_INTERRUPT);
+        // SAFETY: a worker uses memory that was made before, the allocator and system calls, waits for flags only, and
+        // takes the lock of its own bench alone.
+        let messages: Vec<Message> = unsafe {
+            pool.run(0, interrupt, |member| {
+                let mut bench =
+                    benches[member.index].lock().unwrap_or_else(PoisonError::into_inner);
+                match workers.kind {
+                    WorkerKind::Threads => self.carry_out(&mut bench, member, shared),
+                    WorkerKind::Processes => self.carry_out_counted(&mut bench, member, shared),
+                }
+            })
         }?;
-        Ok((reports, Some(released)))
+        let mut reports = Vec::with_capacity(messages.len());
+        for message in messages {
+            reports.push(message?);
+        }
+        Ok((reports, Some(shared.released())))
     }
 
-    /// One worker's part: opens its file, waits for the others, works, tells the others when it is
-    /// through.
-    fn carry_out(&self, bench: &mut Bench, shared: &SharedFlags) -> Result<WorkerReport, Failure> {
-        let arrived = Cell::new(false);
+    /// Carries out the part of a process, and counts what its counters in the kernel rise by.
+    fn carry_out_counted(
+        &self,
+        bench: &mut Bench,
+        member: &Member<'_>,
+        shared: &SharedFlags,
+    ) -> Result<WorkerReport, Failure> {
+        let root = SysRoot::live();
+        let nowhere = Volume::default();
+        let before = Counters::now(&root, &nowhere);
+        let report = self.carry_out(bench, member, shared);
+        let rise = Counters::now(&root, &nowhere).since(&before);
+        report.map(|report| WorkerReport { rise, ..report })
+    }
+
+    /// Carries out one worker's part: opens its file, waits for the others, works, and stops the others when it has
+    /// finished.
+    fn carry_out(
+        &self,
+        bench: &mut Bench,
+        member: &Member<'_>,
+        shared: &SharedFlags,
+    ) -> Result<WorkerReport, Failure> {
+        let arrived = Arrival { shared, count: member.count, has_arrived: Cell::new(false) };
         let start = || {
-            arrived.set(true);
-            shared.arrive_and_wait();
+            arrived.has_arrived.set(true);
+            shared.arrive_and_wait(member.count);
         };
         let interrupted = || shared.end.load(Ordering::Relaxed) != 0;
         let report = self.pass(bench, shared, &interrupted, &start);
-        if !arrived.get() {
-            // It failed before it could start: nobody must wait for it.
-            shared.arrive();
-        }
+        drop(arrived);
         let stonewall = self.workers.is_some_and(|workers| workers.stonewall);
         let through = |report: &WorkerReport| stonewall && report.done.ended == PassEnd::Through;
         if report.as_ref().map_or(true, through) {

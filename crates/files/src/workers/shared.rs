@@ -4,17 +4,18 @@ use crate::clock::Clock;
 use nodegauge_os::{Mapping, SharedBytes, SysError};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
-/// The flags; all but the first are set when they are not zero.
+/// The flags; all but the first two are set when they are not zero.
 pub(crate) struct Flags {
-    /// Workers that are ready, or have given up.
+    /// Number of workers that are ready, or have given up.
     arrived: AtomicU64,
-    /// They may begin.
+    /// Time at which all were released, in ticks of the clock.
+    released: AtomicU64,
+    /// Workers may begin.
     go: AtomicU64,
-    /// They shall end: one is through, or one has failed.
+    /// Workers must end: one has finished, or one has failed.
     pub(crate) stop: AtomicU64,
-    /// They shall end: the user wants it.
+    /// Workers must end: the user interrupts.
     pub(crate) end: AtomicU64,
 }
 
@@ -39,35 +40,30 @@ impl Deref for SharedFlags {
 
 impl Flags {
     pub(crate) fn reset(&self) {
-        for flag in [&self.arrived, &self.go, &self.stop, &self.end] {
+        for flag in [&self.arrived, &self.released, &self.go, &self.stop, &self.end] {
             flag.store(0, Ordering::SeqCst);
         }
     }
 
-    pub(crate) fn arrive(&self) {
-        self.arrived.fetch_add(1, Ordering::AcqRel);
+    /// Arrives; the last of `workers` releases all.
+    pub(crate) fn arrive(&self, workers: usize) {
+        if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == workers as u64 {
+            self.released.store(Clock::get().now(), Ordering::Relaxed);
+            self.go.store(1, Ordering::Release);
+        }
     }
 
-    /// Waits, giving the CPU away, until all may begin. There may be more workers than CPUs, so
-    /// nobody spins.
-    pub(crate) fn arrive_and_wait(&self) {
-        self.arrive();
+    /// Arrives and waits until all may begin. Yields the CPU meanwhile: there may be more workers than CPUs, so that a
+    /// spinning worker would delay one that has not arrived.
+    pub(crate) fn arrive_and_wait(&self, workers: usize) {
+        self.arrive(workers);
         while self.go.load(Ordering::Acquire) == 0 {
             std::thread::yield_now();
         }
     }
 
-    /// Waits until `workers` are ready, then lets them go. `lost` tells that one will never be.
-    pub(crate) fn release(&self, workers: usize, mut lost: impl FnMut() -> bool) -> u64 {
-        while self.arrived.load(Ordering::Acquire) < workers as u64 {
-            if lost() {
-                self.stop.store(1, Ordering::Relaxed);
-                break;
-            }
-            std::thread::sleep(Duration::from_micros(50));
-        }
-        let now = Clock::get().now();
-        self.go.store(1, Ordering::Release);
-        now
+    /// Time at which all were released, in ticks of the clock.
+    pub(crate) fn released(&self) -> u64 {
+        self.released.load(Ordering::Relaxed)
     }
 }

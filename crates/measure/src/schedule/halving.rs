@@ -1,10 +1,14 @@
 //! Successive halving with an eye on the noise: candidates are measured by turns, after each round
 //! the slower ones leave, and whoever cannot be told from the last that stays does not leave yet.
 //! After Karnin, Koren and Somekh, "Almost Optimal Exploration in Multi-Armed Bandits" (2013), with
-//! rates compared only inside their regime. Pure: it is told what was measured.
+//! rates compared only inside their regime. [`Halving`] is pure: its caller measures. That caller is [`choose`], the
+//! one driver.
+
+mod search;
 
 pub use super::shuffle::Shuffler;
 use crate::{regime, stats};
+pub use search::{Candidates, Check, Leave, Passes, Prepared, Rules, TurnRate, choose, prepared};
 use std::collections::BTreeMap;
 
 /// A candidate with its samples.

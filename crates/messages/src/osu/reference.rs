@@ -61,7 +61,7 @@ impl OsuPrograms {
                 }
             } else if let Some(pattern) = name.strip_prefix("osu_").and_then(|n| n.parse().ok())
                 && self.of(pattern).is_none()
-                && nodegauge_toolchain::which(&path.display().to_string()).is_some()
+                && nodegauge_toolchain::which(&path).is_some()
             {
                 self.0.push((pattern, path));
             }

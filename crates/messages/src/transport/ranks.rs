@@ -1,4 +1,4 @@
-//! Starting, placing and ending the ranks: forked children of one process, which waits for them.
+//! The work of the ranks: forked children of one process, which waits for them.
 
 use super::link::{Connected, Link, Shared};
 use super::player::{Message, Player};
@@ -7,20 +7,20 @@ use super::{Fabric, Order, Route, measure};
 use crate::pattern::{Participants, Pattern};
 use nodegauge_machine::CpuId;
 use nodegauge_measure::Failure;
-use nodegauge_os::{
-    ForkedChild, describe, die_with_parent, let_others_read, read_process_memory, receive,
-};
+use nodegauge_os::{die_with_parent, let_others_read, read_process_memory};
 use nodegauge_placement::cpus::ranges;
-use nodegauge_placement::pin;
+use nodegauge_placement::{RankPlace, pin};
+use nodegauge_team::{Interrupt, ranks};
 use std::error::Error;
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How often a rank that has nothing to do looks whether that has changed, and the parent after its ranks.
+/// Interval at which a rank that has nothing to do checks whether that has changed.
 const POLL: Duration = Duration::from_micros(200);
-const WAIT: Duration = Duration::from_millis(100);
+/// Interval at which the parent checks its ranks.
+const CHECK_RANKS: Duration = Duration::from_millis(100);
 
 /// Carries out an order of `Order::arguments`: the ranks answer on standard output as the MPI
 /// probe does.
@@ -31,40 +31,20 @@ pub fn serve(order: &str) -> Result<(), Failure> {
     let order: Order = serde_json::from_str(order)
         .map_err(|error| Failure::usage(format!("this is no order of nodegauge's: {error}")))?;
     die_with_parent(order.parent);
-    let failed = |error: &dyn Error| Failure::missing(format!("cannot start ranks: {error}"));
-    let segment = Segment::new(order.cpus.len()).map_err(|error| failed(&error))?;
-    let mut ranks: Vec<ForkedChild> = Vec::new();
-    for rank in 0..segment.ranks {
-        ranks.push(forked(&segment, &order, rank).map_err(|error| failed(&error))?);
+    let segment = Segment::new(order.cpus.len()).map_err(|error| {
+        Failure::missing(format!("cannot map memory that ranks share: {error}"))
+    })?;
+    let mut places = Vec::with_capacity(order.cpus.len());
+    for (rank, cpus) in (0..).zip(&order.cpus) {
+        places.push(RankPlace::of_thread(rank, cpus.iter().map(|cpu| CpuId(*cpu)).collect()));
     }
-    while ranks.iter().any(ForkedChild::is_open) {
-        receive(&mut ranks, WAIT);
-        for (number, rank) in ranks.iter_mut().enumerate().filter(|(_, rank)| !rank.is_open()) {
-            let status = rank.wait();
-            if !status.success() {
-                let (process, how) = (rank.id(), describe(status));
-                // The others end with this process.
-                return Err(Failure::missing(format!("rank {number} (process {process}): {how}")));
-            }
-        }
-    }
+    // A parent that looks seldom does not disturb its ranks.
+    let interrupt = Interrupt::never().every(CHECK_RANKS);
+    ranks::run_alone(&places, interrupt, |member| {
+        let mut rank = Rank { segment: &segment, order: &order, rank: member.index };
+        rank.work().map_err(|error| error.to_string())
+    })?;
     Ok(())
-}
-
-fn forked(
-    segment: &Segment,
-    order: &Order,
-    rank: usize,
-) -> Result<ForkedChild, nodegauge_os::SysError> {
-    nodegauge_os::fork_alone(|pipe| {
-        let mut rank = Rank { segment, order, rank };
-        if let Err(error) = rank.work() {
-            // Who started the ranks reads it; nobody may be left to.
-            let _ = writeln!(io::stderr(), "rank {}: {error}", rank.rank);
-            std::process::exit(1);
-        }
-        drop(pipe);
-    })
 }
 
 /// A rank's part.
@@ -78,8 +58,6 @@ type Worked<T = ()> = Result<T, Box<dyn Error>>;
 
 impl Rank<'_> {
     fn work(&mut self) -> Worked {
-        let cpus: Vec<CpuId> = self.order.cpus[self.rank].iter().map(|cpu| CpuId(*cpu)).collect();
-        pin::pin_current_thread(&cpus)?;
         // The owner touches it first, so that it lies where the owner is.
         let proof = Box::new(Segment::PROOF);
         self.word(Word::Process).store(std::process::id().into(), Ordering::Release);

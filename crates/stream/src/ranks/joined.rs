@@ -1,12 +1,10 @@
 //! Ranks that an MPI launcher or srun has started, as rank 0 sees them.
 
-use super::{Coordinator, SharedCoordinator, Started};
-use nodegauge_machine::{CpuId, Topology};
+use super::{Coordinator, SharedCoordinator};
+use nodegauge_machine::Topology;
 use nodegauge_measure::Failure;
-use nodegauge_placement::{
-    Bind, MemoryPolicy, Placement, PlacementError, RankPlace, RankPlan, Request, ThreadPlace,
-};
-use std::collections::BTreeSet;
+use nodegauge_placement::launchers::{self, Started};
+use nodegauge_placement::{MemoryPolicy, PlacementError, RankPlan};
 
 /// Ranks that a launcher has started.
 pub struct Joined {
@@ -31,7 +29,7 @@ impl Joined {
 
     /// The machine, of which the CPUs that the launcher gave to all ranks may be used.
     pub fn topology(&self, topology: &Topology) -> Topology {
-        limited(topology, self.cpus.iter().flatten())
+        launchers::limited(topology, self.cpus.iter().flatten())
     }
 
     /// The ranks where the launcher has put them.
@@ -46,61 +44,4 @@ impl Joined {
     ) -> Result<RankPlan, (u32, PlacementError)> {
         self.started.places(&self.cpus, topology, threads, memory)
     }
-}
-
-impl Started {
-    /// `Open MPI has started 4 ranks`
-    pub fn in_words(&self) -> String {
-        format!("{} has started {} ranks", self.launcher, self.ranks)
-    }
-
-    /// The ranks where the launcher has put them: each has so many threads on those of `cpus` that it was given.
-    ///
-    /// # Errors
-    /// The rank and the reason when its threads find no place on its CPUs.
-    pub fn places(
-        &self,
-        cpus: &[Vec<u32>],
-        topology: &Topology,
-        threads: u32,
-        memory: &MemoryPolicy,
-    ) -> Result<RankPlan, (u32, PlacementError)> {
-        let place = |(rank, cpus): (u32, &Vec<u32>)| {
-            let placement = within(topology, cpus, threads).map_err(|error| (rank, error))?;
-            Ok(RankPlace { rank: Some(rank), placement, memory: memory.clone() })
-        };
-        Ok(RankPlan {
-            ranks: (0..).zip(cpus).map(place).collect::<Result<_, _>>()?,
-            policy: None,
-            words: format!("as {} has it", self.launcher),
-            devices: Vec::new(),
-            device_count: 0,
-            notices: vec![self.in_words()],
-        })
-    }
-}
-
-/// The machine, of which only these CPUs may be used.
-fn limited<'a>(topology: &Topology, cpus: impl IntoIterator<Item = &'a u32>) -> Topology {
-    let cpus: BTreeSet<u32> = cpus.into_iter().copied().collect();
-    let mut limited = topology.clone();
-    limited.threads.iter_mut().for_each(|thread| thread.allowed = cpus.contains(&thread.cpu.0));
-    limited
-}
-
-/// One rank's threads on the CPUs that it was given: one thread may use all of them, several are
-/// spread over them. A rank with every CPU of the machine is not bound.
-fn within(topology: &Topology, cpus: &[u32], threads: u32) -> Result<Placement, PlacementError> {
-    if threads > 1 {
-        let request = Request { threads: Some(threads), ..Request::default() };
-        return nodegauge_placement::plan(&limited(topology, cpus), &request);
-    }
-    let everywhere = cpus.len() >= topology.threads.len();
-    let cpus = cpus.iter().map(|cpu| CpuId(*cpu)).collect();
-    Ok(Placement {
-        threads: vec![ThreadPlace { thread: 0, cpus }],
-        bind: if everywhere { Bind::None } else { Bind::Close },
-        places: "as given".to_owned(),
-        notices: Vec::new(),
-    })
 }

@@ -1,8 +1,7 @@
 //! One configuration that several ranks measure together.
 
-use super::cannot;
-use super::coordinator::SharedCoordinator;
-use super::wire::{Over, Passed, Request, Response};
+use super::SharedCoordinator;
+use super::protocol::{Over, Passed, Request, Response};
 use crate::config::{RankConfig, RankMemory};
 use crate::kernels::{Kernel, Loop, Shape};
 use crate::point::{PointConfig, native_loops};
@@ -16,6 +15,10 @@ use nodegauge_placement::{Bind, MemoryPolicy, RankPlace, RankPlan, ThreadPlace};
 use nodegauge_team::core_to_core::have_cpus_of_their_own;
 use nodegauge_team::timed::seconds;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Number of the next point.
+static POINTS: AtomicU32 = AtomicU32::new(1);
 
 /// A point of each of the first ranks.
 pub struct RanksPoint {
@@ -43,7 +46,7 @@ impl RanksPoint {
         plan: &RankPlan,
         configs: Vec<PointConfig>,
     ) -> Result<Self, ArenaError> {
-        let number = coordinator.borrow_mut().new_point();
+        let number = POINTS.fetch_add(1, Ordering::Relaxed);
         let expected = plan.ranks.iter().map(|place| expected(place, topology)).collect();
         let seen = Seen::default();
         let places: Vec<Vec<CpuId>> = configs.iter().flat_map(|c| c.places.clone()).collect();
@@ -110,7 +113,10 @@ impl Target for RanksPoint {
         let kernels: Option<Vec<(Kernel, Shape)>> = loops.iter().map(native).collect();
         match kernels {
             Some(kernels) => self.reshape(kernels),
-            None => Err(cannot("run compiled loops in ranks", "they are not there").into()),
+            None => {
+                Err(Failure::missing("cannot run compiled loops in ranks: they are not there")
+                    .into())
+            }
         }
     }
 

@@ -4,12 +4,12 @@
 use super::told;
 use crate::failure::{Exit, Failure};
 use crate::launched;
-use nodegauge_apps::{Workers, iccg};
+use nodegauge_apps::iccg;
 use nodegauge_machine::Topology;
 use nodegauge_measure::FailureKind;
 use nodegauge_measure::Notice;
-use nodegauge_placement::{MemoryPolicy, pin};
-use nodegauge_stream::ranks::Started;
+use nodegauge_placement::{MemoryPolicy, Started, pin};
+use nodegauge_team::Workers;
 use nodegauge_team::mpi::World;
 
 /// All ranks, as rank 0 sees them.

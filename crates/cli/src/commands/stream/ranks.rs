@@ -7,8 +7,8 @@ use crate::launched;
 use crate::resolve;
 use nodegauge_machine::Topology;
 use nodegauge_measure::FailureKind;
-use nodegauge_placement::RankPlan;
-use nodegauge_stream::ranks::{self, Joined, Started};
+use nodegauge_placement::{RankPlan, Started};
+use nodegauge_stream::ranks::{self, Joined};
 
 /// Lets rank 0 measure with `measure`.
 pub(super) fn join(
@@ -20,7 +20,7 @@ pub(super) fn join(
         return refused;
     }
     if rank > 0 {
-        return Ok(Exit::Told(ranks::serve(&started.meeting(), rank, ranks)?));
+        return Ok(Exit::Told(ranks::serve(&started.socket_name(), rank, ranks)?));
     }
     let joined = Joined::new(started)?;
     let result = measure(&joined);

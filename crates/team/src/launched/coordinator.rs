@@ -1,11 +1,14 @@
 //! The coordinator's side: starting ranks or waiting for them, requests, responses.
 
-use super::wire::{self, Handshake, Request, Response};
-use super::{COMMAND, Started, cannot, failed, join_timeout, link};
+use super::protocol::{self, FromRank, Handshake, Protocol, ToRank};
+use super::{cannot, join_timeout, link};
+use crate::TeamError;
 use nodegauge_measure::progress::Silent;
-use nodegauge_measure::{Failure, Observer};
+use nodegauge_measure::{Failure, FailureKind, Observer};
 use nodegauge_os::{KillOnDrop, ProcessBarrier, describe};
 use nodegauge_placement::cpus::number_ranges;
+use nodegauge_placement::launchers::Started;
+use serde::de::DeserializeOwned;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::BufReader;
@@ -22,41 +25,43 @@ const GRACE_PERIOD: Duration = Duration::from_secs(2);
 /// How often processes that were started here are polled while ranks join.
 const CHILD_POLL: Duration = Duration::from_millis(100);
 
-/// Several processes that measure as one.
-pub struct Coordinator {
-    members: Vec<Member>,
-    inbox: Receiver<(usize, Option<Response>)>,
+/// Several processes that handle requests together.
+pub struct Coordinator<P: Protocol> {
+    joined: Vec<JoinedRank>,
+    inbox: Receiver<(usize, Option<FromRank<P::Response>>)>,
     barrier: ProcessBarrier,
     children: BTreeMap<u32, KillOnDrop>,
-    points: u32,
-    /// Why nothing more can be measured.
+    /// Reason why nothing more can be measured.
     broken: Option<Failure>,
-    /// The exit code that ranks are to leave with.
+    /// Exit code with which ranks leave.
     code: u8,
 }
 
-/// A coordinator that several points use.
-pub type SharedCoordinator = Rc<RefCell<Coordinator>>;
+/// A coordinator that several users share.
+pub type SharedCoordinator<P> = Rc<RefCell<Coordinator<P>>>;
 
 /// A rank that has joined.
-struct Member {
+struct JoinedRank {
     handshake: Handshake,
     stream: UnixStream,
 }
 
-impl Coordinator {
+impl<P: Protocol> Coordinator<P> {
     /// Starts `ranks` processes of this program.
     ///
     /// # Errors
     /// When a process cannot be started or does not join in time.
-    pub fn start(ranks: usize, observer: &mut dyn Observer) -> Result<SharedCoordinator, Failure> {
+    pub fn start(
+        ranks: usize,
+        observer: &mut dyn Observer,
+    ) -> Result<SharedCoordinator<P>, Failure> {
         observer.phase(&format!("starting {ranks} ranks"));
         let timeout = join_timeout()?;
         let ranks = ranks as u32;
         let name = format!("nodegauge-{}-{}", std::process::id(), nodegauge_os::monotonic_nanos());
         let listener = link::listen(&name)?;
         let children = (0..ranks)
-            .map(|rank| Ok((rank, spawn(&name, rank, ranks)?)))
+            .map(|rank| Ok((rank, spawn(P::COMMAND, &name, rank, ranks)?)))
             .collect::<Result<_, Failure>>()?;
         Self::gather(&listener, ranks, children, timeout, observer)
     }
@@ -66,11 +71,11 @@ impl Coordinator {
     ///
     /// # Errors
     /// When ranks are missing when the time is over.
-    pub fn join(started: &Started) -> Result<SharedCoordinator, Failure> {
+    pub fn join(started: &Started) -> Result<SharedCoordinator<P>, Failure> {
         let timeout = join_timeout()?;
-        let name = started.meeting();
+        let name = started.socket_name();
         let listener = link::listen(&name)?;
-        let children = BTreeMap::from([(0, spawn(&name, 0, started.ranks)?)]);
+        let children = BTreeMap::from([(0, spawn(P::COMMAND, &name, 0, started.ranks)?)]);
         Self::gather(&listener, started.ranks, children, timeout, &Silent)
     }
 
@@ -80,13 +85,13 @@ impl Coordinator {
         mut children: BTreeMap<u32, KillOnDrop>,
         timeout: Duration,
         observer: &dyn Observer,
-    ) -> Result<SharedCoordinator, Failure> {
+    ) -> Result<SharedCoordinator<P>, Failure> {
         let deadline = Instant::now() + timeout;
-        let mut joined: BTreeMap<u32, Member> = BTreeMap::new();
+        let mut joined: BTreeMap<u32, JoinedRank> = BTreeMap::new();
         while joined.len() < ranks as usize {
             let stream = link::accept(listener, deadline.min(Instant::now() + CHILD_POLL));
-            if let Some(member) = stream.and_then(receive_handshake) {
-                refuse_others(&member.handshake, ranks)?;
+            if let Some(member) = stream.and_then(receive_handshake::<P>) {
+                refuse_others(&member.handshake, ranks, &P::version())?;
                 let rank = member.handshake.rank;
                 if joined.insert(rank, member).is_some() {
                     return Err(failed(
@@ -99,7 +104,7 @@ impl Coordinator {
                 if !joined.contains_key(rank)
                     && let Some(status) = child.wait_within(Duration::ZERO)
                 {
-                    return Err(lost(*rank, child.id(), Some(status)));
+                    return Err(lost::<P>(*rank, child.id(), Some(status)));
                 }
             }
             let late = Instant::now() >= deadline && joined.len() < ranks as usize;
@@ -109,33 +114,33 @@ impl Coordinator {
                 return Err(Failure::missing(format!(
                     "only {} of {ranks} ranks joined within {} s; missing: {missing}",
                     joined.len(),
-                    timeout.as_secs(),
+                    timeout.as_secs()
                 ))
                 .hint("start all ranks with the same command on one host"));
             }
         }
-        let members: Vec<Member> = joined.into_values().collect();
+        let joined: Vec<JoinedRank> = joined.into_values().collect();
         let (sender, inbox) = mpsc::channel();
-        for (index, member) in members.iter().enumerate() {
+        for (index, member) in joined.iter().enumerate() {
             let talk = |cause| cannot("talk to a rank", cause);
             forward(index, member.stream.try_clone().map_err(talk)?, sender.clone())?;
         }
         let barrier = ProcessBarrier::create(ranks.div_ceil(2) as usize)
             .map_err(|cause| cannot("share memory among ranks", cause))?;
-        let mut coordinator =
-            Self { members, inbox, barrier, children, points: 0, broken: None, code: 0 };
+        let mut coordinator = Self { joined, inbox, barrier, children, broken: None, code: 0 };
         let path = coordinator.barrier.path();
-        coordinator.ask(ranks as usize, |_| Request::Map { path: path.clone() })?;
+        let together = false;
+        coordinator.exchange(ranks as usize, together, |_| ToRank::Map { path: path.clone() })?;
         Ok(Rc::new(RefCell::new(coordinator)))
     }
 
-    /// What each rank said of itself, by rank.
-    pub(super) fn handshakes(&self) -> impl Iterator<Item = &Handshake> {
-        self.members.iter().map(|member| &member.handshake)
+    /// Descriptions of the ranks of themselves, by rank.
+    pub fn handshakes(&self) -> impl Iterator<Item = &Handshake> {
+        self.joined.iter().map(|member| &member.handshake)
     }
 
-    /// Why nothing more can be measured, when that is so.
-    pub(super) fn broken(&self) -> Option<&Failure> {
+    /// Reason why nothing more can be measured; `None` while all ranks work.
+    pub fn broken(&self) -> Option<&Failure> {
         self.broken.as_ref()
     }
 
@@ -144,40 +149,55 @@ impl Coordinator {
         self.code = code;
     }
 
-    /// A number for a new point.
-    pub(super) fn new_point(&mut self) -> u32 {
-        self.points += 1;
-        self.points
-    }
-
-    /// Sends a request to each of the first `ranks` ranks and waits for all responses.
-    pub(super) fn ask(
+    /// Sends a request to each of the first `ranks` ranks, waits for all responses and returns them in order.
+    ///
+    /// # Errors
+    /// When a rank reports a failure, is lost or does not respond in time. After a failure of a collective request, and
+    /// when a rank is lost, no more requests are possible.
+    pub fn ask(
         &mut self,
         ranks: usize,
-        request: impl Fn(usize) -> Request,
-    ) -> Result<Vec<Response>, Failure> {
+        request: impl Fn(usize) -> P::Request,
+    ) -> Result<Vec<P::Response>, Failure> {
+        let requests: Vec<P::Request> = (0..ranks).map(request).collect();
+        let together = requests.iter().any(P::is_collective);
+        let mut requests = requests.into_iter();
+        let mut next = |_: usize| requests.next().map_or(ToRank::End { code: 0 }, ToRank::Handle);
+        let responses = self.exchange(ranks, together, &mut next)?;
+        let handled = |response| match response {
+            FromRank::Handled(response) => Some(response),
+            FromRank::Handshake(_) | FromRank::Mapped | FromRank::Failed(_) => None,
+        };
+        Ok(responses.into_iter().filter_map(handled).collect())
+    }
+
+    /// Sends a message to each of the first `ranks` ranks, which wait for each other while they handle it if
+    /// `together`, and waits for all responses.
+    fn exchange(
+        &mut self,
+        ranks: usize,
+        together: bool,
+        mut message: impl FnMut(usize) -> ToRank<P::Request>,
+    ) -> Result<Vec<FromRank<P::Response>>, Failure> {
         if let Some(broken) = &self.broken {
             return Err(broken.clone());
         }
-        let mut together = false;
-        for (index, member) in self.members.iter_mut().take(ranks).enumerate() {
-            let request = request(index);
-            together |= matches!(request, Request::Pass { .. });
+        for (index, member) in self.joined.iter_mut().take(ranks).enumerate() {
             // A rank that has gone is noticed when its response is awaited.
-            let _ = wire::send(&mut member.stream, &request);
+            let _ = protocol::send(&mut member.stream, &message(index));
         }
-        let mut responses: Vec<Option<Response>> = vec![None; ranks];
+        let mut responses: Vec<Option<FromRank<P::Response>>> = (0..ranks).map(|_| None).collect();
         let mut first = None;
         while responses.iter().any(Option::is_none) {
             match self.inbox.recv_timeout(RESPONSE_TIMEOUT) {
-                Ok((index, Some(Response::Failed(failure)))) => {
-                    let rank = self.members[index].handshake.rank;
+                Ok((index, Some(FromRank::Failed(failure)))) => {
+                    let rank = self.joined[index].handshake.rank;
                     let error = failed(rank, failure);
                     if together {
                         return Err(self.break_with(error));
                     }
                     first.get_or_insert(error);
-                    responses[index] = Some(Response::Done);
+                    responses[index] = Some(FromRank::Mapped);
                 }
                 Ok((index, Some(response))) if index < ranks => responses[index] = Some(response),
                 Ok((_, Some(_))) => {}
@@ -209,18 +229,19 @@ impl Coordinator {
 
     /// What became of a rank whose socket has ended.
     fn lost(&mut self, index: usize) -> Failure {
-        let Handshake { rank, process, .. } = self.members[index].handshake;
+        let Handshake { rank, process, .. } = self.joined[index].handshake;
         let status = self.children.get_mut(&rank).and_then(|child| child.wait_within(GRACE_PERIOD));
-        lost(rank, process, status)
+        lost::<P>(rank, process, status)
     }
 }
 
-impl Drop for Coordinator {
+impl<P: Protocol> Drop for Coordinator<P> {
     fn drop(&mut self) {
         let code = self.code;
-        for member in &mut self.members {
+        for member in &mut self.joined {
+            let end: ToRank<P::Request> = ToRank::End { code };
             // An error means that the rank has ended already.
-            let _ = wire::send(&mut member.stream, &Request::End { code });
+            let _ = protocol::send(&mut member.stream, &end);
         }
         let deadline = Instant::now() + GRACE_PERIOD;
         for child in self.children.values_mut() {
@@ -230,34 +251,40 @@ impl Drop for Coordinator {
 }
 
 /// Starts this very program as a rank, also when its file has been replaced meanwhile.
-fn spawn(name: &str, rank: u32, ranks: u32) -> Result<KillOnDrop, Failure> {
+fn spawn(command_name: &str, name: &str, rank: u32, ranks: u32) -> Result<KillOnDrop, Failure> {
     let mut command = Command::new("/proc/self/exe");
-    command.args([COMMAND, name, &rank.to_string(), &ranks.to_string()]);
+    command.args([command_name, name, &rank.to_string(), &ranks.to_string()]);
     command.stdin(Stdio::null()).stdout(Stdio::null());
     KillOnDrop::spawn(command).map_err(|cause| cannot("start a rank", cause))
 }
 
-fn lost(rank: u32, process: u32, status: Option<ExitStatus>) -> Failure {
-    let how = status.map(|status| format!(": {}", describe(status))).unwrap_or_default();
-    Failure::missing(format!("rank {rank} (process {process}) ended in the middle of the run{how}"))
-        .hint("look into the system's log whether memory ran out, and give a smaller --size")
+/// Failure for a rank that is lost.
+fn lost<P: Protocol>(rank: u32, process: u32, status: Option<ExitStatus>) -> Failure {
+    let lost = TeamError::Lost { rank: rank as usize, process, how: status.map(describe) };
+    Failure::missing(lost).hint(P::LOST_HINT)
+}
+
+/// Failure that a rank has reported.
+fn failed(rank: u32, failure: Failure) -> Failure {
+    failure.of(format_args!("rank {rank}")).kind(FailureKind::Missing)
 }
 
 /// Reads the first message of a rank.
-fn receive_handshake(stream: UnixStream) -> Option<Member> {
+fn receive_handshake<P: Protocol>(stream: UnixStream) -> Option<JoinedRank> {
     // A process that connects and says nothing must not stop the others.
     stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
     let mut reader = BufReader::new(stream.try_clone().ok()?);
-    let Response::Handshake(handshake) = wire::receive(&mut reader)? else { return None };
+    let first: FromRank<P::Response> = protocol::receive(&mut reader)?;
+    let FromRank::Handshake(handshake) = first else { return None };
     stream.set_read_timeout(None).ok()?;
-    Some(Member { handshake, stream })
+    Some(JoinedRank { handshake, stream })
 }
 
 /// Ranks of another run, or of another build, do not measure with this one.
-fn refuse_others(handshake: &Handshake, ranks: u32) -> Result<(), Failure> {
+fn refuse_others(handshake: &Handshake, ranks: u32, version: &str) -> Result<(), Failure> {
     let message = if handshake.ranks != ranks || handshake.rank >= ranks {
         format!("it is one of {} ranks, not of {ranks}", handshake.ranks)
-    } else if handshake.version != Handshake::own(0, ranks).version {
+    } else if handshake.version != version {
         "it is another build of nodegauge".to_owned()
     } else {
         return Ok(());
@@ -266,15 +293,15 @@ fn refuse_others(handshake: &Handshake, ranks: u32) -> Result<(), Failure> {
 }
 
 /// Forwards the responses of a rank, and the end of its connection.
-fn forward(
+fn forward<R: DeserializeOwned + Send + 'static>(
     index: usize,
     stream: UnixStream,
-    sender: Sender<(usize, Option<Response>)>,
+    sender: Sender<(usize, Option<FromRank<R>>)>,
 ) -> Result<(), Failure> {
     let listen = move || {
         let mut reader = BufReader::new(stream);
         loop {
-            let response: Option<Response> = wire::receive(&mut reader);
+            let response: Option<FromRank<R>> = protocol::receive(&mut reader);
             let ends = response.is_none();
             if sender.send((index, response)).is_err() || ends {
                 return;

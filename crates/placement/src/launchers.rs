@@ -1,22 +1,28 @@
-//! Whether an MPI launcher or srun has started this process as one of several ranks, from the
-//! variables that it sets. Pure.
+//! MPI launchers and srun: detects from their variables which one has started this process as one of several ranks,
+//! and places the threads of its ranks.
 //!
-//! The first launcher whose variables are there decides, MPI before Slurm: mpirun inside of an
-//! allocation is the one that counts. One rank is no ranks, so that `srun -n1`, a batch script
-//! (which has `SLURM_PROCID` but is no step of several tasks) and `mpirun -np 1` measure as ever.
+//! The first launcher whose variables are set decides, MPI before Slurm: within an allocation mpirun counts. A single
+//! rank is a process like any other: `srun -n1`, a batch script (which has `SLURM_PROCID` but is no step of several
+//! tasks) and `mpirun -np 1`.
 
-/// What the launcher says.
+use crate::{
+    Bind, MemoryPolicy, Placement, PlacementError, RankPlace, RankPlan, Request, ThreadPlace,
+};
+use nodegauge_machine::{CpuId, Topology};
+use std::collections::BTreeSet;
+
+/// The launcher that has started this process, and the ranks of its job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Started {
-    /// Who started it, in words.
+    /// Name of the launcher, for people.
     pub launcher: &'static str,
-    /// This process's rank.
+    /// Rank of this process.
     pub rank: u32,
-    /// How many ranks there are, at least 2.
+    /// Number of ranks, at least 2.
     pub ranks: u32,
-    /// How many of them are on this host, where the launcher says.
+    /// Number of ranks on this host, where the launcher sets it.
     pub here: Option<u32>,
-    /// What tells this job from others of this user.
+    /// Words that distinguish this job from others of this user.
     job: String,
 }
 
@@ -97,8 +103,8 @@ impl Started {
         Self::read(|name| std::env::var(name).ok())
     }
 
-    /// Whether an MPI launcher has started this process, alone or as one of several: its output may be a
-    /// terminal of the launcher's own, which copies all that comes of it.
+    /// True if an MPI launcher has started this process, alone or as one of several: its output may be a terminal of
+    /// the launcher's own, which copies everything that is printed.
     pub fn on_a_launchers_terminal() -> bool {
         launcher(|name| std::env::var(name).ok()).is_some_and(|launcher| launcher.name != SLURM)
     }
@@ -130,20 +136,75 @@ impl Started {
         })
     }
 
-    /// Whether some ranks are on other hosts.
+    /// Words for people: `Open MPI has started 4 ranks`.
+    pub fn in_words(&self) -> String {
+        format!("{} has started {} ranks", self.launcher, self.ranks)
+    }
+
+    /// Places each rank, with `threads` threads, on those of `cpus` that the launcher has given to it.
+    ///
+    /// # Errors
+    /// The rank and the reason when its threads find no place on its CPUs.
+    pub fn places(
+        &self,
+        cpus: &[Vec<u32>],
+        topology: &Topology,
+        threads: u32,
+        memory: &MemoryPolicy,
+    ) -> Result<RankPlan, (u32, PlacementError)> {
+        let place = |(rank, cpus): (u32, &Vec<u32>)| {
+            let placement = within(topology, cpus, threads).map_err(|error| (rank, error))?;
+            Ok(RankPlace { rank: Some(rank), placement, memory: memory.clone() })
+        };
+        Ok(RankPlan {
+            ranks: (0..).zip(cpus).map(place).collect::<Result<_, _>>()?,
+            policy: None,
+            words: format!("as {} has it", self.launcher),
+            devices: Vec::new(),
+            device_count: 0,
+            notices: vec![self.in_words()],
+        })
+    }
+
+    /// True if some ranks are on other hosts.
     pub fn is_spread(&self) -> bool {
         self.here.is_some_and(|here| here < self.ranks)
     }
 
-    /// The name under which the ranks of this job meet: of the user, the launcher, the job and the
-    /// number of ranks. Names of sockets are short, so a digest stands for the words.
-    pub fn meeting(&self) -> String {
+    /// Name of the socket by which the ranks of this job find each other, from the user, the launcher, the job and the
+    /// number of ranks. Names of sockets are short: the name has a digest of them.
+    pub fn socket_name(&self) -> String {
         // Hydra names no job, but its proxy on a host is the ancestor of all ranks there.
         let proxy = if self.job.is_empty() { ancestor("hydra_") } else { None };
         let proxy = proxy.map_or(String::new(), |process| process.to_string());
         let words = format!("{}/{}{proxy}/{}", self.launcher, self.job, self.ranks);
         format!("nodegauge-{}-{:016x}", nodegauge_os::effective_user(), digest(&words))
     }
+}
+
+/// Returns the machine with only these CPUs allowed.
+pub fn limited<'a>(topology: &Topology, cpus: impl IntoIterator<Item = &'a u32>) -> Topology {
+    let cpus: BTreeSet<u32> = cpus.into_iter().copied().collect();
+    let mut limited = topology.clone();
+    limited.threads.iter_mut().for_each(|thread| thread.allowed = cpus.contains(&thread.cpu.0));
+    limited
+}
+
+/// Places the threads of one rank on the CPUs that it was given: one thread may use all of them, several are spread
+/// over them. A rank with every CPU of the machine is not bound.
+fn within(topology: &Topology, cpus: &[u32], threads: u32) -> Result<Placement, PlacementError> {
+    if threads > 1 {
+        let request = Request { threads: Some(threads), ..Request::default() };
+        return crate::plan(&limited(topology, cpus), &request);
+    }
+    let everywhere = cpus.len() >= topology.threads.len();
+    let cpus = cpus.iter().map(|cpu| CpuId(*cpu)).collect();
+    Ok(Placement {
+        threads: vec![ThreadPlace { thread: 0, cpus }],
+        bind: if everywhere { Bind::None } else { Bind::Close },
+        places: "as given".to_owned(),
+        notices: Vec::new(),
+    })
 }
 
 /// The nearest ancestor of this process whose name begins so.
@@ -260,9 +321,11 @@ mod tests {
     }
 
     #[test]
-    fn jobs_meet_under_different_names() {
+    fn jobs_have_sockets_of_different_names() {
         let job = |port: &str| {
-            started(&[("PMI_RANK", "1"), ("PMI_SIZE", "2"), ("PMI_PORT", port)]).unwrap().meeting()
+            started(&[("PMI_RANK", "1"), ("PMI_SIZE", "2"), ("PMI_PORT", port)])
+                .unwrap()
+                .socket_name()
         };
         assert_eq!(job("a:1"), job("a:1"));
         assert_ne!(job("a:1"), job("a:2"));

@@ -1,0 +1,68 @@
+//! Interruption of a job by its caller.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+/// Usual interval between two checks.
+const INTERVAL: Duration = Duration::from_millis(20);
+
+/// How the caller of a job learns that the user interrupts it.
+pub struct Interrupt<'a> {
+    interval: Duration,
+    ask: Option<&'a mut dyn FnMut() -> bool>,
+    /// Panic of `ask`, which goes on when the job has ended.
+    panic: Option<Box<dyn Any + Send>>,
+}
+
+impl<'a> Interrupt<'a> {
+    /// A job that is not interrupted.
+    pub fn never() -> Self {
+        Self { interval: INTERVAL, ask: None, panic: None }
+    }
+
+    /// Calls `ask` regularly on the thread that waits for the job; it returns true when the user interrupts.
+    pub fn when(ask: &'a mut dyn FnMut() -> bool) -> Self {
+        Self { ask: Some(ask), ..Self::never() }
+    }
+
+    /// Sets the interval between two checks, less than a second. Ranks that have died are noticed at the same interval.
+    #[must_use]
+    pub fn every(self, interval: Duration) -> Self {
+        Self { interval, ..self }
+    }
+
+    /// Interval between two checks.
+    pub(crate) fn interval(&self) -> Duration {
+        self.interval
+    }
+
+    /// True if the user interrupts.
+    pub(crate) fn is_due(&mut self) -> bool {
+        self.ask.as_mut().is_some_and(|ask| ask())
+    }
+
+    /// Receives from threads that run a job, and asks meanwhile: whether to end early is up to the job. Does not unwind.
+    pub(crate) fn receive<T>(&mut self, from: &Receiver<T>) -> Option<T> {
+        loop {
+            let Some(ask) = &mut self.ask else { return from.recv().ok() };
+            match from.recv_timeout(self.interval) {
+                Ok(received) => return Some(received),
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(ask)) {
+                self.ask = None;
+                self.panic = Some(panic);
+            }
+        }
+    }
+
+    /// Continues a panic of `ask` after the end of the job.
+    pub(crate) fn end(self) {
+        if let Some(panic) = self.panic {
+            resume_unwind(panic);
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! A rank: joins the coordinator, handles its requests, responds, ends.
+
+use super::protocol::{self, FromRank, Handshake, Protocol, ToRank};
+use super::{ABANDONED, cannot, join_timeout, link};
+use crate::{Member, MemberBarrier};
+use nodegauge_measure::Failure;
+use nodegauge_os::ProcessBarrier;
+use serde::de::DeserializeOwned;
+use std::io::BufReader;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::AtomicU64;
+use std::sync::mpsc::{self, Receiver};
+use std::time::{Duration, Instant};
+
+/// Time for the main thread to end.
+const GRACE_PERIOD: Duration = Duration::from_secs(1);
+
+/// State of a rank, which handles requests.
+pub trait Service {
+    /// Its requests and responses.
+    type Protocol: Protocol;
+
+    /// Handles one request.
+    ///
+    /// # Errors
+    /// Failure that is reported to the coordinator.
+    fn handle(
+        &mut self,
+        request: <Self::Protocol as Protocol>::Request,
+        barrier: &RankBarrier,
+    ) -> Result<<Self::Protocol as Protocol>::Response, Failure>;
+}
+
+/// Barrier of a rank with the others, and the cache lines that pairs of ranks share.
+#[derive(Debug)]
+pub struct RankBarrier {
+    rank: usize,
+    shared: ProcessBarrier,
+}
+
+impl RankBarrier {
+    /// This rank as one of the first `count`. When another rank has gone, its barrier ends this process.
+    pub fn member(&self, count: usize) -> Member<'_> {
+        Member { index: self.rank, count, barrier: MemberBarrier::Processes(&self.shared) }
+    }
+
+    /// Cache line that this rank shares with its partner, the other rank of its pair.
+    pub fn line(&self) -> Option<&AtomicU64> {
+        self.shared.line(self.rank / 2)
+    }
+
+    /// Yields the CPU while this rank waits for its partner; ends this process when another rank has gone.
+    pub fn idle(&self) {
+        if self.shared.is_poisoned() {
+            std::process::exit(ABANDONED.into());
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// Serves as a rank for the coordinator that listens under `name`, with the state that `start` makes, and returns the
+/// exit code that the coordinator gives.
+///
+/// # Errors
+/// When there is no coordinator in time, or it ends.
+pub fn serve<S: Service>(name: &str, rank: u32, ranks: u32, mut service: S) -> Result<u8, Failure> {
+    let timeout = join_timeout()?;
+    let handshake = Handshake::own(rank, ranks, S::Protocol::version());
+    // The coordinator handles the interrupt, and ranks end when it does.
+    nodegauge_os::ignore_interrupts();
+    let alone = || {
+        Failure::missing(format!(
+            "rank {rank} of {ranks}: rank 0 has not joined within {} s",
+            timeout.as_secs()
+        ))
+        .hint("start all ranks with the same command on one host")
+    };
+    let stream = link::join(name, Instant::now() + timeout).ok_or_else(alone)?;
+    let talk = |cause| cannot("talk to rank 0", cause);
+    let mut responses = stream.try_clone().map_err(talk)?;
+    let first: FromRank<<S::Protocol as Protocol>::Response> = FromRank::Handshake(handshake);
+    protocol::send(&mut responses, &first).map_err(talk)?;
+    let requests = listen(stream);
+    let mut barrier = None;
+    // The channel ends only with the process, see `listen`.
+    for request in requests {
+        let response = match request {
+            ToRank::End { code } => return Ok(code),
+            ToRank::Map { path } => ProcessBarrier::open(&path)
+                .map(|shared| barrier = Some(RankBarrier { rank: rank as usize, shared }))
+                .map(|()| FromRank::Mapped)
+                .map_err(|cause| cannot("open the memory that ranks share", cause)),
+            ToRank::Handle(request) => match &barrier {
+                Some(barrier) => service.handle(request, barrier).map(FromRank::Handled),
+                None => Err(Failure::missing("there is no barrier")),
+            },
+        };
+        let response = response.unwrap_or_else(FromRank::Failed);
+        protocol::send(&mut responses, &response).map_err(talk)?;
+    }
+    Ok(ABANDONED)
+}
+
+/// Reads requests on a thread of its own, so that this process ends with its coordinator even while its team waits at
+/// the barrier.
+fn listen<Q: DeserializeOwned + Send + 'static>(stream: UnixStream) -> Receiver<ToRank<Q>> {
+    let (sender, requests) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut reader = BufReader::new(stream);
+        let mut code = ABANDONED;
+        while let Some(request) = protocol::receive(&mut reader) {
+            let end = if let ToRank::End { code } = &request { Some(*code) } else { None };
+            let sent = sender.send(request).is_ok();
+            if let (Some(given), true) = (end, sent) {
+                // The main thread leaves, unless its team waits for a rank that has gone.
+                std::thread::sleep(GRACE_PERIOD);
+                code = given;
+            }
+        }
+        std::process::exit(code.into());
+    });
+    requests
+}

@@ -1,0 +1,251 @@
+//! Workers of a job: threads of this process, or ranks in processes of their own. A gauge describes them with
+//! [`Workers`], starts them with [`WorkerPool::start`], and has them run jobs with [`WorkerPool::sample`] or
+//! [`WorkerPool::run`], whatever they are.
+//!
+//! # Process models
+//!
+//! There are two:
+//!
+//! * **Threads of this process**: a [`Team`] that stays; its threads sleep between jobs.
+//! * **Ranks in other processes**. [`ranks`] are forked for one job, so that they have all memory that was made before,
+//!   and return what they made through a pipe. [`launched`](crate::launched) ranks were started by a launcher, or as
+//!   processes of this program; they stay, hold state of their own and serve requests over a socket.
+//!   [`mpi`] ranks were started by a launcher too, and exchange data by its MPI.
+//!
+//! `launched` ranks are no variant of [`Workers`]: their job cannot be a closure, since they do not share the memory of
+//! their coordinator, and each of them is a team of threads that judges interference by itself, which the samples of
+//! STREAM by ranks rest on.
+//!
+//! Common to all of them:
+//!
+//! * [`Member`]: number of the worker, count, and the barrier at which workers wait for each other;
+//! * [`TeamError`]: a worker that fails, dies or cannot start is reported in the same words. A rank that is lost ends the
+//!   others: no rank waits for one that is gone.
+//!
+//! Common to all [`Workers`]:
+//!
+//! * [`Laps`] and [`Timed`]: parts of a job timed from the first start to the last end, with interference;
+//! * [`Interrupt`]: how the caller of a job ends it. Forked ranks are killed; threads see to it themselves.
+//!
+//! A team binds its threads, [`ranks::settle`] binds a forked rank and its memory, a launcher has bound its ranks.
+//!
+//! Nothing is started, allocated or sent while a part is timed.
+
+use crate::core_to_core::{SharedLines, round_trip};
+use crate::mpi::{self, World};
+use crate::{Interrupt, Laps, Member, Team, TeamError, Timed, ranks};
+use nodegauge_machine::CpuId;
+use nodegauge_measure::quantity::counted;
+use nodegauge_measure::samples::Sample;
+use nodegauge_placement::{Bind, Placement, RankPlace, RankPlan};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Description of the workers of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Workers {
+    /// Threads of this process.
+    Threads(Placement),
+    /// Processes of one thread each, forked for each job.
+    Ranks(RankPlan),
+    /// Processes of one thread each that an MPI launcher has started, this one among them.
+    Mpi(RankPlan, &'static World),
+}
+
+impl Workers {
+    /// Returns `count` threads that are not bound.
+    pub fn unbound_threads(count: usize) -> Self {
+        Self::Threads(Placement::new(Bind::None, "unbound", vec![Vec::new(); count]))
+    }
+
+    /// Returns `count` forked ranks that are not bound.
+    pub fn unbound_ranks(count: usize) -> Self {
+        let place = |rank: usize| RankPlace::of_thread(rank as u32, Vec::new());
+        Self::Ranks(RankPlan {
+            ranks: (0..count).map(place).collect(),
+            policy: None,
+            words: "unbound".to_owned(),
+            devices: Vec::new(),
+            device_count: 0,
+            notices: Vec::new(),
+        })
+    }
+
+    /// Number of workers.
+    pub fn count(&self) -> usize {
+        match self {
+            Self::Threads(placement) => placement.threads.len(),
+            Self::Ranks(plan) | Self::Mpi(plan, _) => plan.threads(),
+        }
+    }
+
+    /// True if each worker is a process.
+    pub fn are_processes(&self) -> bool {
+        !matches!(self, Self::Threads(_))
+    }
+
+    /// Number of the policy by which ranks are placed.
+    pub fn policy(&self) -> Option<u8> {
+        match self {
+            Self::Threads(_) | Self::Mpi(..) => None,
+            Self::Ranks(plan) => plan.policy.map(|policy| policy.number()),
+        }
+    }
+
+    /// Words for people: `2 threads`, `2 ranks, policy 3 block`.
+    pub fn in_words(&self) -> String {
+        match self {
+            Self::Threads(_) => counted(self.count(), "thread"),
+            Self::Ranks(plan) | Self::Mpi(plan, _) => {
+                format!("{}, {}", counted(self.count(), "rank"), plan.words)
+            }
+        }
+    }
+
+    /// Name of the MPI library by which workers exchange data; `None` where they share memory.
+    pub fn transport(&self) -> Option<String> {
+        match self {
+            Self::Mpi(_, world) => Some(world.name.clone()),
+            Self::Threads(_) | Self::Ranks(_) => None,
+        }
+    }
+
+    /// The CPUs that they may use.
+    pub fn cpus(&self) -> Vec<CpuId> {
+        self.together().cpus()
+    }
+
+    /// All of them as threads of one process.
+    pub fn together(&self) -> Placement {
+        match self {
+            Self::Threads(placement) => placement.clone(),
+            Self::Ranks(plan) | Self::Mpi(plan, _) => plan.together(),
+        }
+    }
+
+    /// CPU numbers of each worker; `None` where they are not bound.
+    pub fn bound_cpus(&self) -> Option<Vec<Vec<u32>>> {
+        let together = self.together();
+        if together.bind == Bind::None {
+            return None;
+        }
+        let of_thread = |cpus: &[CpuId]| cpus.iter().map(|cpu| cpu.0).collect();
+        Some(together.threads.iter().map(|thread| of_thread(&thread.cpus)).collect())
+    }
+
+    /// CPUs of each thread, as [`Team::start`] expects them; `None` for ranks.
+    fn thread_places(&self) -> Option<Vec<Vec<CpuId>>> {
+        let Self::Threads(placement) = self else { return None };
+        let bound = placement.bind != Bind::None;
+        let cpus = |cpus: &[CpuId]| if bound { cpus.to_vec() } else { Vec::new() };
+        Some(placement.threads.iter().map(|thread| cpus(&thread.cpus)).collect())
+    }
+}
+
+/// Workers of several descriptions, ready for jobs: a team for each placement of threads.
+pub struct WorkerPool<'a> {
+    all: Vec<&'a Workers>,
+    /// Team of each description; `None` for ranks.
+    teams: Vec<Option<Team>>,
+    /// Number of the team with most threads: regimes are identified by round trips between these.
+    widest: Option<usize>,
+    lines: SharedLines,
+}
+
+impl<'a> WorkerPool<'a> {
+    /// Starts the threads.
+    ///
+    /// # Errors
+    /// When one cannot be started or bound.
+    pub fn start(all: impl IntoIterator<Item = &'a Workers>) -> Result<Self, TeamError> {
+        let all: Vec<&Workers> = all.into_iter().collect();
+        let mut teams: Vec<Option<Team>> = Vec::new();
+        for workers in &all {
+            let places = workers.thread_places();
+            teams.push(places.map(|places| Team::start(&places)).transpose()?);
+        }
+        let threads = |at: &usize| teams[*at].as_ref().map_or(0, Team::len);
+        let widest = (0..all.len()).filter(|at| threads(at) > 0).max_by_key(threads);
+        let places = widest.and_then(|at| all[at].thread_places()).unwrap_or_default();
+        Ok(Self { all, teams, widest, lines: SharedLines::of_places(&places) })
+    }
+
+    /// Affinity of each thread of the widest team, as the kernel reported it after binding.
+    pub fn details(&self) -> Vec<String> {
+        let of = self.widest.and_then(|at| self.teams[at].as_ref());
+        of.into_iter().flat_map(|team| team.observed()).map(ToString::to_string).collect()
+    }
+
+    /// The CPUs of the widest team, by whose round trips regimes are identified.
+    pub fn places(&self) -> Vec<Vec<u32>> {
+        self.widest.and_then(|at| self.all[at].bound_cpus()).unwrap_or_default()
+    }
+
+    /// The team of description `at`; `None` for ranks.
+    pub fn team(&mut self, at: usize) -> Option<&mut Team> {
+        self.teams[at].as_mut()
+    }
+
+    fn round_trip(&mut self) -> Result<f64, TeamError> {
+        let team = self.widest.and_then(|at| self.teams[at].as_mut());
+        team.map_or(Ok(f64::NAN), |team| round_trip(team, &self.lines))
+    }
+
+    /// Runs `job` on the workers of description `at`. Returns a sample between two round trips, and what each worker
+    /// made.
+    ///
+    /// # Errors
+    /// When one of them fails. An interrupt ends forked ranks; threads and MPI ranks run to the end of the job.
+    ///
+    /// # Safety
+    /// For ranks, as [`ranks::run`].
+    pub unsafe fn sample<T: Serialize + DeserializeOwned + Send>(
+        &mut self,
+        at: usize,
+        interrupt: Interrupt<'_>,
+        job: impl Fn(&Member<'_>, &mut Laps<'_>) -> T + Sync,
+    ) -> Result<(Sample, Timed<T>), TeamError> {
+        let before = self.round_trip()?;
+        let timed = match (self.all[at], &mut self.teams[at]) {
+            // SAFETY: the caller's promise.
+            (Workers::Ranks(plan), _) => unsafe { ranks::timed(&plan.ranks, interrupt, job) },
+            (Workers::Mpi(_, world), _) => {
+                let all =
+                    mpi::timed(world, job).map_err(|why| TeamError::Start(why.to_string()))?;
+                Ok(all.unwrap_or_else(|| unreachable!("rank 0 has the pool")))
+            }
+            (_, Some(team)) => team.timed_until(interrupt, job),
+            (_, None) => unreachable!("threads have a team"),
+        }?;
+        let sample = timed.sample((before, self.round_trip()?));
+        Ok((sample, timed))
+    }
+
+    /// Runs `job` on the workers of description `at`, untimed. Returns what each worker made, in order.
+    ///
+    /// # Errors
+    /// As [`WorkerPool::sample`].
+    ///
+    /// # Safety
+    /// As [`WorkerPool::sample`].
+    pub unsafe fn run<T: Serialize + DeserializeOwned + Send>(
+        &mut self,
+        at: usize,
+        interrupt: Interrupt<'_>,
+        job: impl Fn(&Member<'_>) -> T + Sync,
+    ) -> Result<Vec<T>, TeamError> {
+        match (self.all[at], &mut self.teams[at]) {
+            // SAFETY: the caller's promise.
+            (Workers::Ranks(plan), _) => unsafe {
+                ranks::run(&plan.ranks, interrupt, |member| Ok(job(member)))
+            },
+            (Workers::Mpi(_, world), _) => {
+                let all = mpi::timed(world, |member, _| job(member));
+                let all = all.map_err(|why| TeamError::Start(why.to_string()))?;
+                Ok(all.unwrap_or_else(|| unreachable!("rank 0 has the pool")).made)
+            }
+            (_, Some(team)) => team.map_until(interrupt, job),
+            (_, None) => unreachable!("threads have a team"),
+        }
+    }
+}
