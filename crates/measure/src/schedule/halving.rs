@@ -19,89 +19,90 @@ struct Candidate<T> {
     samples: Vec<(f64, f64)>,
 }
 
-/// Candidates, some of which are still in.
+/// Candidates of a search; some of them have left.
 #[derive(Debug, Clone)]
 pub struct Halving<T> {
-    /// Those still in, then those that left.
+    /// Remaining candidates, followed by the ones that left.
     candidates: Vec<Candidate<T>>,
     still_in: usize,
 }
 
-/// How far the leader is ahead of the next.
+/// Lead of the fastest candidate over the second fastest.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Lead {
-    /// Its rate over that of the next.
+    /// Rate of the leader divided by the rate of the second fastest.
     pub ratio: f64,
-    /// By how much two equal ones may come apart, relatively.
+    /// Relative difference that two equally fast candidates may show.
     pub noise: f64,
 }
 
 impl Lead {
-    /// Whether it is told from the next.
+    /// True if the lead exceeds the noise.
     pub fn is_told(self) -> bool {
         self.ratio > 1.0 + self.noise
     }
 }
 
-/// Two scores differ when they are apart by this many standard errors.
+/// Minimum difference of two scores that counts, in standard errors.
 const ERRORS_APART: f64 = 2.0;
-/// Who is behind the leader leaves when the sum of ranks says so by this many standard deviations: four samples
-/// that are all slower than the leader's four do, which chance brings about once in seventy times.
+/// Minimum deviation of a candidate's rank sum from its expected value, in standard deviations, at which the
+/// candidate leaves. Four samples that are all slower than the four samples of the leader reach it; by chance this
+/// happens once in seventy times.
 const BEHIND: f64 = 2.3;
-/// The standard deviation of normal noise over its median absolute deviation.
+/// Standard deviation of normal noise divided by its median absolute deviation.
 const SIGMA_OVER_MAD: f64 = 1.4826;
 
 impl<T> Halving<T> {
-    /// Of these candidates.
+    /// Returns a search among these candidates.
     pub fn new(candidates: impl IntoIterator<Item = T>) -> Self {
         let start = |what| Candidate { what, samples: Vec::new() };
         let candidates: Vec<Candidate<T>> = candidates.into_iter().map(start).collect();
         Self { still_in: candidates.len(), candidates }
     }
 
-    /// How many are still in.
+    /// Returns the number of remaining candidates.
     pub fn len(&self) -> usize {
         self.still_in
     }
 
-    /// Whether there is none.
+    /// True if no candidate remains.
     pub fn is_empty(&self) -> bool {
         self.still_in == 0
     }
 
-    /// Number `i` of those still in.
+    /// Returns remaining candidate number `i`.
     pub fn get(&self, i: usize) -> &T {
         &self.candidates[i].what
     }
 
-    /// The same, to be measured.
+    /// Returns remaining candidate number `i` for a measurement.
     pub fn get_mut(&mut self, i: usize) -> &mut T {
         &mut self.candidates[i].what
     }
 
-    /// The first by itself.
+    /// Returns the first candidate and drops the others.
     pub fn into_leader(mut self) -> T {
         self.candidates.swap_remove(0).what
     }
 
-    /// The first: after [`Halving::rank`] or [`Halving::cut`], the fastest.
+    /// Returns the first candidate, which is the fastest after [`Halving::rank`] or [`Halving::cut`].
     pub fn leader(&self) -> &T {
         self.get(0)
     }
 
-    /// Puts those still in into a random order, then those of one `group` together.
+    /// Puts the remaining candidates into a random order, sorted by `group`.
     pub fn shuffle<K: Ord>(&mut self, order: &mut Shuffler, group: impl Fn(&T) -> K) {
         let still_in = &mut self.candidates[..self.still_in];
         order.shuffle(still_in);
         still_in.sort_by_key(|candidate| group(&candidate.what));
     }
 
-    /// What number `i` reached: `rate` in any unit, and the round trip of its regime, seconds.
+    /// Records a sample of candidate number `i`: `rate` in any unit, and the round trip of the regime, seconds.
     pub fn record(&mut self, i: usize, rate: f64, round_trip: f64) {
         self.candidates[i].samples.push((rate, round_trip));
     }
 
-    /// Sorts those still in, fastest first, and returns their scores.
+    /// Sorts the remaining candidates, fastest first, and returns their scores.
     pub fn rank(&mut self) -> Vec<f64> {
         let left = self.candidates.split_off(self.still_in);
         let scores = scores(&relative(&self.candidates));
@@ -114,7 +115,7 @@ impl<T> Halving<T> {
         scores
     }
 
-    /// Those that were measured, whether they are still in or not, fastest first.
+    /// Returns all measured candidates, fastest first, including the ones that left.
     pub fn measured(&self) -> Vec<&T> {
         let mut scored: Vec<(f64, &Candidate<T>)> =
             scores(&relative(&self.candidates)).into_iter().zip(&self.candidates).collect();
@@ -123,8 +124,8 @@ impl<T> Halving<T> {
         measured.map(|(_, candidate)| &candidate.what).collect()
     }
 
-    /// How far the leader is ahead of the best of the others, whether they are still in or not; `None`
-    /// where there are none, or nobody has two samples.
+    /// Returns the lead of the first candidate over the best of the others, including the ones that left; `None` if
+    /// there are no others, or no candidate has two samples.
     pub fn lead(&self) -> Option<Lead> {
         let relative = relative(&self.candidates);
         let scored = scores(&relative).into_iter().zip(relative.iter().map(Vec::len));
@@ -136,16 +137,16 @@ impl<T> Halving<T> {
         Some(Lead { ratio: own.0 / next.0, noise })
     }
 
-    /// How far two scores of those still in must be apart, relatively, to be different. `None` before
-    /// anyone has two samples.
+    /// Returns the minimum relative difference that counts between scores of remaining candidates; `None` if no
+    /// candidate has two samples.
     fn margin(&self) -> Option<f64> {
         let relative = relative(&self.candidates[..self.still_in]);
         let samples = relative.iter().map(Vec::len).min()?.max(1);
         Some(ERRORS_APART * scatter(&relative)? * (2.0 / samples as f64).sqrt())
     }
 
-    /// The slower half leaves, but for those that the noise does not let tell from the last that
-    /// stays; at least one leaves. Those that stay are in order of rank.
+    /// Removes the slower half, except candidates that do not differ from the slowest remaining one by more than the
+    /// noise; at least one leaves. The remaining candidates are in order of rank.
     pub fn cut(&mut self) {
         let scores = self.rank();
         let all = scores.len();
@@ -162,9 +163,8 @@ impl<T> Halving<T> {
         self.still_in = stay;
     }
 
-    /// Ranks, and has all those leave that are slower than the leader by the ranks of their rates (Mann and
-    /// Whitney 1947); those that the noise does not let tell from the leader stay. With fewer than four samples
-    /// each nobody leaves.
+    /// Ranks the candidates and removes those that are significantly slower than the leader by a test on the ranks
+    /// of their rates (Mann and Whitney 1947). With fewer than four samples each, no candidate leaves.
     pub fn leave_behind(&mut self) {
         self.rank();
         let relative = relative(&self.candidates[..self.still_in]);
@@ -185,8 +185,8 @@ impl<T> Halving<T> {
         self.candidates.extend(left);
     }
 
-    /// Ranks, and says whether nobody can be faster than the leader by more than `tolerance`: then
-    /// more rounds would only choose among equals.
+    /// Ranks the candidates; returns true if no candidate can be faster than the leader by more than `tolerance`, so
+    /// that further rounds would not improve the choice.
     pub fn is_settled(&mut self, tolerance: f64) -> bool {
         let scores = self.rank();
         match (scores.get(1), self.margin()) {
@@ -199,7 +199,7 @@ impl<T> Halving<T> {
     }
 }
 
-/// Each one's rates over the median rate of its regime.
+/// Returns the rates of each candidate, divided by the median rate of their regime.
 fn relative<T>(candidates: &[Candidate<T>]) -> Vec<Vec<f64>> {
     let all = || candidates.iter().flat_map(|c| c.samples.iter().copied());
     let trips: Vec<f64> = all().map(|(_, trip)| trip).collect();
@@ -217,8 +217,8 @@ fn relative<T>(candidates: &[Candidate<T>]) -> Vec<Vec<f64>> {
     candidates.iter().map(of).collect()
 }
 
-/// The upper quartile of each one's relative rates, because whatever interferes only makes a sample
-/// slower. Whoever has no sample scores 0.
+/// Returns the score of each candidate: the upper quartile of its relative rates, because interference only makes a
+/// sample slower. A candidate without samples scores 0.
 fn scores(relative: &[Vec<f64>]) -> Vec<f64> {
     let score = |rates: &Vec<f64>| {
         let score = stats::quantile(rates, 0.75);
@@ -227,8 +227,8 @@ fn scores(relative: &[Vec<f64>]) -> Vec<f64> {
     relative.iter().map(score).collect()
 }
 
-/// The standard deviation of a sample, relatively: from the scatter of each one's samples about their
-/// own median, pooled. `None` before anyone has two samples.
+/// Returns the relative standard deviation of a sample, from the pooled deviations of each candidate's samples from
+/// their median; `None` if no candidate has two samples.
 fn scatter(relative: &[Vec<f64>]) -> Option<f64> {
     let mut scatter = Vec::new();
     for rates in relative.iter().filter(|rates| rates.len() > 1) {
