@@ -26,7 +26,7 @@ pub enum Drawing {
     Samples(Samples),
     /// Bars; each may begin where the previous one ended.
     Steps(Steps),
-    /// The same figures in several runs.
+    /// Figures compared between several runs.
     Bars(Bars),
     /// A figure over successive runs.
     Trend(Trend),
@@ -260,7 +260,7 @@ pub struct Bar {
     pub share: Option<f64>,
     /// Source of the limit, or a note that there is none.
     pub limit: String,
-    /// The same figure of another node.
+    /// Corresponding figure of another node.
     pub beside: Option<Beside>,
 }
 
