@@ -179,14 +179,14 @@ fn of_pmu(root: &SysRoot, family: &CounterFamily, pmu: &str) -> Option<Vec<Event
         let there = choices.iter().find_map(|names| {
             names.iter().map(|name| encoded(root, pmu, name, bytes)).collect::<Option<Vec<_>>>()
         })?;
-        for (config, bytes) in there {
+        for (config, bytes_per_count) in there {
             events.extend(cpus.iter().map(|cpu| Event {
                 pmu: pmu.to_owned(),
                 kind,
                 config,
                 cpu: *cpu,
                 direction,
-                bytes,
+                bytes: bytes_per_count,
             }));
         }
     }

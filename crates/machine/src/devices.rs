@@ -83,7 +83,7 @@ fn described_by_bus(topology: &Topology, pci: &PciDevice) -> Device {
         name: pci.model.clone(),
         names: pci.names.clone(),
         uuid: pci.uuid.clone(),
-        numa_node: pci.node.map(|node| node.0),
+        numa_node: pci.node.map(|id| id.0),
         cpus: pci.cpus.iter().map(|cpu| cpu.0).collect(),
         memory: memory.then(|| DeviceMemory {
             bytes,
@@ -165,7 +165,7 @@ fn link(root: &SysRoot, pci: &PciDevice) -> Option<PciLink> {
         transfers_per_s: now,
         width,
         most_transfers_per_s: most,
-        most_width: most_width.map(|lanes| lanes as u32),
+        most_width: most_width.map(|width| width as u32),
         bytes_per_s: now.zip(width).map(|(now, width)| PciLink::rate(now, width)),
     })
 }

@@ -42,8 +42,8 @@ pub(crate) fn of_node(root: &SysRoot, node: NodeId) -> Option<(u64, u64, u64)> {
     // Lines have the form `Node 0 MemTotal:  1234 kB`.
     let prefix = format!("Node {node} ");
     let lines: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix(&prefix)).collect();
-    let text = lines.join("\n");
-    let get = |key| keyed(&text, key);
+    let fields = lines.join("\n");
+    let get = |key| keyed(&fields, key);
     let free = get("MemFree")?;
     // The kernel has no MemAvailable per node; its formula counts at most half of the page cache as available.
     let cache = ["Active(file)", "Inactive(file)", "SReclaimable"];

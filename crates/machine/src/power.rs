@@ -87,10 +87,10 @@ impl EnergyMeter {
     /// between them.
     pub fn joules(&self, from: &EnergyReading, to: &EnergyReading) -> Option<f64> {
         let mut sum = 0u64;
-        for ((counter, from), to) in self.counters.iter().zip(&from.0).zip(&to.0) {
-            sum += match to.checked_sub(*from) {
+        for ((counter, first), last) in self.counters.iter().zip(&from.0).zip(&to.0) {
+            sum += match last.checked_sub(*first) {
                 Some(difference) => difference,
-                None => counter.range?.checked_sub(*from)? + to,
+                None => counter.range?.checked_sub(*first)? + last,
             };
         }
         Some(sum as f64 * 1e-6)

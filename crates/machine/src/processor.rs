@@ -93,10 +93,10 @@ fn from_cpuinfo(text: &str) -> Chip {
         })
     };
     let number = |key: &str| {
-        let text = field(key)?;
-        match text.strip_prefix("0x") {
+        let value = field(key)?;
+        match value.strip_prefix("0x") {
             Some(digits) => u32::from_str_radix(digits, 16).ok(),
-            None => text.parse().ok(),
+            None => value.parse().ok(),
         }
     };
     let x86 = || {

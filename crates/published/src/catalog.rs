@@ -327,7 +327,7 @@ impl PublishedNode {
         why: &str,
     ) -> Measurement {
         let of_sweep = threads.filter(|_| !self.rows.is_empty());
-        let title = of_sweep.map(|threads| format!("{self}, on {threads}"));
+        let title = of_sweep.map(|count| format!("{self}, on {count}"));
         let compiler = self.compiler.clone();
         let compiler =
             compiler.map(|command| CompilerConfig { command, ..CompilerConfig::default() });

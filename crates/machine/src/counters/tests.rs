@@ -16,19 +16,20 @@ fn machine(name: &str) -> (tempfile::TempDir, SysRoot) {
         let (file, content) = line.split_once(' ').unwrap();
         if file == "cpuinfo" {
             let words: Vec<&str> = content.split(' ').collect();
-            let text = match words[0].starts_with("0x") {
-                true => format!(
+            let text = if words[0].starts_with("0x") {
+                format!(
                     "CPU implementer : {}\nCPU part : {:#x}\nCPU revision : 0",
                     words[0],
                     words[2].parse::<u32>().unwrap()
-                ),
-                false => format!(
+                )
+            } else {
+                format!(
                     "vendor_id : {}\ncpu family : {}\nmodel : {}\nmodel name : x\nstepping : 1\nflags : fpu {}",
                     words[0],
                     words[1],
                     words[2],
                     words.get(3).unwrap_or(&"")
-                ),
+                )
             };
             write("proc/cpuinfo".to_owned(), &text);
         } else {

@@ -26,17 +26,17 @@ pub(super) fn add(device: &mut Device, pci: &PciDevice, root: &SysRoot) {
     let sensors = root.names(&file(&pci.address, "hwmon")).into_iter().next().unwrap_or_default();
     let microwatts = |name: &str| text(&format!("hwmon/{sensors}/{name}"))?.parse::<f64>().ok();
     let watts = |name: &str| microwatts(name).map(|value| value / 1e6);
-    let [cores, memory] =
+    let [core_levels, memory_levels] =
         ["pp_dpm_sclk", "pp_dpm_mclk"].map(|name| text(name).map(|text| levels(&text)));
     let partition: Vec<String> = ["current_compute_partition", "current_memory_partition"]
         .into_iter()
         .filter_map(text)
         .collect();
     device.state = some_state(DeviceState {
-        hz: cores.and_then(|(now, _)| now),
-        most_hz: cores.and_then(|(_, most)| most),
-        memory_hz: memory.and_then(|(now, _)| now),
-        most_memory_hz: memory.and_then(|(_, most)| most),
+        hz: core_levels.and_then(|(now, _)| now),
+        most_hz: core_levels.and_then(|(_, most)| most),
+        memory_hz: memory_levels.and_then(|(now, _)| now),
+        most_memory_hz: memory_levels.and_then(|(_, most)| most),
         throttled_by: Vec::new(),
         watts: watts("power1_cap"),
         most_watts: watts("power1_cap_max"),

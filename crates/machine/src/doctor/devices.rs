@@ -55,8 +55,7 @@ pub(super) fn far(node: &Examined<'_>) -> Option<Found> {
     let near: Vec<String> = far
         .iter()
         .map(|(device, _)| {
-            let at =
-                device.numa_node.map(|node| format!(" (NUMA node {node})")).unwrap_or_default();
+            let at = device.numa_node.map(|id| format!(" (NUMA node {id})")).unwrap_or_default();
             format!("{}, which is near to cpus {}{at}", name(device), number_ranges(&device.cpus))
         })
         .collect();
