@@ -53,18 +53,18 @@ fn synthetic_machines() {
         for (text, at, problem) in [
             ("", 0, "expected a level such as Package:2"),
             ("Package:x Core:4", 8, "expected a count after ':'"),
-            ("Package:2 Core:0 PU:1", 15, "a level has at least one object"),
+            ("Package:2 Core:0 PU:1", 15, "expected at least one object per level"),
             ("Package 2", 7, "expected ':' and a count after the level"),
-            ("Package:2,Core:4", 9, "expected a blank before the next level"),
+            ("Package:2,Core:4", 9, "expected a space before the next level"),
             ("Package:2(memory=1GB Core:4", 27, "expected ')' to close the attributes"),
             (
                 "Package:2 Kern:4 PU:1",
                 10,
                 "expected a level of Package, Die, NUMANode, L3Cache, L2Cache, L1dCache, Core, PU or Group",
             ),
-            ("PU:2 Core:4", 5, "a core does not lie inside a pu"),
+            ("PU:2 Core:4", 5, "a core cannot be inside a pu"),
             ("L3Cache:2 Package:4", 0, "hwloc does not accept this order of levels"),
-            ("Package:1 PU:1(indexes=9999999999,1)", 23, "a number is less than 65536"),
+            ("Package:1 PU:1(indexes=9999999999,1)", 23, "expected a number less than 65536"),
             ("Package:1(memory=-1) Core:4 PU:1", 17, "expected a size such as 16MB"),
         ] {
             let outcome = harness.run(&[command, "--topology", &format!("synthetic:{text}")]);
@@ -189,7 +189,7 @@ fn topology_files() {
     for command in ["machine", "places"] {
         let described = |file: &str| harness.run(&[command, "--topology", file]).exits(2);
         described(&newer).only_error(&format!(
-            "{newer} is not an XML topology that hwloc reads: it is of hwloc 3.0, newer than the installed hwloc 2 reads\n\
+            "{newer} is not an XML topology that hwloc can read: it was written by hwloc 3.0; the installed hwloc 2 cannot read it\n\
              hint: write one with `lstopo FILE.xml`"
         ));
         described("none.xml").only_error(
@@ -201,7 +201,7 @@ fn topology_files() {
         for broken in ["cut.xml", "empty.xml", "crash.xml"] {
             described(broken)
                 .prints_nothing()
-                .complains(&format!("error: {broken} is not an XML topology that hwloc reads: "))
+                .complains(&format!("error: {broken} is not an XML topology that hwloc can read: "))
                 .complains("\nhint: write one with `lstopo FILE.xml`\n");
         }
     }

@@ -276,7 +276,7 @@ fn a_device_on_this_machines_bus_is_listed_and_said_to_have_no_driver() {
     let Some(outcome) = harness.run_where(&shown, &["doctor"]) else { return };
     outcome
         .exits(0)
-        .tells("NVIDIA H200 (0000:1b:00.0): its link has 8 of 16 lanes")
+        .tells("NVIDIA H200 (0000:1b:00.0): its link uses 8 of 16 lanes")
         .tells("NVIDIA H200 (0000:1b:00.0): the kernel has no driver for it");
     let Some(outcome) = harness.run_where(&shown, &["places", "--devices"]) else { return };
     outcome.exits(2).complains("there is no device to place ranks near");

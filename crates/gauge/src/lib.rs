@@ -1,9 +1,9 @@
-//! What a gauge is: a name, plans that are refused before anything is touched, runs that end in an
-//! [`Outcome`], the keys of its figures' configurations, and the view of its part of a record.
+//! Interface of a gauge: a name, plans that are checked before anything is touched, runs that end in an
+//! [`Outcome`], the configuration keys of its figures, and the view of its part of a record.
 //!
-//! Gauges implement [`Gauge`] and [`Planned`] and are registered in one list of the command; what
-//! runs, shows, compares and exports records reads that list. Nothing here assumes that a gauge
-//! measures processors: a device with memory and queues of its own fits as well.
+//! Gauges implement [`Gauge`] and [`Planned`] and are registered in one list of the command. Everything that
+//! runs, shows, compares and exports records reads that list. Nothing here assumes that a gauge measures
+//! processors: a device with its own memory and queues fits as well.
 #![forbid(unsafe_code)]
 
 pub mod roofline;
@@ -20,53 +20,53 @@ use roofline::{CeilingsAsk, Point};
 use std::time::Duration;
 use view::Section;
 
-/// The node that is measured, as it was found.
+/// Node that is measured, with its configuration at the start of the run.
 pub struct Site {
-    /// Processors, caches, NUMA nodes.
+    /// Processors, caches and NUMA nodes.
     pub topology: Topology,
-    /// The same and more, as the record keeps it.
+    /// Description of the node as it is stored in the record; it includes the topology.
     pub machine: Machine,
-    /// Where `/proc` and `/sys` are read.
+    /// Root directory of `/proc` and `/sys`.
     pub root: SysRoot,
-    /// Round trips of saved runs of this node.
+    /// Core-to-core round trips in saved runs of this node.
     pub round_trips: SavedTrips,
 }
 
 impl Site {
-    /// A node without a history.
+    /// Creates a site without saved runs.
     pub fn new(topology: Topology, machine: Machine, root: SysRoot) -> Self {
         Self { topology, machine, root, round_trips: SavedTrips::default() }
     }
 }
 
-/// What a run will need, as far as it is known before.
+/// Expected resources of a run, as far as they are known in advance.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Foreseen {
-    /// Time; `None` where it depends on what is measured.
+    /// Expected time; `None` if it depends on what is measured.
     pub time: Option<Duration>,
-    /// Memory.
+    /// Expected memory.
     pub memory: Option<Bytes>,
 }
 
-/// A run that has been planned: everything that can be refused has been, and nothing was touched.
+/// A planned run: its options have been checked, and nothing has been touched yet.
 pub trait Planned {
-    /// What the run will need.
+    /// Returns the expected resources of the run.
     fn foreseen(&self) -> Foreseen {
         Foreseen::default()
     }
 
-    /// The figures that it may give, so that a condition that none can meet is refused before it runs; empty
-    /// where that is not known.
+    /// Returns the figures that the run may produce; empty if they are not known. A condition that no figure
+    /// can meet is rejected before the run.
     fn figures(&self, site: &Site) -> Vec<Figures> {
         let _ = site;
         Vec::new()
     }
 
-    /// Measures.
+    /// Runs the measurement.
     ///
     /// # Errors
-    /// When nothing could be measured. What fails later is in the outcome, with what was measured
-    /// before.
+    /// If nothing could be measured. A later failure is stored in the outcome, together with the figures
+    /// measured before it.
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure>;
 }
 
@@ -97,54 +97,54 @@ impl Planned for InTurn {
     }
 }
 
-/// How much of a gauge the page of `run` has.
+/// Extent of a gauge's part of `run`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Depth {
-    /// About a minute for all gauges together.
+    /// A short measurement: about one minute for all gauges together.
     Quick,
-    /// Everything that a gauge does by default.
+    /// Everything that a gauge measures by default.
     Full,
 }
 
-/// What `run` asks of a gauge.
+/// Input of a gauge's plan for `run`.
 pub struct Glance<'a> {
-    /// How much.
+    /// Extent of the measurement.
     pub depth: Depth,
-    /// What the gauges before found in this run.
+    /// Figures of the gauges that ran before this one.
     pub before: &'a [Measurement],
-    /// The gauge's share of the time that was asked for.
+    /// The gauge's share of the requested time.
     pub budget: Option<Duration>,
-    /// The number of samples that was asked for, of a gauge that measures until its figures are stable.
+    /// Requested number of samples, for a gauge that measures until its figures are stable.
     pub samples: Option<usize>,
-    /// What the variables of OpenMP programs say of threads.
+    /// Thread settings from the environment variables of OpenMP programs.
     pub environment: &'a Environment,
-    /// The newest saved run of this node with a figure of this test and name that it measured itself.
+    /// Returns the newest saved run of this node that measured a figure with this test and name itself.
     pub newest: &'a dyn Fn(&str, &str) -> Option<Record>,
 }
 
-/// Which view of a record is wanted.
+/// Level of detail of a view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
-    /// The part of the one page of `run`: figures and the least evidence.
+    /// The part on the page of `run`: figures and the most important evidence.
     Brief,
     /// All evidence, as the gauge's own command shows it.
     Full,
 }
 
-/// A figure that stands for a gauge, or the place of one that the record does not have.
+/// Representative figure of a gauge, or a placeholder for one that the record does not contain.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Headline<'r> {
-    /// What of the node it is, e.g. `floating point`.
+    /// Part of the node that the figure describes, e.g. `floating point`.
     pub title: &'static str,
-    /// Which figure it is, e.g. `Triad`.
+    /// Name of the figure, e.g. `Triad`.
     pub what: &'static str,
     /// The figure.
     pub figure: Option<&'r Measurement>,
 }
 
 impl<'r> Headline<'r> {
-    /// The figure among those of a gauge that the record's run measured itself which comes last by `rank`;
-    /// none where every one has `None`.
+    /// Selects the figure with the highest `rank` among those of `gauge` that the record's run measured itself;
+    /// none if `rank` returns `None` for all of them.
     pub fn of<K: PartialOrd>(
         (title, what): (&'static str, &'static str),
         (record, gauge): (&'r Record, &str),
@@ -158,8 +158,8 @@ impl<'r> Headline<'r> {
     }
 }
 
-/// Returns the outcome of a gauge's plan as part of a larger run: what one gauge lacks must not cost the figures
-/// of the others, so the reason why it did not measure becomes a notice.
+/// Returns the outcome of a gauge's plan as part of a larger run. A gauge that fails must not discard the
+/// figures of the others, so its failure becomes a notice.
 pub fn attempted(
     gauge: &dyn Gauge,
     planned: Result<Option<Box<dyn Planned>>, Failure>,
@@ -185,23 +185,23 @@ pub fn attempted(
 
 /// A gauge: memory, compute, messages, files, ...
 pub trait Gauge: Sync {
-    /// Its name, as records have it in `gauge`.
+    /// Returns the gauge's name, as it is stored in `gauge` in records.
     fn name(&self) -> &'static str;
 
-    /// The kinds of its figures, with the keys of their configurations.
+    /// Returns the kinds of the gauge's figures, with their configuration keys.
     fn kinds(&self) -> Vec<ConfigKind>;
 
-    /// Plans the gauge's part of `run`; `None` where it has none on this node.
+    /// Plans the gauge's part of `run`; `None` if it has none on this node.
     ///
     /// # Errors
-    /// When something that the run needs is not there or does not fit.
+    /// If something that the run requires is missing or does not fit.
     fn glance(&self, site: &Site, ask: &Glance<'_>) -> Result<Option<Box<dyn Planned>>, Failure>;
 
-    /// Plans the gauge's part of a roofline: ceilings, and kernels placed under them, as figures of
-    /// [`roofline::GAUGE`]; `None` where it has none.
+    /// Plans the gauge's part of a roofline: ceilings, and kernels below them, as figures of
+    /// [`roofline::GAUGE`]; `None` if it has none.
     ///
     /// # Errors
-    /// As [`Self::glance`].
+    /// Same as [`Self::glance`].
     fn ceilings(
         &self,
         site: &Site,
@@ -211,18 +211,18 @@ pub trait Gauge: Sync {
         Ok(None)
     }
 
-    /// What the gauge can place under a roofline of its saved figures: `newest` has the newest saved run of
-    /// this node with a figure of this test and name that it measured itself.
+    /// Returns the points that the gauge can add to a roofline from its saved figures. `newest` returns the
+    /// newest saved run of this node that measured a figure with this test and name itself.
     fn points(&self, newest: &dyn Fn(&str, &str) -> Option<Record>) -> Vec<Point> {
         let _ = newest;
         Vec::new()
     }
 
-    /// What of a record stands for the gauge where a node is shown by a few bars, in order: figures that
-    /// the node measured itself.
+    /// Returns the gauge's representative figures for a short summary of a node, in display order. They are
+    /// figures that the node measured itself.
     fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>>;
 
-    /// The gauge's part of a record's page; empty when it took no part. Figures of a kind that the
-    /// gauge does not know are shown in a plain table, never left out.
+    /// Returns the gauge's part of a record's page; empty if the record has no figures of the gauge. Figures of
+    /// unknown kinds are shown in a plain table.
     fn view(&self, record: &Record, detail: Detail) -> Vec<Section>;
 }

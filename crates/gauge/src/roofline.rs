@@ -1,9 +1,10 @@
-//! The roofline model (Williams, Waterman, Patterson 2009, doi 10.1145/1498765.1498785): the rate that a program can
-//! reach, by its operations per byte, and the ceiling that limits it.
+//! The roofline model (Williams, Waterman, Patterson 2009, doi 10.1145/1498765.1498785): the rate that a
+//! program can reach, given its operations per byte, and the ceiling that limits it.
 //!
-//! Gauges measure the ceilings ([`Gauge::ceilings`](crate::Gauge::ceilings)) and may place their own figures under
-//! them ([`Gauge::points`](crate::Gauge::points)). Each level of memory has a roof of its own: a point is compared
-//! with the level whose bytes were counted. The gauge that collects them is the crate `nodegauge-roofline`.
+//! Gauges measure the ceilings ([`Gauge::ceilings`](crate::Gauge::ceilings)) and may add their own figures as
+//! points ([`Gauge::points`](crate::Gauge::points)). Each memory level has its own roof: a point is compared
+//! with the level whose bytes were counted. The crate `nodegauge-roofline` contains the gauge that collects
+//! ceilings and points.
 
 mod ceiling;
 mod chart;
@@ -19,47 +20,48 @@ use nodegauge_measure::Bytes;
 use nodegauge_placement::{MemoryPolicy, Placement};
 use std::time::Duration;
 
-/// The gauge's name, as records have it.
+/// Name of the gauge in records.
 pub const GAUGE: &str = "roofline";
-/// The test of bandwidths: names are a level and a kernel, `L1_read`, `memory_triad`.
+/// Test name of bandwidths. Figure names are a level and a kernel: `L1_read`, `memory_triad`.
 pub const BANDWIDTH: &str = "bandwidth";
-/// The test of peaks: [`PEAKS`].
+/// Test name of peaks: [`PEAKS`].
 pub const PEAK: &str = "peak";
-/// The test of kernels that were measured beside the ceilings: named like bandwidths.
+/// Test name of kernels that were measured together with the ceilings. Figure names have the same form as those
+/// of bandwidths.
 pub const KERNEL: &str = "kernel";
-/// The test of all other points.
+/// Test name of all other points.
 pub const POINT: &str = "point";
-/// The peaks: fused multiply-adds, vectors without them, one number at a time, and products of matrices.
+/// Names of the peaks: fused multiply-adds, SIMD without FMA, scalar operations, and matrix products.
 pub const PEAKS: [&str; 4] = ["fma", "simd", "scalar", "dgemm"];
-/// The level behind all caches.
+/// Name of the level behind all caches.
 pub const MEMORY: &str = "memory";
-/// What ends the name of a ceiling of a single thread beside those of all.
+/// Suffix of the names of ceilings of a single thread.
 pub const ONE_THREAD: &str = "_one";
 
-/// Threads of which a roofline is asked for.
+/// A group of threads whose roofline is measured.
 #[derive(Clone, Copy)]
 pub struct CeilingsPart<'a> {
-    /// The threads that measure together.
+    /// Threads that measure together.
     pub placement: &'a Placement,
-    /// What ends the names of their figures: nothing, or [`ONE_THREAD`].
+    /// Suffix of the names of their figures: empty, or [`ONE_THREAD`].
     pub suffix: &'static str,
-    /// Share of the time for them, 0 to 1.
+    /// Share of the time for this group, 0 to 1.
     pub share: f64,
-    /// Whether kernels are placed under the ceilings as well.
+    /// True if kernels are also measured and placed under the ceilings.
     pub kernels: bool,
 }
 
-/// What is asked of a gauge for a roofline.
+/// Input of a gauge's plan for a roofline.
 #[derive(Clone, Copy)]
 pub struct CeilingsAsk<'a> {
-    /// One after another.
+    /// Groups of threads, measured one after another.
     pub parts: &'a [CeilingsPart<'a>],
-    /// The policy of the threads' memory.
+    /// Memory policy of the threads.
     pub policy: &'a MemoryPolicy,
-    /// The set that is to lie in main memory, all threads together; `None` leaves the choice.
+    /// Working set in main memory, of all threads together; `None` for the gauge's default.
     pub largest: Option<Bytes>,
     /// Time for the gauge.
     pub budget: Duration,
-    /// Exactly this many samples, whatever the time.
+    /// Exact number of samples, regardless of the time.
     pub samples: Option<usize>,
 }

@@ -1,7 +1,7 @@
-//! The view model: what a person sees of a record, before it is text, HTML or Markdown.
+//! View model: the content of a record's page, independent of the output format (text, HTML or Markdown).
 //!
-//! Gauges build [`Section`]s of typed [`Block`]s from a record; a renderer formats them and knows no
-//! gauge. Figures keep their value and unit beside their words, so that a renderer may sort, colour
+//! Gauges build [`Section`]s of typed [`Block`]s from a record. A renderer formats them and does not depend on
+//! any gauge. Figures keep their value and unit in addition to their text, so that a renderer can sort, colour
 //! or export them.
 
 mod chart;
@@ -19,26 +19,26 @@ use nodegauge_measure::quantity::significant;
 use nodegauge_measure::record::{Measurement, Status};
 use serde::Serialize;
 
-/// A page: sections in their order.
+/// A page: sections in display order.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Page {
-    /// The line above everything.
+    /// Title line of the page.
     pub heading: String,
-    /// Its parts.
+    /// Sections of the page.
     pub sections: Vec<Section>,
 }
 
-/// A part of a page.
+/// A section of a page.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Section {
-    /// Stable name, e.g. `stream`: an anchor in HTML.
+    /// Stable name, e.g. `stream`; used as the anchor in HTML.
     pub id: &'static str,
-    /// What it shows, in order.
+    /// Contents, in display order.
     pub blocks: Vec<Block>,
 }
 
 impl Section {
-    /// An empty section.
+    /// Creates an empty section.
     pub fn new(id: &'static str) -> Self {
         Self { id, blocks: Vec::new() }
     }
@@ -54,7 +54,7 @@ impl Section {
         self.push(Note::new(label, text))
     }
 
-    /// Adds a labelled paragraph where there is something to say.
+    /// Adds a labelled paragraph if there is a text.
     pub fn note_if(&mut self, label: &str, text: Option<String>) -> &mut Self {
         match text {
             Some(text) => self.note(label, text),
@@ -62,14 +62,14 @@ impl Section {
         }
     }
 
-    /// Adds a picture where there is something to draw.
+    /// Adds a picture if there is one.
     pub fn picture(&mut self, picture: Option<Picture>) -> &mut Self {
         self.blocks.extend(picture.map(Block::Picture));
         self
     }
 
-    /// Adds every reason for doubt, once; the one that decides is labelled with the verdict. Of reasons
-    /// that differ only in a leading number the first is shown.
+    /// Adds each reason for doubt once. The reason that decides the verdict is labelled with the verdict. If
+    /// reasons differ only in a leading number, the first one is shown.
     pub fn doubts(&mut self, measurements: &[&Measurement]) -> &mut Self {
         let mut seen: Vec<&str> = Vec::new();
         for m in measurements {
@@ -96,10 +96,10 @@ impl Section {
     }
 }
 
-/// The name of sections that end a page.
+/// Name of the sections that end a page.
 const SUMMARY: &str = "summary";
 
-/// A section with what the figures come to, in a sentence or a line each: a page ends with it.
+/// Creates a section that summarizes the figures in a sentence or a line each. It is the last one on a page.
 pub fn summary(text: impl Into<String>) -> Section {
     let mut section = Section::new(SUMMARY);
     section.note("summary", text);
@@ -107,98 +107,98 @@ pub fn summary(text: impl Into<String>) -> Section {
 }
 
 impl Section {
-    /// Whether a page ends with it.
+    /// True if the section is a summary, which ends a page.
     pub fn is_summary(&self) -> bool {
         self.id == SUMMARY
     }
 }
 
-/// Something that a page shows.
+/// A block of a section.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "kind", content = "of", rename_all = "snake_case")]
 pub enum Block {
-    /// A heading of its own line.
+    /// A heading on its own line.
     Heading(String),
-    /// A line or more of plain text.
+    /// Plain text of one or more lines.
     Text(String),
     /// A labelled paragraph.
     Note(Note),
     /// A table.
     Table(Table),
-    /// Curves.
+    /// A line chart.
     Chart(Chart),
-    /// Values over two axes.
+    /// Heat maps.
     HeatMaps(HeatMaps),
-    /// A bar a gauge.
+    /// A card with one bar per gauge.
     Card(Card),
-    /// An empty line between blocks, for renderers of text.
+    /// An empty line between blocks, for text renderers.
     Gap,
-    /// What only renderers that draw show.
+    /// A picture, shown only by renderers that can draw.
     #[serde(untagged)]
     Picture(Picture),
 }
 
-/// How loud something is.
+/// Emphasis of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tone {
-    /// Like everything.
+    /// Normal text.
     #[default]
     Plain,
-    /// What the reader looks for first.
+    /// Text that the reader looks for first.
     Strong,
-    /// What can be skipped.
+    /// Text of minor importance.
     Faint,
-    /// Deserves attention.
+    /// A warning.
     Warning,
-    /// Is wrong.
+    /// An error or an invalid figure.
     Bad,
-    /// Is better than what it is compared with.
+    /// Better than the reference.
     Better,
-    /// Is worse than what it is compared with.
+    /// Worse than the reference.
     Worse,
 }
 
-/// A labelled paragraph: the label says what the text is about.
+/// A labelled paragraph; the label names the subject.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Note {
-    /// `how`, `regime`, `suspect`, ...; empty to continue the note before.
+    /// Label: `how`, `regime`, `suspect`, ...; empty if the note continues the one before.
     pub label: String,
-    /// In words; line breaks stay.
+    /// Text of the paragraph; its line breaks are kept.
     pub text: String,
-    /// How loud the label is.
+    /// Emphasis of the label.
     pub tone: Tone,
-    /// Whether the text itself can be skipped.
+    /// True if the text is of minor importance.
     pub faint: bool,
-    /// Whether it belongs to the note before.
+    /// True if the note belongs to the one before.
     pub nested: bool,
 }
 
 impl Note {
-    /// A plain note.
+    /// Creates a note without emphasis.
     pub fn new(label: &str, text: impl Into<String>) -> Self {
         Self { label: label.to_owned(), text: text.into(), ..Self::default() }
     }
 
-    /// Why a figure is doubted or no result: labelled by the verdict.
+    /// Creates a note with the reason why a figure is suspect or invalid; the label is the verdict.
     pub fn doubt(status: Status, text: impl Into<String>) -> Self {
         let tone = if status == Status::Invalid { Tone::Bad } else { Tone::Warning };
         Self::new(status.name(), text).tone(tone)
     }
 
-    /// The same with a loud label.
+    /// Sets the emphasis of the label.
     pub fn tone(mut self, tone: Tone) -> Self {
         self.tone = tone;
         self
     }
 
-    /// The same with text that can be skipped.
+    /// Marks the text as being of minor importance.
     pub fn faint(mut self) -> Self {
         self.faint = true;
         self
     }
 
-    /// The same as a part of the note before.
+    /// Marks the note as part of the one before.
     pub fn nested(mut self) -> Self {
         self.nested = true;
         self
@@ -211,28 +211,28 @@ impl From<Note> for Block {
     }
 }
 
-/// A table. Only the last column wraps in text: a wrapped identifier or figure is of no use. As a
-/// [`Block`] it has no column, but the first, that holds nothing.
+/// A table. In text, only the last column wraps, because a wrapped identifier or figure is hard to read.
+/// Conversion into a [`Block`] removes empty columns, except for the first.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Table {
-    /// Titles, left to right; none for a table without a header.
+    /// Columns, left to right; empty for a table without a header.
     pub columns: Vec<Column>,
     /// Cells, row by row.
     pub rows: Vec<Vec<Cell>>,
-    /// What heads the rows from this one on, by ascending row; an empty cell ends what went before.
+    /// Headings with the row that each precedes, by ascending row; an empty cell ends the group before.
     pub headings: Vec<(usize, Cell)>,
-    /// Characters of the longest bar in text, where there is room; `None` leaves it to the renderer.
+    /// Maximum length of a bar in text, in characters; `None` for the renderer's default.
     pub longest_bar: Option<usize>,
 }
 
 impl Table {
-    /// A table without rows. Titles that begin with `>` are of right-aligned columns.
+    /// Creates a table without rows. A title that begins with `>` makes its column right-aligned.
     pub fn new(titles: &[&str]) -> Self {
         let columns = titles.iter().map(|title| Column::of(title)).collect();
         Self { columns, ..Self::default() }
     }
 
-    /// Heads the rows that are added from now on.
+    /// Adds a heading above the rows that are added next.
     pub fn heading(&mut self, heading: impl Into<Cell>) {
         self.headings.push((self.rows.len(), heading.into()));
     }
@@ -264,14 +264,14 @@ impl From<Table> for Block {
 /// A column of a table.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Column {
-    /// Above the column.
+    /// Title of the column.
     pub title: String,
-    /// Whether its cells are right-aligned, as figures are.
+    /// True if the cells are right-aligned, as figures are.
     pub right: bool,
 }
 
 impl Column {
-    /// A column; `>title` is right-aligned.
+    /// Creates a column; `>title` is right-aligned.
     pub fn of(title: &str) -> Self {
         match title.strip_prefix('>') {
             Some(title) => Self { title: title.to_owned(), right: true },
@@ -283,39 +283,39 @@ impl Column {
 /// A cell of a table.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Cell {
-    /// In words.
+    /// Text of the cell.
     pub text: String,
-    /// The figure behind the words, in base units.
+    /// Value behind the text, in base units.
     pub figure: Option<(f64, Unit)>,
-    /// Length of a bar, 0 to 1, in place of the words; text draws it in what room is left.
+    /// Length of a bar, 0 to 1, drawn in place of the text; in text output the bar fills the remaining room.
     pub bar: Option<f64>,
-    /// How loud it is.
+    /// Emphasis of the cell.
     pub tone: Tone,
 }
 
 impl Cell {
-    /// Words.
+    /// Creates a cell with a text.
     pub fn text(text: impl Into<String>) -> Self {
         Self { text: text.into(), ..Self::default() }
     }
 
-    /// A figure with its words.
+    /// Creates a cell with a figure and its text.
     pub fn figure(value: f64, unit: Unit, text: impl Into<String>) -> Self {
         Self { text: text.into(), figure: Some((value, unit)), ..Self::default() }
     }
 
-    /// Whether it says of nothing but that there is none: a dash, a question mark, or no words.
+    /// True if the cell has no content: a dash, a question mark, or no text, and neither figure nor bar.
     pub fn is_nothing(&self) -> bool {
         let is_blank = matches!(self.text.as_str(), "" | "-" | "?");
         is_blank && self.figure.is_none() && self.bar.is_none()
     }
 
-    /// A bar of this share of the longest.
+    /// Creates a bar; `share` is its length as a share of the longest bar.
     pub fn bar(share: f64) -> Self {
         Self { bar: Some(share), ..Self::default() }
     }
 
-    /// The same, louder or fainter.
+    /// Sets the emphasis.
     pub fn tone(mut self, tone: Tone) -> Self {
         self.tone = tone;
         self
@@ -328,7 +328,7 @@ impl<T: Into<String>> From<T> for Cell {
     }
 }
 
-/// A table of figures of a kind that the gauge does not know.
+/// Returns a table of figures whose kind the gauge does not know.
 pub fn plain_table(measurements: &[&Measurement]) -> Table {
     let mut table = Table::new(&["figure", ">value", "unit", "status"]);
     for m in measurements {
@@ -346,7 +346,7 @@ pub fn plain_table(measurements: &[&Measurement]) -> Table {
     table
 }
 
-/// Breaks a line at blanks so that no piece is longer than `width`, where words allow.
+/// Breaks a line at spaces so that no piece is longer than `width`; a word that is longer is not broken.
 pub fn wrap(line: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in line.split(' ') {

@@ -1,6 +1,6 @@
-//! What is known of processors by their identification and by their name: microarchitecture,
-//! operations a cycle, base clock, memory channels. The facts are in `data/processors.toml`, which
-//! says where they come from; a processor that is not in it is unknown, never guessed.
+//! Catalog of processors, by identification and by name: microarchitecture, operations per cycle, base clock,
+//! memory channels. The data are in `data/processors.toml` with their sources; a processor that is not in it is
+//! reported as unknown.
 
 use crate::processor::Identity;
 use nodegauge_measure::{Failure, Hertz};
@@ -13,7 +13,7 @@ use strsim::levenshtein;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Microarchitecture {
-    /// E.g. `Zen 4`.
+    /// Name, e.g. `Zen 4`.
     pub name: String,
     vendor: String,
     #[serde(default)]
@@ -29,47 +29,47 @@ pub(crate) struct Microarchitecture {
     not_known: Vec<String>,
 }
 
-/// Double-precision operations a core completes in a cycle with one instruction set.
+/// Double-precision operations per core and cycle with one instruction set.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Throughput {
-    /// What the processor must show for it.
+    /// Instruction set that the processor must support.
     pub isa: String,
-    /// Operations a cycle.
+    /// Operations per cycle.
     pub per_cycle: u32,
-    /// How they are made up.
+    /// Explanation of the number.
     pub basis: String,
 }
 
-/// Memory of one socket, fully populated with one module a channel.
+/// Memory of one socket, fully populated with one module per channel.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SocketMemory {
-    /// `DDR5`, ...
+    /// Memory technology: `DDR5`, ...
     pub technology: String,
-    /// Channels.
+    /// Number of channels.
     pub channels: u32,
-    /// Bytes a channel transfers at once.
+    /// Bytes per transfer of a channel.
     pub channel_bytes: u32,
-    /// Transfers a second of one channel.
+    /// Transfers per second of one channel.
     pub transfers_per_s: f64,
-    /// What may differ, e.g. `6000 MT/s on most boards`.
+    /// Possible differences, e.g. `6000 MT/s on most boards`.
     pub note: Option<String>,
-    /// Whether a processor of this kind may have less.
+    /// True if some processors of this kind have less.
     pub at_most: bool,
 }
 
-/// What the catalog says of a processor.
+/// Entry of the catalog for a processor.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProcessorEntry {
-    /// The catalog's name; `None` when only the generation is known.
+    /// Name in the catalog; `None` if only the generation is known.
     pub model: Option<String>,
-    /// E.g. `Genoa`.
+    /// Generation, e.g. `Genoa`.
     pub generation: String,
-    /// E.g. `Zen 4`.
+    /// Microarchitecture, e.g. `Zen 4`.
     pub microarchitecture: String,
     /// Base clock.
     pub base: Option<Hertz>,
-    /// Memory; `None` where it depends on more than the processor.
+    /// Memory; `None` if it does not depend on the processor alone.
     pub memory: Option<SocketMemory>,
 }
 
@@ -100,12 +100,12 @@ struct Generation {
     models: BTreeMap<String, f64>,
 }
 
-/// Bytes of a channel of DDR: 64 bits (DDR5: two halves of 32).
+/// Returns the bytes per transfer of a DDR channel: 64 bits (DDR5: two halves of 32).
 fn eight() -> u32 {
     8
 }
 
-/// Every processor of a brand, family and range of models.
+/// All processors of a brand, family and range of models.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WholeFamily {
@@ -167,7 +167,7 @@ impl Generation {
     }
 }
 
-/// The microarchitecture of a processor that identifies itself so.
+/// Returns the microarchitecture of a processor with this identification.
 pub(crate) fn microarchitecture(identity: &Identity) -> Option<&'static Microarchitecture> {
     tables().microarchitecture.iter().find(|row| {
         row.vendor == identity.vendor
@@ -179,19 +179,19 @@ pub(crate) fn microarchitecture(identity: &Identity) -> Option<&'static Microarc
     })
 }
 
-/// The microarchitecture with this name, e.g. that of a [`ProcessorEntry`].
+/// Returns the microarchitecture with this name, e.g. that of a [`ProcessorEntry`].
 pub(crate) fn microarchitecture_named(name: &str) -> Option<&'static Microarchitecture> {
     tables().microarchitecture.iter().find(|row| row.name == name)
 }
 
 impl Microarchitecture {
-    /// Whether regular stores are known to read each line that they miss; `None` where they may avoid it.
+    /// True if regular stores that miss the caches always read the line first; `None` if they may avoid that.
     pub(crate) fn write_allocate(&self) -> Option<bool> {
         tables().write_allocate.contains(&self.name).then_some(true)
     }
 
-    /// Operations a cycle of a processor named `name` that shows the instruction sets `isa`
-    /// (`None`: not known, taken as complete); `None` when the table does not know.
+    /// Returns the operations per cycle of a processor with this name and these instruction sets. If `isa` is
+    /// `None`, all instruction sets are assumed to be available. `None` if the table has no entry.
     pub(crate) fn throughput(
         &self,
         name: Option<&str>,
@@ -209,8 +209,8 @@ impl Microarchitecture {
     }
 }
 
-/// What the catalog says of a processor with this name, by its longest entry that the name holds
-/// word by word; else of its whole generation, by identification.
+/// Returns the catalog's entry for a processor: the longest entry whose words the name contains in order,
+/// otherwise the entry of its whole generation, by identification.
 pub(crate) fn find(name: Option<&str>, identity: Option<&Identity>) -> Option<ProcessorEntry> {
     name.and_then(by_name).or_else(|| {
         let identity = identity?;
@@ -228,10 +228,10 @@ pub(crate) fn find(name: Option<&str>, identity: Option<&Identity>) -> Option<Pr
     })
 }
 
-/// The processor that a user names.
+/// Returns the processor that a user names.
 ///
 /// # Errors
-/// When the catalog has no such processor; the error offers names like it.
+/// If the catalog has no such processor; the error suggests similar names.
 pub fn named(name: &str) -> Result<ProcessorEntry, Failure> {
     by_name(name).ok_or_else(|| {
         let models = tables().generation.iter().flat_map(|generation| generation.models.keys());
@@ -240,23 +240,25 @@ pub fn named(name: &str) -> Result<ProcessorEntry, Failure> {
         near.retain(|((edits, ..), _)| *edits <= 1);
         near.sort();
         let near: Vec<&str> = near.iter().take(3).map(|(_, model)| *model).collect();
-        let hint = match near.is_empty() {
-            true => "e.g. \"EPYC 9654\" or \"Xeon Platinum 8480+\"".to_owned(),
-            false => format!("did you mean \"{}\"?", near.join("\" or \"")),
+        let hint = if near.is_empty() {
+            "e.g. \"EPYC 9654\" or \"Xeon Platinum 8480+\"".to_owned()
+        } else {
+            format!("did you mean \"{}\"?", near.join("\" or \""))
         };
         Failure::usage(format!("no processor \"{name}\" in the catalog")).hint(hint)
     })
 }
 
-/// How unlike two names are, the least first: edits of the word with the number, which alone distinguishes
-/// processors; of as many, one that goes on where the other ends; edits of the whole.
+/// Distance between two names, the smallest first: number of edits of the last word, which alone distinguishes
+/// processors; then false if one word begins with the other; then edits of the whole name.
 pub type Likeness = (usize, bool, usize);
 
-/// How unlike the name that was typed is to one that is known.
+/// Returns the distance between a typed name and a known one.
 pub fn likeness(typed: &str, known: &str) -> Likeness {
-    let (typed, known) = (plain(typed), plain(known));
-    let [last, of_known] = [&typed, &known].map(|text| text.rsplit(' ').next().unwrap_or(text));
-    (levenshtein(of_known, last), !of_known.starts_with(last), levenshtein(&known, &typed))
+    let typed = plain(typed);
+    let known = plain(known);
+    let [last, last_known] = [&typed, &known].map(|text| text.rsplit(' ').next().unwrap_or(text));
+    (levenshtein(last_known, last), !last_known.starts_with(last), levenshtein(&known, &typed))
 }
 
 fn by_name(name: &str) -> Option<ProcessorEntry> {
@@ -266,7 +268,7 @@ fn by_name(name: &str) -> Option<ProcessorEntry> {
         let wanted = plain(model);
         let wanted: Vec<&str> = wanted.split(' ').collect();
         let at = words.windows(wanted.len()).position(|window| window == wanted)?;
-        // "E5-2680" is another processor than "E5-2680 v4".
+        // "E5-2680" and "E5-2680 v4" are different processors.
         let next = words.get(at + wanted.len()).and_then(|word| word.strip_prefix('v'));
         let other = next.is_some_and(|rest| rest.parse::<u32>().is_ok());
         (!other).then_some(wanted.len())
@@ -275,12 +277,12 @@ fn by_name(name: &str) -> Option<ProcessorEntry> {
         generation.models.iter().map(move |(model, ghz)| (generation, model.as_str(), *ghz))
     });
     let known = models.filter_map(|of| Some((length_of(of.1)?, of)));
-    // Of names of one length the first.
+    // If several names have the same length, the first one is used.
     let (_, (generation, model, ghz)) = known.rev().max_by_key(|(length, _)| *length)?;
     Some(generation.entry(Some((model, ghz))))
 }
 
-/// A name without trade marks, filler words and doubled blanks, in lower case.
+/// Returns a name in lower case, without trade marks, filler words and repeated spaces.
 pub fn plain(name: &str) -> String {
     let mut text = name.to_lowercase();
     for mark in ["(r)", "(tm)", "\u{ae}", "\u{2122}"] {
@@ -292,7 +294,7 @@ pub fn plain(name: &str) -> String {
     words.join(" ")
 }
 
-/// The clock that a name ends in, as Intel's names do: `... CPU @ 2.30GHz`.
+/// Returns the clock at the end of a name, as in Intel's names: `... CPU @ 2.30GHz`.
 pub(crate) fn clock_in_name(name: &str) -> Option<Hertz> {
     let (_, clock) = name.rsplit_once('@')?;
     let ghz: f64 = clock.trim().strip_suffix("GHz")?.trim().parse().ok()?;

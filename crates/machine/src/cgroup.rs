@@ -1,35 +1,35 @@
-//! What the control groups of this process allow: memory and CPU time, in version 1, version 2 and
-//! the mixture of both. A limit holds for all below, so each group from this process's up to the
-//! root is asked and the tightest answer counts. Format: Linux' cgroup-v1 and cgroup-v2 documents.
+//! Limits of this process's control groups: memory and CPU time, in version 1, version 2 and mixed setups. A
+//! limit applies to all groups below it, so all groups from this process's up to the root are read, and the
+//! tightest limit counts. Format: Linux' cgroup-v1 and cgroup-v2 documents.
 
 use crate::root::{SysRoot, keyed};
 use std::collections::BTreeSet;
 
-/// Limits at or above this are version 1's way to say "none" (the largest number of pages).
+/// Version 1 reports a limit at or above this value (the largest number of pages) if there is none.
 const UNLIMITED: u64 = 1 << 62;
 
-/// What this process may use.
+/// Resources that this process may use.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CgroupLimits {
-    /// The tightest limit on memory, bytes.
+    /// Tightest memory limit, bytes.
     pub memory: Option<u64>,
-    /// What is left under every limit: the least of limit minus use; caches that can be dropped do
-    /// not count as use. Bytes.
+    /// Memory that is left under all limits, bytes: the smallest difference between limit and use. Caches that
+    /// can be dropped do not count as use.
     pub memory_left: Option<u64>,
-    /// The tightest quota, in CPUs (1.5: one and a half).
+    /// Tightest CPU quota, in CPUs (1.5: one and a half).
     pub cpus: Option<f64>,
     /// Share of scheduling periods in which the group with that quota was stopped, 0 to 1.
     pub throttled: Option<f64>,
 }
 
-/// Which of the two kernel interfaces.
+/// Version of the kernel interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CgroupVersion {
     One,
     Two,
 }
 
-/// Takes the limits of one group into account.
+/// A function that applies the limits of one group.
 type Take = fn(&SysRoot, CgroupVersion, &str, &mut CgroupLimits);
 
 /// Reads the limits of the calling process.
@@ -45,7 +45,7 @@ pub fn limits(root: &SysRoot) -> CgroupLimits {
     limits
 }
 
-/// The folders of this process's groups for `controller`, innermost first.
+/// Returns the folders of this process's groups for `controller`, innermost first.
 fn hierarchy(
     root: &SysRoot,
     groups: &str,
@@ -59,17 +59,19 @@ fn hierarchy(
         .find(|mount| mount.version == CgroupVersion::One && has(mount.options));
     let two =
         || mounts.lines().filter_map(CgroupMount::parse).find(|m| m.version == CgroupVersion::Two);
-    // Where mounts cannot be read, the place that every distribution uses.
+    // If mounts cannot be read, the location that every distribution uses is assumed.
     let mount = first.or_else(two).unwrap_or(CgroupMount {
         version: CgroupVersion::Two,
         inner: "/",
         at: "/sys/fs/cgroup",
         options: "",
     });
-    // Lines read `4:memory:/path` (version 1) and `0::/path` (version 2).
+    // Lines have the form `4:memory:/path` (version 1) or `0::/path` (version 2).
     let path = groups.lines().find_map(|line| {
         let mut parts = line.splitn(3, ':');
-        let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
+        parts.next()?;
+        let controllers = parts.next()?;
+        let path = parts.next()?;
         let hit = match mount.version {
             CgroupVersion::One => has(controllers),
             CgroupVersion::Two => controllers.is_empty(),
@@ -88,17 +90,17 @@ fn hierarchy(
         }
         folders.insert((depth + 1, folder.clone()));
     }
-    Some((mount.version, folders.into_iter().rev().map(|(_, folder)| folder).collect()))
+    Some((mount.version, folders.into_iter().rev().map(|(_, path)| path).collect()))
 }
 
 /// A line of mountinfo that mounts control groups.
 struct CgroupMount<'a> {
     version: CgroupVersion,
-    /// The folder of the hierarchy that is mounted.
+    /// Folder of the hierarchy that is mounted.
     inner: &'a str,
-    /// Where.
+    /// Mount point.
     at: &'a str,
-    /// The file system's options, which name the controllers of version 1.
+    /// Options of the file system; for version 1 they name the controllers.
     options: &'a str,
 }
 
@@ -106,7 +108,8 @@ impl<'a> CgroupMount<'a> {
     fn parse(line: &'a str) -> Option<Self> {
         let (left, right) = line.split_once(" - ")?;
         let mut left = left.split(' ').skip(3);
-        let (inner, at) = (left.next()?, left.next()?);
+        let inner = left.next()?;
+        let at = left.next()?;
         let mut right = right.split(' ');
         let version = match right.next()? {
             "cgroup" => CgroupVersion::One,
@@ -117,12 +120,12 @@ impl<'a> CgroupMount<'a> {
     }
 }
 
-/// Takes the memory limits of one group into account.
+/// Applies the memory limits of one group.
 fn memory(root: &SysRoot, version: CgroupVersion, folder: &str, limits: &mut CgroupLimits) {
     let value = |file: &str| root.value::<u64>(&format!("{folder}/{file}"));
     let stat = root.text(&format!("{folder}/memory.stat")).unwrap_or_default();
     let (own, used, cache) = match version {
-        // "max", which does not parse, means no limit.
+        // "max", which does not parse, means that there is no limit.
         CgroupVersion::Two => (
             [value("memory.max"), value("memory.high")],
             value("memory.current"),
@@ -144,7 +147,7 @@ fn memory(root: &SysRoot, version: CgroupVersion, folder: &str, limits: &mut Cgr
     }
 }
 
-/// Takes the CPU quota of one group into account.
+/// Applies the CPU quota of one group.
 fn cpus(root: &SysRoot, version: CgroupVersion, folder: &str, limits: &mut CgroupLimits) {
     let quota = match version {
         CgroupVersion::Two => root.text(&format!("{folder}/cpu.max")).and_then(|text| {
@@ -155,7 +158,7 @@ fn cpus(root: &SysRoot, version: CgroupVersion, folder: &str, limits: &mut Cgrou
             .value::<f64>(&format!("{folder}/cpu.cfs_quota_us"))
             .zip(root.value::<f64>(&format!("{folder}/cpu.cfs_period_us"))),
     };
-    // Version 1 says -1 where there is no quota.
+    // Version 1 reports -1 if there is no quota.
     let Some((quota, period)) = quota.filter(|(quota, period)| *quota > 0.0 && *period > 0.0)
     else {
         return;

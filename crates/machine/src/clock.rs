@@ -1,10 +1,10 @@
-//! The core's clock under load, measured: a chain of dependent additions of registers takes one
-//! cycle each on every processor this runs on, so their count over the time is the clock.
+//! Measurement of a core's clock under load. Every supported processor executes a chain of dependent register
+//! additions at one cycle each, so the number of additions divided by the time is the clock.
 //!
-//! Needed because `/proc/cpuinfo` gives the time-stamp counter's rate on a guest, and cpufreq is
-//! often absent. With wide vectors the clock may be lower than with the chain alone: what is held
-//! against it takes the clock of its own interval ([`WorkClock`]). Bursts are short and the fastest
-//! counts, for whatever interferes only makes a burst slower.
+//! The measurement is necessary because `/proc/cpuinfo` contains the time-stamp counter's rate on a guest, and
+//! cpufreq is often absent. Code with wide vectors may run at a lower clock than the chain: figures that depend
+//! on the clock use the clock of their own interval ([`WorkClock`]). Bursts are short and the fastest one
+//! counts, because interference can only make a burst slower.
 #![allow(unsafe_code)]
 
 use crate::counters::CycleCounter;
@@ -14,24 +14,24 @@ use nodegauge_measure::Hertz;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Additions written out in the loop's body, so that counter and branch run in parallel to the chain.
+/// Number of additions in the loop's body: enough that the counter and the branch run in parallel with the
+/// chain.
 const UNROLLED: u64 = 64;
 
-/// Times that the body runs in a burst: 262 144 cycles, some 70 us at 4 GHz. A clock reading of
-/// 25 ns on either side is then below 0.1 %.
+/// Iterations of the loop in a burst: 262 144 cycles, about 70 us at 4 GHz. A timer error of 25 ns at either
+/// end is then below 0.1 %.
 const ROUNDS: u64 = 4096;
 
-/// How long to measure at least: a core that was idle needs about this long to speed up.
+/// Minimum duration: an idle core needs about this long to raise its clock.
 const LEAST: Duration = Duration::from_millis(2);
 
-/// How long to go on at most while bursts still become faster (slow governors).
+/// Maximum duration, used while bursts still become faster (slow governors).
 const MOST: Duration = Duration::from_millis(10);
 
-/// The best burst must have stood this long for the clock to count as reached.
+/// Time without a faster burst after which the clock counts as stable.
 const SETTLED: Duration = Duration::from_millis(1);
 
-/// Measures the clock of the core this runs on, for 2 to 10 ms; `None` on an architecture without
-/// a chain.
+/// Measures the clock of the current core for 2 to 10 ms; `None` on an architecture without a chain.
 fn under_load() -> Option<Hertz> {
     let start = Instant::now();
     let mut fastest = Duration::MAX;
@@ -41,7 +41,7 @@ fn under_load() -> Option<Hertz> {
         chain(ROUNDS)?;
         let after = Instant::now();
         let burst = after - before;
-        // Less than half a per cent is noise, and not worth waiting for more.
+        // A gain of less than half a per cent is noise and does not extend the measurement.
         if burst.mul_f64(1.005) < fastest {
             improved = after;
         }
@@ -54,7 +54,7 @@ fn under_load() -> Option<Hertz> {
     Some(Hertz((UNROLLED * ROUNDS) as f64 / fastest.as_secs_f64()))
 }
 
-/// The clock with all of `cpus` at such work, a thread each: the threads' mean.
+/// Measures the clock while all of `cpus` run the chain, one thread per CPU; returns the mean of the threads.
 pub(crate) fn under_load_of_all(cpus: &[CpuId]) -> Option<Hertz> {
     let go = AtomicBool::new(false);
     let clocks: Vec<f64> = std::thread::scope(|scope| {
@@ -62,7 +62,7 @@ pub(crate) fn under_load_of_all(cpus: &[CpuId]) -> Option<Hertz> {
             .iter()
             .map_while(|cpu| {
                 let measure = || {
-                    // Where it may not be bound, it is still one more core at work.
+                    // A thread that cannot be bound still keeps one more core busy.
                     let _ = nodegauge_os::set_affinity(&[cpu.0]);
                     while !go.load(Ordering::Acquire) {
                         std::thread::yield_now();
@@ -79,16 +79,15 @@ pub(crate) fn under_load_of_all(cpus: &[CpuId]) -> Option<Hertz> {
     (!clocks.is_empty()).then(|| Hertz(clocks.iter().sum::<f64>() / clocks.len() as f64))
 }
 
-/// Time of other work between two looks of [`WorkClock`]: short against the half millisecond or more for
-/// which cores keep the clock of wide vectors after the last of them.
+/// Time of other work between two bursts of [`WorkClock`]. Cores keep the clock of wide vectors for half a
+/// millisecond or more after the last vector instruction; this time is shorter.
 const BETWEEN_LOOKS: Duration = Duration::from_micros(200);
 
-/// Rounds of a look: 65 536 cycles, below a tenth of the work between two looks at any clock.
+/// Rounds of one burst: 65 536 cycles, less than a tenth of the work between two bursts at any clock.
 const LOOK: u64 = ROUNDS / 4;
 
-/// The clock of the calling thread's core during an interval of work, in that very interval: cycles
-/// counted by the kernel, where it lets them be counted, else a chain of additions between pieces of
-/// the work, of which the fastest counts.
+/// Clock of the calling thread's core during an interval of work. It uses the kernel's cycle counter where
+/// available; otherwise it runs a chain of additions between pieces of the work and uses the fastest one.
 #[derive(Debug)]
 pub struct WorkClock {
     counter: Option<CycleCounter>,
@@ -98,14 +97,15 @@ pub struct WorkClock {
 }
 
 impl WorkClock {
-    /// Begins the interval.
+    /// Starts the interval.
     pub fn start() -> Self {
         let counter = CycleCounter::start(&SysRoot::live());
-        let (fastest, spent) = (Duration::MAX, Duration::ZERO);
+        let fastest = Duration::MAX;
+        let spent = Duration::ZERO;
         Self { counter, looked: Instant::now(), fastest, spent }
     }
 
-    /// To be called between pieces of the work.
+    /// Measures the clock if necessary; the caller calls it between pieces of the work.
     pub fn look(&mut self) {
         if self.counter.is_some() || self.looked.elapsed() < BETWEEN_LOOKS {
             return;
@@ -113,18 +113,18 @@ impl WorkClock {
         let before = Instant::now();
         if chain(LOOK).is_some() {
             self.looked = Instant::now();
-            let took = self.looked - before;
-            self.fastest = self.fastest.min(took);
-            self.spent += took;
+            let elapsed = self.looked - before;
+            self.fastest = self.fastest.min(elapsed);
+            self.spent += elapsed;
         }
     }
 
-    /// The time of the interval so far that went into looking at the clock, not into the work.
+    /// Returns the part of the interval that was spent on measuring the clock.
     pub fn spent(&self) -> Duration {
         self.spent
     }
 
-    /// The clock so far; `None` where it cannot be measured.
+    /// Returns the clock so far; `None` if it cannot be measured.
     pub fn clock(&self) -> Option<Hertz> {
         let of_chain = || {
             let looked = self.fastest != Duration::MAX;
@@ -134,8 +134,8 @@ impl WorkClock {
     }
 }
 
-/// Runs `rounds` times [`UNROLLED`] additions, each of which waits for the one before. Registers
-/// are added, not constants: recent cores fold small constants away.
+/// Runs `rounds` iterations of [`UNROLLED`] additions, each of which depends on the previous one. The operands
+/// are registers, because recent cores fold small constants.
 #[cfg(target_arch = "x86_64")]
 fn chain(rounds: u64) -> Option<()> {
     // SAFETY: changes only the registers named and the flags; touches neither memory nor stack.
@@ -156,7 +156,7 @@ fn chain(rounds: u64) -> Option<()> {
     Some(())
 }
 
-/// Runs `rounds` times [`UNROLLED`] additions, each of which waits for the one before.
+/// Runs `rounds` iterations of [`UNROLLED`] additions, each of which depends on the previous one.
 #[cfg(target_arch = "aarch64")]
 fn chain(rounds: u64) -> Option<()> {
     // SAFETY: changes only the registers named and the flags; touches neither memory nor stack.
@@ -177,7 +177,7 @@ fn chain(rounds: u64) -> Option<()> {
     Some(())
 }
 
-/// Not known how to count cycles here.
+/// Returns `None`: no chain is known for this architecture.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn chain(_rounds: u64) -> Option<()> {
     None

@@ -1,8 +1,8 @@
-//! What really moves between caches and memory, as the memory controllers count it: which PMU of the
-//! kernel counts that on this processor (pure, from its files), and reading it ([`MemoryCounters`]).
+//! Traffic between caches and memory, counted by the memory controllers: selection of the kernel's PMU for this
+//! processor (from the kernel's files only), and reading ([`MemoryCounters`]).
 //!
-//! The kernel's files say how an event is encoded, and often what one count is worth; where they do
-//! not, `data/counters.toml` does, with its source. A machine that is not in it is not counted.
+//! The kernel's files describe the encoding of an event, and often the bytes per count. If they do not,
+//! `data/counters.toml` does, with its source. Machines that are not in that table are not supported.
 
 mod flops;
 mod open;
@@ -16,47 +16,47 @@ use crate::root::{SysRoot, list};
 use serde::Deserialize;
 use std::sync::OnceLock;
 
-/// Where the kernel shows its PMUs.
+/// Folder in which the kernel lists its PMUs.
 const DEVICES: &str = "sys/bus/event_source/devices";
 
-/// Which way data goes.
+/// Direction of memory traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TrafficDirection {
     /// From memory.
     Read,
     /// To memory.
     Write,
-    /// Either; the counter does not tell.
+    /// Reads and writes together; the counter does not separate them.
     Both,
 }
 
-/// One event of one PMU, to be opened on one CPU.
+/// One event of one PMU, opened on one CPU.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
-    /// The PMU's name.
+    /// Name of the PMU.
     pub pmu: String,
-    /// The PMU's number, for `perf_event_attr.type`.
+    /// Number of the PMU, for `perf_event_attr.type`.
     pub kind: u32,
-    /// `config`, `config1`, `config2`.
+    /// Values of `config`, `config1` and `config2`.
     pub config: [u64; 3],
-    /// The CPU that stands for the PMU's domain.
+    /// CPU on which the kernel counts the PMU's domain.
     pub cpu: u32,
-    /// What it counts.
+    /// Direction of the counted traffic.
     pub direction: TrafficDirection,
-    /// Bytes a count.
+    /// Bytes per count.
     pub bytes: f64,
 }
 
-/// All events that together count the traffic of the node's memory.
+/// Events that together count the node's memory traffic.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CounterPlan {
-    /// The family of PMUs, e.g. `AMD UMC`.
+    /// Family of PMUs, e.g. `AMD UMC`.
     pub family: String,
-    /// The events.
+    /// Events of all controllers.
     pub events: Vec<Event>,
 }
 
-/// A row of the table.
+/// Row of the table of memory counters.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CounterFamily {
@@ -92,10 +92,10 @@ fn table() -> &'static Table {
     })
 }
 
-/// The events that count this machine's memory traffic.
+/// Returns the events that count this machine's memory traffic.
 ///
 /// # Errors
-/// When the kernel shows no PMU for it, or one that is not known; in words, with what can be done.
+/// If the kernel lists no PMU for it, or an unknown one; the text contains the remedy, if there is one.
 pub(crate) fn find(root: &SysRoot) -> Result<CounterPlan, String> {
     let chip = processor::read(root);
     let pmus = root.names(DEVICES);
@@ -108,7 +108,7 @@ pub(crate) fn find(root: &SysRoot) -> Result<CounterPlan, String> {
                 events.extend(more);
                 true
             }
-            // A controller that is not counted would make the sum too low.
+            // The sum would be too low if a controller were not counted.
             None => false,
         });
         if whole && !events.is_empty() {
@@ -118,18 +118,20 @@ pub(crate) fn find(root: &SysRoot) -> Result<CounterPlan, String> {
     Err(absent(root, &pmus, host::hypervisor(root, &chip)))
 }
 
-/// Why there is nothing to count with.
+/// Returns the reason why memory traffic cannot be counted.
 fn absent(root: &SysRoot, pmus: &[String], hypervisor: Option<String>) -> String {
     let seen = |prefix: &str| pmus.iter().any(|pmu| pmu.starts_with(prefix));
     if let Some(hypervisor) = hypervisor {
         let name = if hypervisor.is_empty() { "virtual machine".to_owned() } else { hypervisor };
-        return format!("this {name} guest is shown no counters of memory controllers");
+        return format!(
+            "the counters of the memory controllers are not available in this {name} guest"
+        );
     }
     if pmus.is_empty() {
-        return "the kernel shows no performance counters".to_owned();
+        return "the kernel provides no performance counters".to_owned();
     }
     if table().family.iter().any(|family| seen(&family.pmu)) {
-        return "the memory controllers' counters are of a kind that is not known".to_owned();
+        return "the counters of these memory controllers are not supported".to_owned();
     }
     let vendor = processor::read(root).identity.map(|identity| identity.vendor);
     let remedy = match vendor.as_deref() {
@@ -137,10 +139,10 @@ fn absent(root: &SysRoot, pmus: &[String], hypervisor: Option<String>) -> String
         Some("AuthenticAMD") => "; as root, modprobe amd_uncore; or use a newer kernel",
         _ => "",
     };
-    format!("the kernel shows no counters of memory controllers{remedy}")
+    format!("the kernel provides no counters of the memory controllers{remedy}")
 }
 
-/// Whether a PMU is of this kind: `uncore_imc` or `uncore_imc_0`, not `uncore_imc_free_running_0`.
+/// True if a PMU is of this kind: `uncore_imc` or `uncore_imc_0`, not `uncore_imc_free_running_0`.
 fn is_instance(pmu: &str, kind: &str) -> bool {
     pmu.strip_prefix(kind).is_some_and(|rest| {
         rest.strip_prefix('_').unwrap_or(rest).chars().all(|c| c.is_ascii_digit())
@@ -158,39 +160,41 @@ impl CounterFamily {
     }
 }
 
-/// The events of one PMU, on each CPU that stands for one of its domains; `None` when they are not all
-/// there.
+/// Returns the events of one PMU, for each CPU on which the kernel counts one of its domains; `None` unless all
+/// events exist.
 fn of_pmu(root: &SysRoot, family: &CounterFamily, pmu: &str) -> Option<Vec<Event>> {
     let kind: u32 = root.value(&format!("{DEVICES}/{pmu}/type"))?;
     let cpus = list(&root.text(&format!("{DEVICES}/{pmu}/cpumask"))?)?;
     let write = family.bytes_write.unwrap_or(family.bytes);
-    let wanted: Vec<(&Vec<Vec<String>>, TrafficDirection, f64)> = match family.both.is_empty() {
-        true => vec![
+    let wanted: Vec<(&Vec<Vec<String>>, TrafficDirection, f64)> = if family.both.is_empty() {
+        vec![
             (&family.read, TrafficDirection::Read, family.bytes),
             (&family.write, TrafficDirection::Write, write),
-        ],
-        false => vec![(&family.both, TrafficDirection::Both, family.bytes)],
+        ]
+    } else {
+        vec![(&family.both, TrafficDirection::Both, family.bytes)]
     };
     let mut events = Vec::new();
     for (choices, direction, bytes) in wanted {
         let there = choices.iter().find_map(|names| {
             names.iter().map(|name| encoded(root, pmu, name, bytes)).collect::<Option<Vec<_>>>()
         })?;
-        for (config, bytes) in there {
+        for (config, bytes_per_count) in there {
             events.extend(cpus.iter().map(|cpu| Event {
                 pmu: pmu.to_owned(),
                 kind,
                 config,
                 cpu: *cpu,
                 direction,
-                bytes,
+                bytes: bytes_per_count,
             }));
         }
     }
     (!events.is_empty()).then_some(events)
 }
 
-/// Encoding and bytes a count of an alias or of terms; `None` when the PMU does not have them.
+/// Returns the encoding and the bytes per count of an alias or of terms; `None` if the PMU does not support
+/// them.
 fn encoded(root: &SysRoot, pmu: &str, name: &str, bytes: f64) -> Option<([u64; 3], f64)> {
     let format = |term: &str| root.text(&format!("{DEVICES}/{pmu}/format/{term}"));
     if name.contains('=') {
@@ -203,15 +207,15 @@ fn encoded(root: &SysRoot, pmu: &str, name: &str, bytes: f64) -> Option<([u64; 3
     let bytes = match (scale, unit.as_deref()) {
         (Some(scale), Some("MiB")) => scale * f64::from(1 << 20),
         (Some(scale), Some("B" | "Bytes" | "bytes")) => scale,
-        // The worth of an unknown unit is not guessed.
+        // Counts in an unknown unit are rejected.
         (Some(_), Some(_)) => return None,
         (Some(_), None) | (None, _) => bytes,
     };
     Some((config, bytes))
 }
 
-/// The configuration words of `terms` such as `event=0x0a,rdwrmask=0x1`, as `format` places each term:
-/// `config:0-7,32-35`. `None` for a term without a place or a value that does not fit it.
+/// Encodes `terms` such as `event=0x0a,rdwrmask=0x1` as configuration words; `format` returns the bits of each
+/// term, such as `config:0-7,32-35`. `None` if a term is unknown or its value does not fit.
 fn encode(terms: &str, format: impl Fn(&str) -> Option<String>) -> Option<[u64; 3]> {
     let mut config = [0u64; 3];
     for term in terms.split(',').map(str::trim).filter(|term| !term.is_empty()) {
@@ -220,7 +224,7 @@ fn encode(terms: &str, format: impl Fn(&str) -> Option<String>) -> Option<[u64; 
             Some(hex) => u64::from_str_radix(hex, 16).ok()?,
             None => value.trim().parse().ok()?,
         };
-        // A term may name a configuration word itself.
+        // A term can be the name of a configuration word.
         if let Some(word) = word_of(name) {
             config[word] |= value;
             continue;
@@ -231,7 +235,8 @@ fn encode(terms: &str, format: impl Fn(&str) -> Option<String>) -> Option<[u64; 
         let mut left = value;
         for range in ranges.split(',') {
             let (first, last) = range.split_once('-').unwrap_or((range, range));
-            let (first, last): (u32, u32) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+            let first: u32 = first.trim().parse().ok()?;
+            let last: u32 = last.trim().parse().ok()?;
             let width = last.checked_sub(first)? + 1;
             if last > 63 {
                 return None;

@@ -1,8 +1,8 @@
-//! Fills the record's description of a node from all that is known of it.
+//! Description of a node for the record, from all available sources.
 //!
-//! A live machine is asked through its kernel, its processor and its firmware, and its clock is
-//! measured. A machine that is only described (XML, synthetic) has its topology, and what the
-//! catalog knows of its processor; what would be state (host, pages, free memory) stays unknown.
+//! For a live machine these are its kernel, its processor and its firmware; its clock is measured. For a
+//! machine that is only described (XML, synthetic) they are its topology and the catalog's entry for its
+//! processor; its state (host, pages, free memory) stays unknown.
 
 use crate::catalog::{self, Microarchitecture, ProcessorEntry};
 use crate::dimms::{self, DimmSpec};
@@ -15,24 +15,24 @@ use nodegauge_measure::Hertz;
 use nodegauge_measure::record::{ClockBasis, Figure, Machine, Memory, NumaNode, Processor};
 use std::collections::BTreeMap;
 
-/// What the user says of the machine.
+/// Information about the machine from the user.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DescribeOptions {
-    /// `--dimms`: populated channels and their speed.
+    /// Populated channels and their speed (`--dimms`).
     pub dimms: Option<DimmSpec>,
-    /// The processor's name, where the machine does not tell it (a synthetic one, a nameless one).
+    /// Name of the processor, for a machine that does not report it (a synthetic or nameless one).
     pub processor: Option<String>,
 }
 
-/// Describes the machine of `topology`; a live one is read below `root`.
+/// Describes the machine of `topology`; the files of a live one are read below `root`.
 pub fn describe(topology: &Topology, root: &SysRoot, options: &DescribeOptions) -> Machine {
     let live = matches!(topology.source, TopologySource::Live);
     let chip = chip(topology, root, options);
     let entry = catalog::find(chip.name.as_deref(), chip.identity.as_ref());
     let guest = if live { host::hypervisor(root, &chip) } else { None };
     let measured = (live && root.is_live()).then(|| measured_clock(topology)).flatten();
-    let kernel = live.then(|| host::frequency(root, "base_frequency")).flatten();
-    let processor = processor(topology, &chip, entry.as_ref(), (kernel, measured));
+    let kernel = live.then(|| host::frequency(root, "base_frequency")).flatten().map(Hertz);
+    let processor = processor(topology, &chip, entry.as_ref(), Clocks { kernel, measured });
     let cpus: Vec<u32> = topology.threads.iter().map(|thread| thread.cpu.0).take(1).collect();
     Machine {
         host: if live { host::name(root) } else { None },
@@ -51,13 +51,13 @@ pub fn describe(topology: &Topology, root: &SysRoot, options: &DescribeOptions) 
     }
 }
 
-/// The environment of this process; a recorded machine has none.
+/// Returns the environment of this process; a recorded machine has none.
 fn variables(root: &SysRoot) -> impl Iterator<Item = (String, String)> {
     let own = root.is_live().then(std::env::vars_os).into_iter().flatten();
     own.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }
 
-/// The processor as it identifies itself, or as hwloc and the user describe it.
+/// Returns the identification of the processor: its own, or the one of hwloc and the user.
 fn chip(topology: &Topology, root: &SysRoot, options: &DescribeOptions) -> Chip {
     let mut chip = match topology.source {
         TopologySource::Live => processor::read(root),
@@ -71,43 +71,53 @@ fn chip(topology: &Topology, root: &SysRoot, options: &DescribeOptions) -> Chip 
             stepping: None,
         });
     }
-    let said = options.processor.clone().map(|name| match catalog::named(&name) {
+    let given = options.processor.clone().map(|name| match catalog::named(&name) {
         Ok(ProcessorEntry { model: Some(model), .. }) => model,
         Ok(_) | Err(_) => name,
     });
-    chip.name = said.or(chip.name).or_else(|| topology.processor_model.clone());
+    chip.name = given.or(chip.name).or_else(|| topology.processor_model.clone());
     chip
 }
 
-/// The clock with every core that may be used at work.
+/// Measures the clock while all available cores are busy.
 fn measured_clock(topology: &Topology) -> Option<Hertz> {
     let threads = topology.threads.iter().filter(|thread| thread.allowed);
-    let a_core: BTreeMap<usize, CpuId> =
+    let one_per_core: BTreeMap<usize, CpuId> =
         threads.rev().map(|thread| (thread.core, thread.cpu)).collect();
-    clock::under_load_of_all(&a_core.into_values().collect::<Vec<_>>())
+    clock::under_load_of_all(&one_per_core.into_values().collect::<Vec<_>>())
 }
 
-/// The clock on which the peak rests, with its basis: the base clock, which every core holds whatever it
-/// does; where that is not known, the measured one.
+/// Clocks of a live machine.
+#[derive(Clone, Copy, Default)]
+struct Clocks {
+    /// Base clock according to the kernel.
+    kernel: Option<Hertz>,
+    /// Measured clock with all cores busy.
+    measured: Option<Hertz>,
+}
+
+/// Returns the clock for the peak, with its basis: the base clock, which every core sustains under any load; if
+/// it is unknown, the measured clock.
 fn clock(
     chip: &Chip,
     entry: Option<&ProcessorEntry>,
-    (kernel, measured): (Option<f64>, Option<Hertz>),
+    clocks: Clocks,
 ) -> Option<(Hertz, ClockBasis)> {
     let catalog = entry.and_then(|entry| Some((entry.base?, ClockBasis::Catalog)));
     let named = || Some((catalog::clock_in_name(chip.name.as_deref()?)?, ClockBasis::Name));
-    let kernel = || Some((Hertz(kernel?), ClockBasis::Kernel));
-    catalog.or_else(named).or_else(kernel).or_else(|| Some((measured?, ClockBasis::Measured)))
+    let kernel = || Some((clocks.kernel?, ClockBasis::Kernel));
+    let measured = || Some((clocks.measured?, ClockBasis::Measured));
+    catalog.or_else(named).or_else(kernel).or_else(measured)
 }
 
 fn processor(
     topology: &Topology,
     chip: &Chip,
     entry: Option<&ProcessorEntry>,
-    (kernel, measured): (Option<f64>, Option<Hertz>),
+    clocks: Clocks,
 ) -> Processor {
-    let clock = clock(chip, entry, (kernel, measured));
-    // A processor that is listed by name is known best; one model number may stand for several.
+    let clock = clock(chip, entry, clocks);
+    // The name in the catalog is the most reliable source; one model number may belong to several processors.
     let row = entry
         .and_then(|entry| catalog::microarchitecture_named(&entry.microarchitecture))
         .or_else(|| catalog::microarchitecture(chip.identity.as_ref()?));
@@ -127,13 +137,15 @@ fn processor(
         flops_basis: throughput.map(|throughput| throughput.basis),
         hz: clock.as_ref().map(|(hz, _)| hz.0),
         hz_basis: clock.map(|(_, basis)| basis),
-        measured_hz: measured.map(|hz| hz.0),
+        measured_hz: clocks.measured.map(|hz| hz.0),
     }
 }
 
-/// The peak with its formula; in detail also on the measured clock when it rests on the base clock.
+/// Returns the peak with its formula. If the formula uses the base clock, the detail also contains the peak at
+/// the measured clock.
 fn peak(processor: &Processor) -> Option<Figure> {
-    let (per_cycle, hz) = (processor.flops_per_cycle?, Hertz(processor.hz?));
+    let per_cycle = processor.flops_per_cycle?;
+    let hz = Hertz(processor.hz?);
     let cores = processor.cores;
     let hz_basis = processor.hz_basis.as_ref().map_or("", ClockBasis::as_str);
     let mut detail = processor.flops_basis.clone().unwrap_or_default();
@@ -181,7 +193,7 @@ fn memory_of(
     let live = matches!(topology.source, TopologySource::Live);
     let info = if live { memory::info(root) } else { memory::MemInfo::default() };
     let limits = if live { cgroup::limits(root) } else { cgroup::CgroupLimits::default() };
-    // What a hypervisor's firmware lists was made up.
+    // The module list in a guest's firmware is not real.
     let firmware = if live && !guest { dimms::modules(root) } else { None };
     let sockets = topology.sockets.len() as u32;
     let known = entry.and_then(|entry| {
@@ -198,10 +210,10 @@ fn memory_of(
         sockets,
         guest,
     );
-    // The kernel's sum for its nodes may lag behind on a guest whose memory grows: what can be had
-    // is what /proc/meminfo says.
+    // On a guest whose memory grows, the kernel's sum over the nodes may lag behind; `/proc/meminfo` is
+    // authoritative.
     let described = || topology.host_nodes().map(|node| node.bytes).sum::<Option<u64>>();
-    // The kernel counts memory of devices that is a node as its own.
+    // The kernel includes the memory of devices that is a NUMA node.
     let of_devices = topology.nodes.iter().filter(|node| node.device.is_some());
     let of_devices: u64 = of_devices.filter_map(|node| node.bytes).sum();
     let total = info.total.map(|total| total.saturating_sub(of_devices));

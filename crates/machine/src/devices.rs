@@ -1,8 +1,8 @@
-//! Accelerators and the adapters of fast networks: what they are, how they are attached, what they are near
-//! to, what state they are in, and whether this process can use them.
+//! Accelerators and adapters of fast networks: kind, attachment, distance to CPUs, state, and access by this
+//! process.
 //!
-//! Known without any vendor's library, from the kernel's files or from a description; what NVIDIA's knows is
-//! added where it is. Drivers number their devices as the bus does, and so does this list.
+//! The data come from the kernel's files or from a description, without any vendor's library; NVIDIA's library
+//! adds its data if it is installed. The list is in the order of the bus, as drivers number devices.
 
 mod amd;
 pub mod catalog;
@@ -21,11 +21,11 @@ use nodegauge_measure::record::{
     Device, DeviceKind, DeviceMemory, DeviceState, NearNetwork, PciLink,
 };
 
-/// Where systems keep the names of devices on the bus.
+/// Locations of the file with device names.
 const PCI_IDS: [&str; 3] =
     ["usr/share/misc/pci.ids", "usr/share/hwdata/pci.ids", "usr/share/pci.ids"];
 
-/// Describes the devices of `topology`; those of a live machine are asked below `root`.
+/// Describes the devices of `topology`; those of a live machine are examined below `root`.
 pub(crate) fn described(topology: &Topology, root: &SysRoot) -> Vec<Device> {
     let live = (topology.source == TopologySource::Live).then_some(root);
     let some = live.filter(|_| !topology.devices.is_empty());
@@ -60,8 +60,8 @@ pub(crate) fn described(topology: &Topology, root: &SysRoot) -> Vec<Device> {
     devices
 }
 
-/// The devices of a live machine that compute and to which there is a way for this process, whatever variables
-/// say; and all of those that do not compute.
+/// Returns the computing devices of a live machine that this process can access, regardless of environment
+/// variables, and all devices that do not compute.
 pub fn reachable(topology: &Topology, root: &SysRoot) -> Vec<PciDevice> {
     let described = described(topology, root);
     let reached = |(device, pci): &(&Device, &PciDevice)| {
@@ -70,7 +70,7 @@ pub fn reachable(topology: &Topology, root: &SysRoot) -> Vec<PciDevice> {
     described.iter().zip(&topology.devices).filter(reached).map(|(_, pci)| pci.clone()).collect()
 }
 
-/// What the bus tells of a device.
+/// Describes a device by its data on the bus.
 fn described_by_bus(topology: &Topology, pci: &PciDevice) -> Device {
     let node = topology.nodes.iter().find(|node| node.device.as_ref() == Some(&pci.address));
     let bytes = pci.bytes.or_else(|| node?.bytes);
@@ -83,7 +83,7 @@ fn described_by_bus(topology: &Topology, pci: &PciDevice) -> Device {
         name: pci.model.clone(),
         names: pci.names.clone(),
         uuid: pci.uuid.clone(),
-        numa_node: pci.node.map(|node| node.0),
+        numa_node: pci.node.map(|id| id.0),
         cpus: pci.cpus.iter().map(|cpu| cpu.0).collect(),
         memory: memory.then(|| DeviceMemory {
             bytes,
@@ -101,7 +101,7 @@ fn described_by_bus(topology: &Topology, pci: &PciDevice) -> Device {
     }
 }
 
-/// The network adapters behind the same port of the processor, or else those on the same NUMA node.
+/// Returns the network adapters behind the same port of the processor, or else those on the same NUMA node.
 fn networks(topology: &Topology, pci: &PciDevice) -> Vec<NearNetwork> {
     let all = || topology.devices.iter().filter(|other| other.kind == DeviceKind::Network);
     let near = |same_switch: bool, other: &PciDevice| {
@@ -119,7 +119,7 @@ fn networks(topology: &Topology, pci: &PciDevice) -> Vec<NearNetwork> {
         .collect()
 }
 
-/// What the kernel and its drivers tell of a device.
+/// Adds the data of the kernel and its drivers.
 fn add_kernels_view(device: &mut Device, pci: &PciDevice, root: &SysRoot) {
     let driver = std::fs::read_link(root.path(&pci::file(&pci.address, "driver"))).ok();
     let driver = driver.and_then(|path| Some(path.file_name()?.to_str()?.to_owned()));
@@ -134,14 +134,15 @@ fn add_kernels_view(device: &mut Device, pci: &PciDevice, root: &SysRoot) {
     device.driver = driver;
 }
 
-/// The link of a device: what it runs at, and what it and the port above it can.
+/// Returns the link of a device: its current rate and width, and the maximum that it and the port above it
+/// support.
 fn link(root: &SysRoot, pci: &PciDevice) -> Option<PciLink> {
     let speed = |address: &str, file: &str| {
         let text = root.text(&pci::file(address, file))?;
         let rate: f64 = text.split(' ').next()?.parse().ok()?;
         Some(rate * 1e9)
     };
-    // Devices that are not on PCI Express say 0, or 255.
+    // Devices that are not on PCI Express report 0 or 255.
     let lanes = |address: &str, file: &str| {
         root.value::<u32>(&pci::file(address, file)).filter(|lanes| (1..=32).contains(lanes))
     };
@@ -151,7 +152,8 @@ fn link(root: &SysRoot, pci: &PciDevice) -> Option<PciLink> {
         (own, _) => own,
     };
     let address = pci.address.as_str();
-    let (now, width) = (speed(address, "current_link_speed"), lanes(address, "current_link_width"));
+    let now = speed(address, "current_link_speed");
+    let width = lanes(address, "current_link_width");
     let most =
         both(speed(address, "max_link_speed"), port.and_then(|port| speed(port, "max_link_speed")));
     let most_width = both(
@@ -163,12 +165,12 @@ fn link(root: &SysRoot, pci: &PciDevice) -> Option<PciLink> {
         transfers_per_s: now,
         width,
         most_transfers_per_s: most,
-        most_width: most_width.map(|lanes| lanes as u32),
+        most_width: most_width.map(|width| width as u32),
         bytes_per_s: now.zip(width).map(|(now, width)| PciLink::rate(now, width)),
     })
 }
 
-/// Who made a device, for the makers of those that are listed here.
+/// Returns the vendor's name, for vendors of accelerators and network adapters.
 fn vendor(number: u16) -> Option<&'static str> {
     Some(match number {
         pci::NVIDIA => "NVIDIA",
@@ -184,7 +186,7 @@ fn vendor(number: u16) -> Option<&'static str> {
     })
 }
 
-/// The name of a device, or of its vendor, in the text of `pci.ids`.
+/// Returns the name of a device, or of its vendor, in the text of `pci.ids`.
 fn name_in(text: &str, vendor: u16, device: Option<u16>) -> Option<String> {
     let key = |number: u16| format!("{number:04x}  ");
     let mut lines = text.lines().skip_while(|line| !line.starts_with(&key(vendor)));
@@ -195,7 +197,7 @@ fn name_in(text: &str, vendor: u16, device: Option<u16>) -> Option<String> {
     devices.into_iter().find_map(name)
 }
 
-/// A state in which something is known.
+/// Returns the state unless all its fields are unknown.
 fn some_state(state: DeviceState) -> Option<DeviceState> {
     (state != DeviceState::default()).then_some(state)
 }

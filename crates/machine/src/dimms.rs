@@ -1,9 +1,9 @@
-//! Memory modules and channels, and the bandwidth they could give: as the user says it
-//! (`--dimms 16x3200`), else as firmware lists them (SMBIOS type 17), else as the catalog has it
-//! for the processor. Where none of them knows, the theoretical bandwidth is unknown.
+//! Memory modules, channels, and the theoretical bandwidth. The source is the user's option (`--dimms
+//! 16x3200`), otherwise firmware (SMBIOS type 17), otherwise the catalog's entry for the processor. Without any
+//! of them the theoretical bandwidth is unknown.
 //!
-//! Firmware names slots, not channels; how channels were counted is part of the basis. A
-//! hypervisor's SMBIOS describes invented modules, so it is ignored.
+//! Firmware lists slots, not channels; the basis of the bandwidth states how channels were counted. The modules
+//! in a hypervisor's SMBIOS are not real, so they are ignored.
 
 use crate::catalog::SocketMemory;
 use crate::root::SysRoot;
@@ -18,23 +18,23 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-/// Bytes that a channel of DDR transfers at once.
+/// Bytes per transfer of a DDR channel.
 const CHANNEL_BYTES: u32 = 8;
 
-/// Slowest and fastest transfers that are taken for memory, in MT/s: DDR-200 to beyond MRDIMM. Whoever
-/// types `3200x16` meets this.
+/// Accepted transfer rates in MT/s: from DDR-200 to beyond MRDIMM. The limits also detect swapped numbers, such
+/// as `3200x16`.
 const MTS: std::ops::RangeInclusive<u64> = 200..=20_000;
 
-/// Most modules a channel has on any board; more that seem to share one mean that the names of the
-/// slots were misread.
+/// Maximum number of modules per channel on any board. If more slots seem to share a channel, their names were
+/// misinterpreted.
 const MODULES_A_CHANNEL: usize = 3;
 
-/// Populated channels and their speed, as typed: `16x3200` is sixteen channels at 3200 MT/s.
+/// Populated channels and their speed as typed by the user: `16x3200` means sixteen channels at 3200 MT/s.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DimmSpec {
-    /// Populated channels, all sockets.
+    /// Populated channels of all sockets.
     pub channels: u32,
-    /// Million transfers a second.
+    /// Million transfers per second.
     pub mts: u32,
 }
 
@@ -50,7 +50,7 @@ impl FromStr for DimmSpec {
             .ok_or_else(|| cursor.error_at(0, "expected 1 to 1024 channels"))?;
         cursor.expect('x', "expected 'x' after the number of channels")?;
         let at = cursor.position();
-        let mts = cursor.number("expected the MT/s that the modules run at")?;
+        let mts = cursor.number("expected the speed of the modules in MT/s")?;
         let mts = u32::try_from(mts)
             .ok()
             .filter(|_| MTS.contains(&mts))
@@ -66,37 +66,37 @@ impl fmt::Display for DimmSpec {
     }
 }
 
-/// What firmware says of the memory modules.
+/// Memory modules as listed by firmware.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Modules {
-    /// The populated slots, in firmware's order.
+    /// Populated slots, in firmware's order.
     pub dimms: Vec<Dimm>,
-    /// Populated channels.
+    /// Number of populated channels.
     pub channels: u32,
-    /// How they were counted.
+    /// Method by which the channels were counted.
     pub counted: &'static str,
-    /// Bytes a channel transfers at once.
+    /// Bytes per transfer of a channel.
     pub channel_bytes: u32,
-    /// Transfers a second that all channels run at: the slowest module's.
+    /// Transfers per second of all channels: those of the slowest module.
     pub transfers_per_s: Option<f64>,
-    /// `DDR5`; `None` when modules differ.
+    /// Technology, e.g. `DDR5`; `None` if modules differ.
     pub technology: Option<String>,
 }
 
-/// Reads the modules from firmware's table, which only root may; `None` when it cannot be read or
-/// lists none.
+/// Reads the modules from firmware's table, which only root can read; `None` if it cannot be read or lists no
+/// modules.
 pub fn modules(root: &SysRoot) -> Option<Modules> {
     parse(root.bytes("sys/firmware/dmi/tables/DMI")?)
 }
 
-/// One populated slot as firmware lists it.
+/// A populated slot in firmware's list.
 struct DimmSlot {
     dimm: Dimm,
     bank: String,
     bits: Option<u16>,
 }
 
-/// Reads the modules from an SMBIOS structure table.
+/// Parses the modules of an SMBIOS structure table.
 pub fn parse(table: Vec<u8>) -> Option<Modules> {
     let data = SMBiosData::from_vec_and_version(table, None);
     let slots: Vec<DimmSlot> =
@@ -121,7 +121,7 @@ pub fn parse(table: Vec<u8>) -> Option<Modules> {
     })
 }
 
-/// A populated slot with memory in it; `None` when empty, or when it does not hold main memory.
+/// Returns a populated slot; `None` if it is empty or does not contain main memory.
 fn slot(device: &SMBiosMemoryDevice<'_>) -> Option<DimmSlot> {
     let bytes = match device.size()? {
         MemorySize::NotInstalled | MemorySize::Unknown => return None,
@@ -199,14 +199,14 @@ fn technology(kind: &MemoryDeviceType) -> Option<String> {
     Some(name.to_owned())
 }
 
-/// How channels were counted where the slots' names do not tell.
-const ASSUMED: &str = "one module a channel assumed";
+/// Basis of a count where the slots' names do not identify channels.
+const ASSUMED: &str = "one module per channel assumed";
 
-/// Reads the name of the channel off a slot; `None` when its names follow another scheme.
+/// A function that returns the name of a slot's channel; `None` if the slot's names have another form.
 type Scheme = fn(&DimmSlot) -> Option<String>;
 
-/// Counts the channels of populated slots by the names of the slots, where all follow one scheme
-/// that is known; else takes each module to have a channel of its own, and says so.
+/// Counts the channels of populated slots by the names of the slots if all have the same known form. Otherwise
+/// it assumes one module per channel, which the returned basis states.
 fn count_channels(slots: &[DimmSlot]) -> (u32, &'static str) {
     let schemes: [(Scheme, &'static str); 2] =
         [(channel_in_bank, "channels by bank locator"), (channel_in_slot, "channels by slot name")];
@@ -221,7 +221,7 @@ fn count_channels(slots: &[DimmSlot]) -> (u32, &'static str) {
     (slots.len() as u32, ASSUMED)
 }
 
-/// The channel that a bank or slot name spells out: `P0 CHANNEL A`, `NODE 1 CHANNEL 2 DIMM 0`.
+/// Returns the channel that a bank or slot name contains: `P0 CHANNEL A`, `NODE 1 CHANNEL 2 DIMM 0`.
 fn channel_in_bank(slot: &DimmSlot) -> Option<String> {
     [&slot.bank, &slot.dimm.slot].into_iter().find_map(|name| {
         let name = name.to_uppercase();
@@ -232,13 +232,13 @@ fn channel_in_bank(slot: &DimmSlot) -> Option<String> {
     })
 }
 
-/// The channel in names whose last part is a letter for the channel and a digit for the slot on
-/// it: `CPU1_DIMM_A2`, `P1-DIMMA1`, `PROC 1 DIMM_B1`.
+/// Returns the channel of a slot name that ends in a letter for the channel and a digit for the slot of the
+/// channel: `CPU1_DIMM_A2`, `P1-DIMMA1`, `PROC 1 DIMM_B1`.
 fn channel_in_slot(slot: &DimmSlot) -> Option<String> {
     let name = slot.dimm.slot.to_uppercase();
     let head = name.trim_end_matches(|c: char| c.is_ascii_digit());
     let digits = &name[head.len()..];
-    // More than three slots a channel: then the letter is the socket (`A1` to `A16`).
+    // With a number above three, the letter denotes the socket (`A1` to `A16`).
     let place: usize = digits.parse().ok()?;
     let letter = head.chars().next_back().filter(char::is_ascii_uppercase)?;
     let before = &head[..head.len() - letter.len_utf8()];
@@ -247,9 +247,9 @@ fn channel_in_slot(slot: &DimmSlot) -> Option<String> {
         .then(|| format!("{before}{letter}"))
 }
 
-/// Fills in channels, speed and theoretical bandwidth of a node's memory, by the first source that
-/// knows: the option, firmware, the catalog's memory of one socket. Of a `guest` it is one socket's,
-/// whatever number of sockets it is told, and may be more.
+/// Determines channels, speed and theoretical bandwidth of a node's memory from the first available source: the
+/// option, firmware, or the catalog's memory of one socket. For a `guest` the catalog's value of one socket is
+/// used as an upper limit, whatever number of sockets it reports.
 pub fn bandwidth(
     option: Option<DimmSpec>,
     firmware: Option<&Modules>,
@@ -264,7 +264,7 @@ pub fn bandwidth(
         (channels, bytes, transfers) = (spec.channels, CHANNEL_BYTES, f64::from(spec.mts) * 1e6);
         technology = firmware.and_then(|modules| modules.technology.clone());
         basis = "option";
-        detail = format!("{channels} channels x {} MT/s x {bytes} B, as given", spec.mts);
+        detail = format!("{channels} channels x {} MT/s x {bytes} B, from --dimms", spec.mts);
     } else if let Some((modules, speed)) = by_firmware {
         let counted;
         (channels, counted) = populated(modules, catalog.map(|(memory, _)| memory), sockets);
@@ -273,10 +273,11 @@ pub fn bandwidth(
         basis = "DMI";
         detail = format!("{channels} channels x {:.0} MT/s x {bytes} B ({counted})", speed / 1e6);
     } else if let Some((memory, of)) = catalog {
-        let (sockets, part) = match guest {
-            false => (sockets, "every channel populated"),
-            // Hypervisors make up sockets: one a core is usual.
-            true => (1, "one whole socket, of which a guest has a part"),
+        // Hypervisors often report one socket per core.
+        let (sockets, part) = if guest {
+            (1, "one whole socket, of which a guest has a part")
+        } else {
+            (sockets, "every channel populated")
         };
         at_most = guest || memory.at_most;
         let note = memory.note.as_ref().map_or_else(String::new, |note| format!("; {note}"));
@@ -307,16 +308,18 @@ pub fn bandwidth(
     }
 }
 
-/// The theoretical bandwidth of the memory of some NUMA nodes, those `holding` the data; the whole
-/// machine's where they are not known, hold no cores (memory behind a link), or are a hypervisor's tale.
+/// Returns the theoretical bandwidth of the memory of the NUMA nodes in `holding`, which contain the data. It
+/// is that of the whole machine if the nodes are unknown, have no cores (memory behind a link), or are reported
+/// by a hypervisor.
 pub fn bandwidth_of(machine: &Machine, holding: &[u32]) -> Option<Figure> {
     let mut figure = machine.memory.theoretical.clone()?;
     let nodes = || machine.numa_nodes.iter().filter(|node| !node.cpus.is_empty());
-    let (all, some) = (nodes().count() as u32, holding.len() as u32);
+    let all = nodes().count() as u32;
+    let some = holding.len() as u32;
     let known = holding.iter().all(|id| nodes().any(|node| node.id == *id));
     let whole = some == 0 || some >= all || !known || machine.virtualisation.is_some();
     let Some(channels) = machine.memory.channels.filter(|_| !whole) else { return Some(figure) };
-    // Where firmware lists channels that cannot be shared out alike, a node has at most the greater part.
+    // If the channels cannot be divided evenly among the nodes, a node has at most the larger part.
     let part = (channels.div_ceil(all) * some).min(channels);
     figure.value *= f64::from(part) / f64::from(channels);
     figure.at_most |= !channels.is_multiple_of(all);
@@ -325,8 +328,8 @@ pub fn bandwidth_of(machine: &Machine, holding: &[u32]) -> Option<Figure> {
     Some(figure)
 }
 
-/// The populated channels; where each module was taken to have its own, no more than the processors
-/// have.
+/// Returns the number of populated channels. If one module per channel was assumed, it is at most the number of
+/// the processors' channels.
 fn populated(
     modules: &Modules,
     catalog: Option<&SocketMemory>,
@@ -334,7 +337,7 @@ fn populated(
 ) -> (u32, &'static str) {
     match catalog.map(|memory| memory.channels * sockets) {
         Some(most) if modules.counted == ASSUMED && modules.channels > most => {
-            (most, "more modules than channels, every channel taken as populated")
+            (most, "more modules than channels, every channel assumed to be populated")
         }
         _ => (modules.channels, modules.counted),
     }

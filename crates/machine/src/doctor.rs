@@ -1,8 +1,8 @@
-//! What on this node would spoil a measurement, worst first, each with what to do about it.
+//! Conditions of this node that would distort a measurement, most severe first, each with a remedy.
 //!
-//! Every check rests on something that was read. A check whose file is missing or unreadable makes
-//! no finding, and no finding is not a clean bill: it may also mean that nothing could be seen.
-//! What a finding costs is said only where it was measured.
+//! Every check is based on a value that was read. A check whose file is missing or unreadable reports nothing,
+//! so an empty list does not prove that the node is in order. A finding states a cost only if that cost was
+//! measured.
 
 mod cpus;
 mod devices;
@@ -15,10 +15,10 @@ use crate::topology::{Topology, TopologySource};
 use crate::{host, processor};
 use nodegauge_measure::record::{Finding, Machine, Severity};
 
-/// The finding that other programs use the CPUs.
+/// Id of the finding that other programs use the CPUs.
 pub const OTHER_LOAD: &str = "other-load";
 
-/// What the checks look at.
+/// Input of the checks.
 struct Examined<'a> {
     topology: &'a Topology,
     root: &'a SysRoot,
@@ -26,39 +26,39 @@ struct Examined<'a> {
 }
 
 impl Examined<'_> {
-    /// The CPUs that this process may use, in the topology's order.
+    /// Returns the CPUs that this process may use, in the topology's order.
     fn allowed(&self) -> Vec<u32> {
         self.topology.allowed().map(|thread| thread.cpu.0).collect()
     }
 
-    /// What the catalog says of the processor.
+    /// Returns the catalog's entry for the processor.
     fn processor(&self) -> Option<ProcessorEntry> {
         let identity = processor::read(self.root).identity;
         catalog::find(self.machine.processor.model.as_deref(), identity.as_ref())
     }
 }
 
-/// What a check found.
+/// Result of a check that has something to report.
 #[derive(Debug, PartialEq)]
 struct Found {
     text: String,
-    /// A command to type where there is one.
+    /// Advice; a command to type if there is one.
     remedy: String,
-    /// Where it is not the usual one of the check.
+    /// Severity, if it differs from the usual one of the check.
     severity: Option<Severity>,
-    /// What it costs, where that was measured.
+    /// Cost of the condition, if it was measured.
     cost: Option<&'static str>,
 }
 
-/// A finding of the check's usual severity.
+/// Creates a finding with the check's usual severity.
 fn found(text: impl Into<String>, remedy: impl Into<String>) -> Found {
     Found { text: text.into(), remedy: remedy.into(), severity: None, cost: None }
 }
 
-/// A check: its id, its usual severity, and what it finds.
+/// A check: its id, its usual severity, and its function.
 type Check = (&'static str, Severity, fn(&Examined<'_>) -> Option<Found>);
 
-/// The checks of the node that this runs on, in the order in which findings of one severity are shown.
+/// Checks of the node on which the program runs. Findings of one severity are shown in this order.
 const LIVE: [Check; 31] = {
     use Severity::{Critical, Info, Warning};
     [
@@ -96,11 +96,11 @@ const LIVE: [Check; 31] = {
     ]
 };
 
-/// The checks of any machine, also of one that is only described.
+/// Checks of any machine, including machines that are only described.
 const DESCRIBED: [Check; 1] = [("theoretical-unknown", Severity::Info, memory::theoretical)];
 
-/// Examines the node; takes some 25 ms on a live one, to see what else runs. A machine that is
-/// only described has no state: of it, only what its description lacks is said.
+/// Examines the node. On a live node this takes about 25 ms, to detect other load. A machine that is only
+/// described has no state: for it, only gaps in the description are reported.
 pub fn examine(topology: &Topology, root: &SysRoot, machine: &Machine) -> Vec<Finding> {
     let node = Examined { topology, root, machine };
     let live: &[Check] = if topology.source == TopologySource::Live { &LIVE } else { &[] };
@@ -118,28 +118,30 @@ pub fn examine(topology: &Topology, root: &SysRoot, machine: &Machine) -> Vec<Fi
             })
         })
         .collect();
-    // Stable: findings of one severity stay in the order of the checks.
+    // The sort is stable: findings of one severity stay in the order of the checks.
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     findings
 }
 
-/// A share, 0 to 1, as people read it.
+/// Formats a share, 0 to 1, in percent.
 fn percent(share: f64) -> String {
     let value = share * 100.0;
     if value < 9.95 { format!("{value:.1} %") } else { format!("{value:.0} %") }
 }
 
 fn not_root(node: &Examined<'_>) -> Option<Found> {
-    let modules = match node.machine.memory.dimms.is_empty() {
-        true => "read the memory modules from firmware, ",
-        false => "",
+    if host::is_root(node.root) != Some(false) {
+        return None;
+    }
+    let modules = if node.machine.memory.dimms.is_empty() {
+        "read the memory modules from firmware, "
+    } else {
+        ""
     };
-    (host::is_root(node.root) == Some(false)).then(|| {
-        found(
-            format!("not root: cannot {modules}reserve huge pages, or drop file caches"),
-            "run as root for these, e.g. with sudo; everything else works without",
-        )
-    })
+    Some(found(
+        format!("not root: cannot {modules}reserve huge pages, or drop file caches"),
+        "run as root for these, e.g. with sudo; everything else works without root",
+    ))
 }
 
 fn perf_restricted(node: &Examined<'_>) -> Option<Found> {
@@ -147,7 +149,7 @@ fn perf_restricted(node: &Examined<'_>) -> Option<Found> {
     (host::is_root(node.root) == Some(false) && level >= 2).then(|| {
         found(
             format!(
-                "kernel.perf_event_paranoid is {level}: memory controllers' counters cannot be read"
+                "kernel.perf_event_paranoid is {level}: the counters of the memory controllers cannot be read"
             ),
             "sudo sysctl kernel.perf_event_paranoid=0",
         )

@@ -1,23 +1,23 @@
-//! What surrounds the processor: kernel, host name, hypervisor, container, frequency control and
-//! sibling threads, as the kernel's files tell it.
+//! Environment of the processor, from the kernel's files: kernel, host name, hypervisor, container, frequency
+//! control, and SMT.
 
 use crate::processor::Chip;
 use crate::root::{SysRoot, list};
 use nodegauge_measure::record::{Circumstances, Inherited};
 use std::collections::BTreeMap;
 
-/// Kernel name and release, e.g. `Linux 6.1.0`.
+/// Returns the kernel's name and release, e.g. `Linux 6.1.0`.
 pub fn kernel(root: &SysRoot) -> Option<String> {
     let name = root.text("proc/sys/kernel/ostype").unwrap_or_else(|| "Linux".to_owned());
     Some(format!("{name} {}", root.text("proc/sys/kernel/osrelease")?))
 }
 
-/// Host name.
+/// Returns the host name.
 pub fn name(root: &SysRoot) -> Option<String> {
     root.text("proc/sys/kernel/hostname").filter(|name| !name.is_empty())
 }
 
-/// Makers of virtual machines as firmware names them, with the hypervisor's short name.
+/// Manufacturers of virtual machines, as firmware spells them, with the hypervisor's short name.
 const MAKERS: [(&str, &str); 9] = [
     ("QEMU", "kvm"),
     ("KVM", "kvm"),
@@ -30,11 +30,11 @@ const MAKERS: [(&str, &str); 9] = [
     ("innotek", "virtualbox"),
 ];
 
-/// Makers that also sell real machines, on which only the processor can tell a guest.
+/// Manufacturers that also sell physical machines; there, only the processor can reveal a guest.
 const MAKERS_OF_BOTH: [&str; 3] = ["Amazon EC2", "Google", "Microsoft"];
 
-/// The hypervisor, e.g. `kvm`: by what the processor says, named by firmware where the processor
-/// does not name it; `hypervisor` when nothing does. `None`: bare metal, as far as is known.
+/// Returns the hypervisor, e.g. `kvm`. The processor reports its presence and usually its name; otherwise the
+/// name comes from firmware, or it is `hypervisor`. `None` means bare metal, as far as is known.
 pub fn hypervisor(root: &SysRoot, chip: &Chip) -> Option<String> {
     let by_kernel = || root.text("sys/hypervisor/type").filter(|name| !name.is_empty());
     let by_maker = || {
@@ -48,7 +48,7 @@ pub fn hypervisor(root: &SysRoot, chip: &Chip) -> Option<String> {
                 .unwrap_or_else(|| "hypervisor".to_owned()),
         ),
         Some(name) => Some(name.to_owned()),
-        // An x86 processor has a bit for a hypervisor; without it there is none.
+        // An x86 processor has a hypervisor bit; if it is not set, there is no hypervisor.
         None if chip.architecture.as_deref() == Some("x86_64") => None,
         None => by_maker()
             .filter(|(prefix, _)| !MAKERS_OF_BOTH.contains(prefix))
@@ -57,35 +57,35 @@ pub fn hypervisor(root: &SysRoot, chip: &Chip) -> Option<String> {
     }
 }
 
-/// The container that this process runs in, by the traces that runtimes leave: `docker`,
-/// `podman`, `kubernetes`, `lxc`; `None` when there is none of them.
+/// Returns the container runtime of this process, detected by its traces: `docker`, `podman`, `kubernetes`,
+/// `lxc`; `None` if none is detected.
 pub fn container(root: &SysRoot) -> Option<&'static str> {
     let groups = root.text("proc/1/cgroup").unwrap_or_default();
     let environment = root.bytes("proc/1/environ").unwrap_or_default();
     let environment = String::from_utf8_lossy(&environment);
-    let says =
+    let contains =
         |word: &str| groups.contains(word) || environment.contains(&format!("container={word}"));
     if root.exists("var/run/secrets/kubernetes.io") || groups.contains("kubepods") {
         Some("kubernetes")
-    } else if root.exists(".dockerenv") || says("docker") {
+    } else if root.exists(".dockerenv") || contains("docker") {
         Some("docker")
-    } else if root.exists("run/.containerenv") || says("podman") {
+    } else if root.exists("run/.containerenv") || contains("podman") {
         Some("podman")
-    } else if says("lxc") {
+    } else if contains("lxc") {
         Some("lxc")
     } else {
         None
     }
 }
 
-/// Frequency governors with the CPUs that have them; empty when the kernel shows none.
+/// Returns the frequency governors, each with its CPUs; empty if the kernel reports none.
 pub fn governors(root: &SysRoot, cpus: &[u32]) -> BTreeMap<String, Vec<u32>> {
     let mut governors: BTreeMap<String, Vec<u32>> = BTreeMap::new();
     for cpu in cpus {
         let file = format!("sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor");
         match root.text(&file) {
             Some(governor) => governors.entry(governor).or_default().push(*cpu),
-            // Where the first has no such file, none has.
+            // If the first CPU has no such file, no CPU has one.
             None if governors.is_empty() => break,
             None => {}
         }
@@ -93,13 +93,13 @@ pub fn governors(root: &SysRoot, cpus: &[u32]) -> BTreeMap<String, Vec<u32>> {
     governors
 }
 
-/// A file of CPU 0's frequency control, in Hz (the kernel gives kHz).
+/// Returns the value of a file of CPU 0's frequency control in Hz (the file contains kHz).
 pub fn frequency(root: &SysRoot, file: &str) -> Option<f64> {
     let khz: f64 = root.value(&format!("sys/devices/system/cpu/cpu0/cpufreq/{file}"))?;
     Some(khz * 1e3)
 }
 
-/// Whether the kernel lets clocks rise above the base clock; `None` when it does not tell.
+/// True if the kernel allows clocks above the base clock; `None` if it does not report this.
 pub fn turbo(root: &SysRoot) -> Option<bool> {
     let flag = |file: &str| root.value::<u8>(&format!("sys/devices/system/cpu/{file}"));
     flag("intel_pstate/no_turbo")
@@ -107,12 +107,12 @@ pub fn turbo(root: &SysRoot) -> Option<bool> {
         .or_else(|| flag("cpufreq/boost").map(|on| on != 0))
 }
 
-/// Whether cores run more than one thread now; `None` when the kernel does not tell.
+/// True if cores currently run more than one thread; `None` if the kernel does not report this.
 pub fn smt(root: &SysRoot) -> Option<bool> {
     root.value::<u8>("sys/devices/system/cpu/smt/active").map(|active| active != 0)
 }
 
-/// Prefixes of the variables that OpenMP runtimes and BLAS libraries read.
+/// Prefixes of the environment variables that OpenMP runtimes and BLAS libraries read.
 const RUNTIMES: [&str; 12] = [
     "OMP_",
     "GOMP_",
@@ -128,7 +128,7 @@ const RUNTIMES: [&str; 12] = [
     "FLEXIBLAS",
 ];
 
-/// What firmware, the kernel and `environment` decide about the node's speed.
+/// Returns settings of firmware, the kernel and `environment` that affect the node's speed.
 pub fn circumstances(
     root: &SysRoot,
     environment: impl Iterator<Item = (String, String)>,
@@ -158,14 +158,14 @@ pub fn circumstances(
     }
 }
 
-/// Where this process was started to run and to have its memory. A recorded machine has no policy.
+/// Returns the CPUs and the memory policy that this process inherited. A recorded machine has no policy.
 pub fn inherited(root: &SysRoot) -> Option<Inherited> {
     let status = root.text("proc/self/status")?;
     let named = |key: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
         list(line)
     };
-    // A container may forbid the question.
+    // A container may deny this system call.
     let policy = root.is_live().then(nodegauge_os::policy_of_thread).and_then(Result::ok);
     let (mode, nodes) = policy.unwrap_or_default();
     Some(Inherited {
@@ -176,18 +176,19 @@ pub fn inherited(root: &SysRoot) -> Option<Inherited> {
     })
 }
 
-/// CPUs that are there but switched off.
+/// Returns the CPUs that are present but offline.
 pub fn offline(root: &SysRoot) -> Option<Vec<u32>> {
     let cpus = |file: &str| list(&root.text(&format!("sys/devices/system/cpu/{file}"))?);
-    let (present, online) = (cpus("present")?, cpus("online")?);
+    let present = cpus("present")?;
+    let online = cpus("online")?;
     Some(present.into_iter().filter(|cpu| online.binary_search(cpu).is_err()).collect())
 }
 
-/// Whether this process has root's effective user id; `None` when not known.
+/// True if this process has root's effective user id; `None` if unknown.
 pub fn is_root(root: &SysRoot) -> Option<bool> {
     let status = root.text("proc/self/status")?;
     let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
-    // Real, effective, saved, file system
+    // The ids are: real, effective, saved, file system.
     Some(ids.split_whitespace().nth(1)? == "0")
 }
 

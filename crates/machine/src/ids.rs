@@ -1,13 +1,13 @@
-//! Numbers by which the operating system counts hardware threads and NUMA nodes (hwloc's `P#`).
+//! Operating-system numbers of hardware threads and NUMA nodes (hwloc's `P#`).
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Number of a hardware thread, as the operating system counts.
+/// Operating-system number of a hardware thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct CpuId(pub u32);
 
-/// Number of a NUMA node, as the operating system counts.
+/// Operating-system number of a NUMA node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct NodeId(pub u32);
 

@@ -1,8 +1,8 @@
-//! What a node is: its hardware threads and what they share, its processors, memory and peaks, and
-//! what on it would spoil a measurement.
+//! Description of a node: its hardware threads and the resources that they share, its processors, memory and
+//! peaks, and conditions that would distort a measurement.
 //!
-//! Describes only; places nothing and measures nothing but the clock. All files of the kernel are
-//! read below a root that tests replace by a recorded machine.
+//! The crate only describes. It does not place threads, and it measures nothing except the clock. All files of
+//! the kernel are read below a root directory, which tests replace by a recorded machine.
 
 #![deny(unsafe_code)]
 

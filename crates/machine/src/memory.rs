@@ -1,24 +1,24 @@
-//! Memory as the kernel gives it: sizes, swap, page sizes, huge pages, free blocks. Read only; the
-//! limits of control groups are in [`crate::cgroup`], modules and channels in `dimms`.
+//! Memory as reported by the kernel: sizes, swap, page sizes, huge pages, free blocks. The module only reads;
+//! the limits of control groups are in [`crate::cgroup`], modules and channels in `dimms`.
 
 use crate::ids::NodeId;
 use crate::root::{SysRoot, keyed, list};
 use nodegauge_measure::Bytes;
 use nodegauge_measure::record::{HugePages, Pages};
 
-/// A large block: what a 2 MiB huge page needs.
+/// Minimum size of a large block: a huge page of 2 MiB.
 const LARGE: Bytes = Bytes::mib(2);
 
-/// What `/proc/meminfo` says, in bytes; a field that is absent is not known.
+/// Contents of `/proc/meminfo`, in bytes; `None` for a missing field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MemInfo {
     /// Usable memory of the machine.
     pub total: Option<u64>,
-    /// What can be had without swapping.
+    /// Memory that is available without swapping.
     pub available: Option<u64>,
     /// Swap in use.
     pub swap_used: Option<u64>,
-    /// Written by programs and not yet on its way to disk, or on it.
+    /// File data that programs have written and that has not reached the disk yet.
     pub dirty: Option<u64>,
 }
 
@@ -36,30 +36,30 @@ pub fn info(root: &SysRoot) -> MemInfo {
     }
 }
 
-/// Memory of a NUMA node, how much of it is free, and how much can be had without swapping, bytes.
+/// Returns the total, free and available memory (without swapping) of a NUMA node, bytes.
 pub(crate) fn of_node(root: &SysRoot, node: NodeId) -> Option<(u64, u64, u64)> {
     let text = root.text(&format!("sys/devices/system/node/node{node}/meminfo"))?;
-    // Lines read `Node 0 MemTotal:  1234 kB`.
+    // Lines have the form `Node 0 MemTotal:  1234 kB`.
     let prefix = format!("Node {node} ");
     let lines: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix(&prefix)).collect();
-    let text = lines.join("\n");
-    let get = |key| keyed(&text, key);
+    let fields = lines.join("\n");
+    let get = |key| keyed(&fields, key);
     let free = get("MemFree")?;
-    // The kernel's rule for MemAvailable, which no node has, keeps half of the page cache at most.
+    // The kernel has no MemAvailable per node; its formula counts at most half of the page cache as available.
     let cache = ["Active(file)", "Inactive(file)", "SReclaimable"];
     let cache: u64 = cache.into_iter().filter_map(get).sum();
     Some((get("MemTotal")?, free, free + cache / 2))
 }
 
-/// The NUMA nodes that are online, with their memory in bytes.
+/// Returns the NUMA nodes that are online, with their memory in bytes.
 pub(crate) fn nodes(root: &SysRoot) -> Vec<(NodeId, u64)> {
     let online = root.text("sys/devices/system/node/online").and_then(|nodes| list(&nodes));
     let with_memory = |id| of_node(root, NodeId(id)).map(|(bytes, ..)| (NodeId(id), bytes));
     online.unwrap_or_default().into_iter().filter_map(with_memory).collect()
 }
 
-/// Bytes of the caches that stand before the memory of a NUMA node, such as HBM in cache mode; `None` where
-/// the kernel shows none.
+/// Returns the size of the memory-side caches of a NUMA node, such as HBM in cache mode, in bytes; `None` if
+/// the kernel reports none.
 pub(crate) fn side_cache(root: &SysRoot, node: NodeId) -> Option<u64> {
     let folder = format!("sys/devices/system/node/node{node}/memory_side_cache");
     let levels = root.names(&folder).into_iter().filter(|name| name.starts_with("index"));
@@ -67,13 +67,13 @@ pub(crate) fn side_cache(root: &SysRoot, node: NodeId) -> Option<u64> {
     bytes.sum::<Option<u64>>().filter(|bytes| *bytes > 0)
 }
 
-/// Relative distances from a node to all nodes.
+/// Returns the relative distances from a node to all nodes.
 pub(crate) fn distances(root: &SysRoot, node: NodeId) -> Option<Vec<u32>> {
     let text = root.text(&format!("sys/devices/system/node/node{node}/distance"))?;
     text.split_whitespace().map(|number| number.parse().ok()).collect()
 }
 
-/// Page sizes and huge pages of the machine.
+/// Returns the page sizes and huge pages of the machine.
 pub(crate) fn pages(root: &SysRoot) -> Pages {
     let thp =
         |file: &str| chosen(&root.text(&format!("sys/kernel/mm/transparent_hugepage/{file}"))?);
@@ -85,7 +85,7 @@ pub(crate) fn pages(root: &SysRoot) -> Pages {
     }
 }
 
-/// Reserved huge pages of one NUMA node, by size.
+/// Returns the reserved huge pages of one NUMA node, by size.
 pub fn huge_pages_of_node(root: &SysRoot, node: NodeId) -> Vec<HugePages> {
     huge_pages_below(root, &format!("sys/devices/system/node/node{node}/hugepages"))
 }
@@ -108,21 +108,23 @@ fn huge_pages_below(root: &SysRoot, folder: &str) -> Vec<HugePages> {
     sizes
 }
 
-/// The choice in brackets of a kernel switch: `madvise` of `always [madvise] never`.
+/// Returns the choice in brackets of a kernel setting: `madvise` in `always [madvise] never`.
 fn chosen(text: &str) -> Option<String> {
     let (_, rest) = text.split_once('[')?;
     rest.split_once(']').map(|(choice, _)| choice.to_owned())
 }
 
-/// The share of free memory that lies in blocks of at least 2 MiB, 0 to 1, from
-/// `/proc/buddyinfo`: what can become huge pages at once.
+/// Returns the share of free memory in blocks of at least 2 MiB, 0 to 1, from `/proc/buddyinfo`. These blocks
+/// can immediately become huge pages.
 pub(crate) fn share_in_large_blocks(root: &SysRoot) -> Option<f64> {
     large_share(&root.text("proc/buddyinfo")?, nodegauge_os::page_bytes() as u64)
 }
 
 fn large_share(buddyinfo: &str, page: u64) -> Option<f64> {
-    let (mut all, mut large) = (0u64, 0u64);
-    // Node 0, zone   Normal   1146   1614 ...: free blocks of 1, 2, 4, ... pages
+    let mut all = 0u64;
+    let mut large = 0u64;
+    // Lines have the form `Node 0, zone   Normal   1146   1614 ...`: numbers of free blocks of 1, 2, 4, ...
+    // pages.
     for line in buddyinfo.lines() {
         let blocks = line.split_whitespace().skip(4);
         for (order, count) in blocks.enumerate() {

@@ -1,5 +1,5 @@
-//! Which devices of the PCI bus compute or send messages, and what they are near to: from the kernel's
-//! files, or from the I/O objects of an hwloc description.
+//! PCI devices that compute or send messages, and their distance to CPUs, from the kernel's files or from the
+//! I/O objects of an hwloc description.
 
 use crate::ids::{CpuId, NodeId};
 use crate::root::{SysRoot, keyed, list};
@@ -8,105 +8,107 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-/// Where the kernel shows the devices of the bus, by their addresses.
+/// Folder in which the kernel lists the devices of the bus, by address.
 const BUS: &str = "sys/bus/pci/devices";
-/// Folders of a device in which the kernel shows what it calls it: of graphics, of accelerators.
+/// Subfolders of a device with the kernel's names of graphics devices and accelerators.
 const NAMES: [&str; 3] = ["drm", "accel", "mic"];
-/// The same of networks past the kernel: verbs, Slingshot.
+/// Subfolders of a device with the names of network interfaces that bypass the kernel: verbs, Slingshot.
 const FAST: [&str; 2] = ["infiniband", "cxi"];
-/// Base classes of networks, displays, processors and accelerators; no other device is looked at any closer.
+/// Base classes of networks, displays, processors and accelerators; all other devices are ignored.
 const CLASSES: [u16; 4] = [0x02, 0x03, 0x0b, 0x12];
-/// Makers of devices that compute and have a display's class; others' are the displays of servers' consoles.
+/// Vendors of devices that compute and have the class of a display; displays of other vendors belong to
+/// servers' consoles.
 const COMPUTE: [u16; 3] = [NVIDIA, AMD, INTEL];
 
-/// Numbers of Xeon Phi coprocessors.
+/// PCI device ids of Xeon Phi coprocessors.
 const XEON_PHI: RangeInclusive<u16> = 0x2250..=0x2262;
-/// Where NVIDIA's driver shows its devices, by their addresses.
+/// Folder in which NVIDIA's driver lists its devices, by address.
 pub(crate) const NVIDIA_GPUS: &str = "proc/driver/nvidia/gpus";
 
 pub(crate) const NVIDIA: u16 = 0x10de;
 pub(crate) const AMD: u16 = 0x1002;
 pub(crate) const INTEL: u16 = 0x8086;
 
-/// A device as placement sees it.
+/// A PCI device with the data that placement needs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PciDevice {
-    /// What it is for.
+    /// Purpose of the device.
     pub kind: DeviceKind,
-    /// Its place on the bus, e.g. `0000:1b:00.0`.
+    /// Address on the bus, e.g. `0000:1b:00.0`.
     pub address: String,
-    /// Number of its maker.
+    /// PCI vendor id.
     pub vendor: u16,
-    /// Number of its make.
+    /// PCI device id.
     pub device: u16,
-    /// What the system calls it.
+    /// The system's names of the device.
     pub names: Vec<String>,
-    /// What a driver calls it, where a description says so.
+    /// The driver's name of the device, if a description contains it.
     pub model: Option<String>,
-    /// Number that tells it from all others, where a description says so.
+    /// UUID, if a description contains it.
     pub uuid: Option<String>,
-    /// Bytes of its memory, where a description says so.
+    /// Size of its memory in bytes, if a description contains it.
     pub bytes: Option<u64>,
-    /// What its link carries, B/s, where a description says so.
+    /// Rate of its link in B/s, if a description contains it.
     pub link_rate: Option<u64>,
-    /// The NUMA node that it is near to.
+    /// Nearest NUMA node.
     pub node: Option<NodeId>,
-    /// The CPUs that it is near to, in numeric order; empty where that is not known.
+    /// Nearest CPUs, in numeric order; empty if unknown.
     pub cpus: Vec<CpuId>,
-    /// The bridges above it, the nearest to the processor first.
+    /// Bridges above the device, the nearest to the processor first.
     pub bridges: Vec<String>,
 }
 
 impl PciDevice {
-    /// Its numbers as lists of devices write them.
+    /// Returns the PCI ids in the notation of device lists.
     pub fn identification(&self) -> String {
         identification(self.vendor, self.device)
     }
 
-    /// Whether it computes.
+    /// True if the device computes.
     pub fn computes(&self) -> bool {
         self.kind != DeviceKind::Network
     }
 
-    /// Whether both are behind one port of the processor, so that messages between them need not pass it.
+    /// True if both devices are behind one port of the processor, so that messages between them need not pass
+    /// the processor.
     pub(crate) fn shares_switch(&self, other: &Self) -> bool {
         self.bridges.first().is_some_and(|port| other.bridges.first() == Some(port))
     }
 
-    /// Whether `cpus` hold one that it is near to; `None` where that is not known.
+    /// True if the device is near to one of `cpus`; `None` if its CPUs are unknown.
     pub fn is_near(&self, cpus: &[CpuId]) -> Option<bool> {
         (!self.cpus.is_empty()).then(|| cpus.iter().any(|cpu| self.cpus.contains(cpu)))
     }
 }
 
-/// What a device is for, by its class and numbers, and whether programs can send through it past the kernel;
-/// `None` for one that is not of interest here.
-pub(crate) fn kind(class: u16, (vendor, device): (u16, u16), fast: bool) -> Option<DeviceKind> {
+/// Returns the purpose of a device by its class and PCI ids. `fast` means that programs can send through it
+/// without the kernel. `None` for all other devices.
+pub(crate) fn kind(class: u16, vendor: u16, device: u16, fast: bool) -> Option<DeviceKind> {
     match class {
         // Displays, processing accelerators.
         0x0300..=0x0380 if COMPUTE.contains(&vendor) => Some(DeviceKind::Gpu),
         0x1200 if vendor == AMD => Some(DeviceKind::Gpu),
         0x1200 => Some(DeviceKind::Coprocessor),
-        // Coprocessors, among them those for encryption, which are not meant.
+        // The class also contains accelerators for encryption, which do not count.
         0x0b40 if vendor == INTEL && XEON_PHI.contains(&device) => Some(DeviceKind::Coprocessor),
-        // InfiniBand and fabrics; Ethernet where it is fast.
+        // InfiniBand and other fabrics; Ethernet only if it is fast.
         0x0207 | 0x0208 => Some(DeviceKind::Network),
         0x0200 | 0x0280 if fast => Some(DeviceKind::Network),
         _ => None,
     }
 }
 
-/// Numbers of maker and make, as lists of devices write them.
+/// Formats PCI vendor and device ids in the notation of device lists.
 fn identification(vendor: u16, device: u16) -> String {
     format!("{vendor:04x}:{device:04x}")
 }
 
-/// The devices that the kernel below `root` shows, in the order of the bus, in which drivers number them.
+/// Returns the devices that the kernel below `root` lists, in the order of the bus, as drivers number them.
 pub fn listed(root: &SysRoot) -> Vec<PciDevice> {
     root.names(BUS).into_iter().filter_map(|address| read(root, address)).collect()
 }
 
-/// The path of a file of the device at `address`.
+/// Returns the path of a file of the device at `address`.
 pub(crate) fn file(address: &str, name: &str) -> String {
     format!("{BUS}/{address}/{name}")
 }
@@ -115,7 +117,7 @@ fn read(root: &SysRoot, address: String) -> Option<PciDevice> {
     let text = |name: &str| root.text(&file(&address, name));
     let number = |name: &str| u32::from_str_radix(text(name)?.strip_prefix("0x")?, 16).ok();
     let class = (number("class")? >> 8) as u16;
-    // Functions that a device lends to guests are not devices more.
+    // Virtual functions for guests are not additional devices.
     if !CLASSES.contains(&(class >> 8)) || root.exists(&file(&address, "physfn")) {
         return None;
     }
@@ -125,10 +127,10 @@ fn read(root: &SysRoot, address: String) -> Option<PciDevice> {
         folders.iter().flat_map(|folder| root.names(&file(&address, folder))).collect()
     };
     let fast = names(&FAST);
-    let kind = kind(class, (vendor, device), !fast.is_empty())?;
+    let kind = kind(class, vendor, device, !fast.is_empty())?;
     let names = [fast, names(&NAMES)].concat();
     let cpus = text("local_cpulist").and_then(|cpus| list(&cpus)).unwrap_or_default();
-    // -1 where firmware does not say.
+    // The value is -1 if firmware does not report a node.
     let node = text("numa_node").and_then(|node| node.parse().ok()).map(NodeId);
     Some(PciDevice {
         kind,
@@ -146,7 +148,7 @@ fn read(root: &SysRoot, address: String) -> Option<PciDevice> {
     })
 }
 
-/// The NUMA nodes that are the memory of devices, with the devices' addresses.
+/// Returns the NUMA nodes that consist of device memory, with the devices' addresses.
 pub(crate) fn memory_nodes(root: &SysRoot) -> BTreeMap<NodeId, String> {
     let node = |address: String| {
         let status = root.text(&format!("{NVIDIA_GPUS}/{address}/numa_status"))?;
@@ -155,7 +157,7 @@ pub(crate) fn memory_nodes(root: &SysRoot) -> BTreeMap<NodeId, String> {
     root.names(NVIDIA_GPUS).into_iter().filter_map(node).collect()
 }
 
-/// The bridges above a device, as its folder lies in those of them:
+/// Returns the bridges above a device, which are the parent folders of the device's folder:
 /// `devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:1b:00.0`.
 fn bridges(root: &SysRoot, address: &str) -> Vec<String> {
     let path = std::fs::canonicalize(root.path(&format!("{BUS}/{address}"))).unwrap_or_default();
@@ -170,7 +172,7 @@ mod tests {
 
     #[test]
     fn devices_are_told_by_class_and_maker() {
-        let of = |class, vendor, device, fast| kind(class, (vendor, device), fast);
+        let of = kind;
         assert_eq!(of(0x0302, NVIDIA, 0x2335, false), Some(DeviceKind::Gpu));
         assert_eq!(of(0x1200, AMD, 0x74a1, false), Some(DeviceKind::Gpu));
         assert_eq!(of(0x1200, 0x1da3, 0x1020, false), Some(DeviceKind::Coprocessor));

@@ -1,29 +1,29 @@
-//! Energy and throttling: what the kernel counts of them, below a root.
+//! Energy and throttling, from the kernel's counters below a root.
 //!
-//! Energy comes from RAPL (the powercap tree) or from hwmon's energy counters; both count
-//! microjoules. Throttling comes from the counts of thermal and power events that Intel's drivers
-//! keep. A node without them, or a user who may not read them, gets the reason in words.
+//! Energy comes from RAPL (the powercap tree) or from hwmon's energy counters; both count microjoules.
+//! Throttling comes from the numbers of thermal and power events that Intel's drivers maintain. If they are
+//! missing, or if the user may not read them, the result contains the reason.
 
 use crate::root::SysRoot;
 use nodegauge_measure::quantity::counted;
 
-/// Energy counters of a node, each counted once.
+/// Energy counters of a node, without duplicates.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EnergyMeter {
     root: SysRoot,
     counters: Vec<Counter>,
-    /// Where they come from: `RAPL, 2 packages`.
+    /// Source of the counters: `RAPL, 2 packages`.
     pub basis: String,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 struct Counter {
     file: String,
-    /// Value at which it starts again, microjoules.
+    /// Value at which the counter wraps around, microjoules.
     range: Option<u64>,
 }
 
-/// A reading of all counters, microjoules.
+/// Values of all counters at one time, microjoules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EnergyReading(Vec<u64>);
 
@@ -31,19 +31,19 @@ impl EnergyMeter {
     /// Finds the counters of the packages.
     ///
     /// # Errors
-    /// In words, when there are none that can be read.
+    /// If there are no counters that can be read; the text contains the reason.
     pub fn find(root: &SysRoot) -> Result<Self, String> {
-        let says = |file: String, prefix: &str| {
+        let begins_with = |file: String, prefix: &str| {
             root.text(&file).is_some_and(|text| text.starts_with(prefix))
         };
         const RAPL: &str = "sys/class/powercap";
         let rapl: Vec<Counter> = root
             .names(RAPL)
             .iter()
-            // `intel-rapl:0` is a package; `intel-rapl:0:0` a part of it, `intel-rapl-mmio` the
-            // same counter again.
+            // `intel-rapl:0` is a package, `intel-rapl:0:0` a part of it, and `intel-rapl-mmio` a duplicate of
+            // the same counter.
             .filter(|zone| zone.starts_with("intel-rapl:") && zone.matches(':').count() == 1)
-            .filter(|zone| says(format!("{RAPL}/{zone}/name"), "package"))
+            .filter(|zone| begins_with(format!("{RAPL}/{zone}/name"), "package"))
             .map(|zone| Counter {
                 file: format!("{RAPL}/{zone}/energy_uj"),
                 range: root.value(&format!("{RAPL}/{zone}/max_energy_range_uj")),
@@ -56,7 +56,7 @@ impl EnergyMeter {
             .flat_map(|folder| {
                 root.names(&folder).into_iter().filter_map(move |file| {
                     let name = file.strip_suffix("_label")?;
-                    says(format!("{folder}/{file}"), "Esocket")
+                    begins_with(format!("{folder}/{file}"), "Esocket")
                         .then(|| Counter { file: format!("{folder}/{name}_input"), range: None })
                 })
             })
@@ -69,12 +69,12 @@ impl EnergyMeter {
             }
         }
         Err(match rapl.first().or(hwmon.first()) {
-            Some(counter) => format!("/{} is not readable by this user", counter.file),
-            None => "this node shows neither RAPL nor hwmon energy counters".to_owned(),
+            Some(counter) => format!("/{} cannot be read by this user", counter.file),
+            None => "this node has neither RAPL nor hwmon energy counters".to_owned(),
         })
     }
 
-    /// Reads all counters; `None` when one cannot be read any more.
+    /// Reads all counters; `None` if one can no longer be read.
     pub fn read(&self) -> Option<EnergyReading> {
         self.counters
             .iter()
@@ -83,21 +83,22 @@ impl EnergyMeter {
             .map(EnergyReading)
     }
 
-    /// Energy between two readings, joules. A counter that starts again does so once between them.
+    /// Returns the energy between two readings, joules. A counter is assumed to wrap around at most once
+    /// between them.
     pub fn joules(&self, from: &EnergyReading, to: &EnergyReading) -> Option<f64> {
         let mut sum = 0u64;
-        for ((counter, from), to) in self.counters.iter().zip(&from.0).zip(&to.0) {
-            sum += match to.checked_sub(*from) {
+        for ((counter, first), last) in self.counters.iter().zip(&from.0).zip(&to.0) {
+            sum += match last.checked_sub(*first) {
                 Some(difference) => difference,
-                None => counter.range?.checked_sub(*from)? + to,
+                None => counter.range?.checked_sub(*first)? + last,
             };
         }
         Some(sum as f64 * 1e-6)
     }
 }
 
-/// Events since boot in which the processor slowed itself down: thermal and power, summed over
-/// CPUs; `None` when the kernel does not count them.
+/// Returns the number of events since boot in which the processor reduced its speed for thermal or power
+/// reasons, summed over CPUs; `None` if the kernel does not count them.
 pub fn throttle_events(root: &SysRoot) -> Option<u64> {
     const CPUS: &str = "sys/devices/system/cpu";
     const COUNTS: [&str; 3] =
@@ -164,7 +165,7 @@ mod tests {
     fn what_is_missing_is_said() {
         let (_folder, root) = tree(&[("sys/class/powercap/intel-rapl:0/name", "package-0")]);
         let reason = EnergyMeter::find(&root).unwrap_err();
-        assert!(reason.ends_with("energy_uj is not readable by this user"), "{reason}");
+        assert!(reason.ends_with("energy_uj cannot be read by this user"), "{reason}");
         let (_folder, root) = tree(&[("proc/version", "")]);
         assert!(EnergyMeter::find(&root).unwrap_err().contains("neither RAPL nor hwmon"));
         assert_eq!(throttle_events(&root), None);

@@ -1,23 +1,23 @@
-//! The processor as it identifies itself: vendor, family, model, name, instruction sets, and
-//! whether a hypervisor stands before it; and the one rule for its peak.
+//! Identification of the processor: vendor, family, model, name, instruction sets, and the hypervisor, if there
+//! is one; and the formula of its peak.
 //!
-//! Read from `/proc/cpuinfo`; the name of a hypervisor, which is not in it, by CPUID. Clocks are not
-//! read here: what `/proc/cpuinfo` gives as MHz is the time-stamp counter's on a guest.
+//! The data come from `/proc/cpuinfo`, except for the hypervisor's name, which comes from CPUID. Clocks are not
+//! read here, because the MHz in `/proc/cpuinfo` are those of the time-stamp counter on a guest.
 
 use crate::root::SysRoot;
 use nodegauge_measure::{FlopsPerSec, Hertz};
 use std::fmt;
 
-/// How a processor identifies itself. Arm: the implementer, 0, the part, the revision.
+/// Identification of a processor. For Arm it consists of the implementer, 0, the part, and the revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// `GenuineIntel`, `AuthenticAMD`, ...; Arm's implementer as `0x41`.
+    /// Vendor: `GenuineIntel`, `AuthenticAMD`, ...; for Arm the implementer, as `0x41`.
     pub vendor: String,
     /// Family.
     pub family: u32,
     /// Model, or part.
     pub model: u32,
-    /// Stepping, or revision; `None` when a description does not say.
+    /// Stepping, or revision; `None` if a description does not contain it.
     pub stepping: Option<u32>,
 }
 
@@ -33,19 +33,19 @@ impl fmt::Display for Identity {
     }
 }
 
-/// What a processor says of itself.
+/// Data that a processor reports about itself.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Chip {
-    /// `x86_64`, `aarch64`, ...; `None` when a recording does not tell.
+    /// Architecture: `x86_64`, `aarch64`, ...; `None` if a recording does not contain it.
     pub architecture: Option<String>,
-    /// Its name, as it gives it.
+    /// Name of the processor.
     pub name: Option<String>,
-    /// How it identifies itself.
+    /// Identification.
     pub identity: Option<Identity>,
-    /// Instruction sets that matter here; `None` when not known.
+    /// Instruction sets that matter here; `None` if unknown.
     pub isa: Option<Vec<String>>,
-    /// The hypervisor before it: `kvm`, `vmware`, ...; empty when it has no known name; `None` on
-    /// bare metal or when the processor does not tell.
+    /// Hypervisor: `kvm`, `vmware`, ...; empty if its name is unknown; `None` on bare metal or if the processor
+    /// does not report it.
     pub hypervisor: Option<String>,
 }
 
@@ -62,12 +62,12 @@ pub fn read(root: &SysRoot) -> Chip {
     chip
 }
 
-/// Peak of double-precision arithmetic: every core completes `flops_per_cycle` in every cycle.
+/// Returns the double-precision peak: every core completes `flops_per_cycle` operations in every cycle.
 pub fn peak(cores: u32, clock: Hertz, flops_per_cycle: u32) -> FlopsPerSec {
     FlopsPerSec(f64::from(cores) * clock.0 * f64::from(flops_per_cycle))
 }
 
-/// Names of instruction sets as they are recorded, with what `/proc/cpuinfo` calls them.
+/// Names of instruction sets in records, with their names in `/proc/cpuinfo`.
 const ISA: [(&str, &str); 13] = [
     ("sse2", "sse2"),
     ("sse4.2", "sse4_2"),
@@ -84,7 +84,7 @@ const ISA: [(&str, &str); 13] = [
     ("sve2", "sve2"),
 ];
 
-/// Reads the first processor of a `/proc/cpuinfo`.
+/// Parses the first processor of a `/proc/cpuinfo`.
 fn from_cpuinfo(text: &str) -> Chip {
     let field = |key: &str| {
         text.lines().find_map(|line| {
@@ -93,10 +93,10 @@ fn from_cpuinfo(text: &str) -> Chip {
         })
     };
     let number = |key: &str| {
-        let text = field(key)?;
-        match text.strip_prefix("0x") {
+        let value = field(key)?;
+        match value.strip_prefix("0x") {
             Some(digits) => u32::from_str_radix(digits, 16).ok(),
-            None => text.parse().ok(),
+            None => value.parse().ok(),
         }
     };
     let x86 = || {
@@ -135,7 +135,7 @@ fn from_cpuinfo(text: &str) -> Chip {
     }
 }
 
-/// The hypervisor before this processor: `kvm`, `vmware`, ...; empty when it does not tell.
+/// Returns the name of the hypervisor: `kvm`, `vmware`, ...; empty if it does not report one.
 #[cfg(target_arch = "x86_64")]
 fn hypervisor_by_cpuid() -> String {
     use raw_cpuid::{CpuId, Hypervisor};

@@ -1,61 +1,61 @@
-//! The root below which `/proc` and `/sys` are read: `/` on a live machine, a recorded tree in
-//! tests. Every read of the kernel's files passes here.
+//! Root directory of `/proc` and `/sys`: `/` on a live machine, a recorded tree in tests. All reads of the
+//! kernel's files use it.
 //!
-//! A file that is missing, unreadable or not in the expected form is `None`: what cannot be read is
-//! not known, and nothing above may take that for a good sign.
+//! The result is `None` for a file that is missing, unreadable or malformed. Such a value is unknown; callers
+//! must not treat it as a good sign.
 
 use std::borrow::Borrow;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// Where the kernel's files are.
+/// Root directory of the kernel's files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SysRoot(PathBuf);
 
 impl SysRoot {
-    /// This machine.
+    /// Returns the root of this machine.
     pub fn live() -> Self {
         Self(PathBuf::from("/"))
     }
 
-    /// A recorded machine.
+    /// Returns the root of a recorded machine.
     pub fn recorded(tree: impl Into<PathBuf>) -> Self {
         Self(tree.into())
     }
 
-    /// Whether this is the machine that the program runs on, so that it may also be asked and
-    /// measured directly.
+    /// True if this is the machine on which the program runs, so that system calls and measurements are also
+    /// possible.
     pub fn is_live(&self) -> bool {
         self.0 == Path::new("/")
     }
 
-    /// The path of `file`, which is given as seen from the root, with or without a leading slash.
+    /// Returns the path of `file`, which is relative to the root, with or without a leading slash.
     pub fn path(&self, file: &str) -> PathBuf {
         self.0.join(file.trim_start_matches('/'))
     }
 
-    /// Whether `file` exists.
+    /// True if `file` exists.
     pub fn exists(&self, file: &str) -> bool {
         self.path(file).exists()
     }
 
-    /// The text of `file` without blanks at its ends.
+    /// Returns the text of `file` without leading and trailing white space.
     pub fn text(&self, file: &str) -> Option<String> {
         let bytes = self.bytes(file)?;
         Some(String::from_utf8_lossy(&bytes).trim().to_owned())
     }
 
-    /// The bytes of `file`.
+    /// Returns the bytes of `file`.
     pub fn bytes(&self, file: &str) -> Option<Vec<u8>> {
         std::fs::read(self.path(file)).ok()
     }
 
-    /// The value of a `file` that holds only it.
+    /// Returns the value of a `file` that contains nothing else.
     pub fn value<T: FromStr>(&self, file: &str) -> Option<T> {
         self.text(file)?.parse().ok()
     }
 
-    /// The names in `folder`, sorted; empty when it cannot be read.
+    /// Returns the names in `folder`, sorted; empty if it cannot be read.
     pub fn names(&self, folder: &str) -> Vec<String> {
         let Ok(entries) = std::fs::read_dir(self.path(folder)) else { return Vec::new() };
         let mut names: Vec<String> = entries
@@ -67,12 +67,13 @@ impl SysRoot {
     }
 }
 
-/// The number behind `key` in lines of `KEY VALUE` or `KEY: VALUE kB`; `kB` is taken into account.
+/// Returns the number after `key` in lines of `KEY VALUE` or `KEY: VALUE kB`; a value in kB is converted to
+/// bytes.
 pub(crate) fn keyed(text: &str, key: &str) -> Option<u64> {
     text.lines().find_map(|line| {
         let rest = line.strip_prefix(key)?;
         let mut words = rest.strip_prefix(':').unwrap_or(rest).split_whitespace();
-        // A longer key that begins like this one leaves letters here, not a number.
+        // If a longer key begins with this one, the rest begins with a letter.
         if !rest.starts_with([':', ' ', '\t']) {
             return None;
         }
@@ -81,18 +82,19 @@ pub(crate) fn keyed(text: &str, key: &str) -> Option<u64> {
     })
 }
 
-/// The numbers of a kernel list such as `0-3,8,10-11`; `None` when it is not one.
+/// Parses a kernel list such as `0-3,8,10-11`; `None` if it is invalid.
 pub(crate) fn list(text: &str) -> Option<Vec<u32>> {
     let mut numbers = Vec::new();
     for part in text.trim().split(',').filter(|part| !part.is_empty()) {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        let first: u32 = first.parse().ok()?;
+        let last: u32 = last.parse().ok()?;
         numbers.extend(first..=last);
     }
     Some(numbers)
 }
 
-/// Numbers in the kernel's range notation, sorted and without repeats: `0-3,8`; empty for none.
+/// Formats numbers in the kernel's range notation, sorted and without duplicates: `0-3,8`; empty for none.
 pub fn number_ranges<N: Borrow<u32>>(numbers: impl IntoIterator<Item = N>) -> String {
     let mut sorted: Vec<u32> = numbers.into_iter().map(|number| *number.borrow()).collect();
     sorted.sort_unstable();

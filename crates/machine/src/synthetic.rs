@@ -1,5 +1,6 @@
-//! Checks hwloc synthetic descriptions before hwloc sees them, because hwloc refuses a wrong one
-//! without saying where. Pure text; the grammar is that of hwloc's manual, "Synthetic topologies".
+//! Check of hwloc synthetic descriptions before hwloc reads them, because hwloc does not report where a
+//! description is wrong. The module works on text only; the grammar is that of hwloc's manual, "Synthetic
+//! topologies".
 
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
@@ -7,18 +8,18 @@ use nodegauge_measure::grammar::Cursor;
 const WHAT: &str = "synthetic topology";
 const EXAMPLE: &str = "--topology 'synthetic:Package:2 NUMANode:4 L3Cache:4 Core:4 PU:1'";
 
-/// Level names that hwloc 2 reads, lower-case, without abbreviations of its own.
+/// Level names that hwloc 2 accepts, in lower case, without hwloc's abbreviations.
 const LEVELS: [&str; 22] = [
     "machine", "package", "socket", "die", "group", "numanode", "node", "numa", "core", "pu",
     "cache", "l1cache", "l1dcache", "l1icache", "l2cache", "l3cache", "l4cache", "l5cache", "l1",
     "l2", "l3", "l1d",
 ];
 
-/// Checks the text of a description: `LEVEL:COUNT`, each optionally with `(attribute=value ...)`,
-/// separated by blanks, memory children in `[...]`.
+/// Checks a description: `LEVEL:COUNT`, each optionally with `(attribute=value ...)`, separated by spaces, with
+/// memory children in `[...]`.
 ///
 /// # Errors
-/// Points at the first character that does not fit.
+/// Points at the first invalid character.
 pub(crate) fn check(description: &str) -> Result<(), SyntaxError> {
     let mut cursor = Cursor::new(WHAT, EXAMPLE, description);
     cursor.skip_blanks();
@@ -45,12 +46,12 @@ pub(crate) fn check(description: &str) -> Result<(), SyntaxError> {
     Ok(())
 }
 
-/// The error for a text that passes [`check`] and that hwloc still refuses.
+/// Returns the error for a text that passes [`check`] but that hwloc rejects.
 pub(crate) fn refused(description: &str, problem: &str) -> SyntaxError {
     Cursor::new(WHAT, EXAMPLE, description).error(problem)
 }
 
-/// Whether the description gives the size of the caches of `level`, e.g. `L3Cache:4(size=16MB)`.
+/// True if the description contains the size of the caches of `level`, e.g. `L3Cache:4(size=16MB)`.
 pub(crate) fn says_size_of_level(description: &str, level: u32) -> bool {
     let mut rest = description;
     while let Some(at) = rest.find(':') {
@@ -66,14 +67,14 @@ pub(crate) fn says_size_of_level(description: &str, level: u32) -> bool {
     false
 }
 
-/// Hardware threads at most: hwloc takes minutes for millions.
+/// Maximum number of hardware threads: hwloc takes minutes for millions.
 const MOST_THREADS: u64 = 65_536;
 
-/// Levels that lie within each other in this order only; caches, groups and nodes may be anywhere.
+/// Levels that must be nested in this order; caches, groups and nodes may be at any depth.
 const NESTED: [&[&str]; 4] = [&["package", "socket"], &["die"], &["core"], &["pu"]];
 
-/// Reads one level; `threads` is the product of the counts so far, `inside` the innermost level of
-/// [`NESTED`] around it.
+/// Parses one level. `threads` is the product of the counts so far, `inside` the innermost level of [`NESTED`]
+/// around it.
 fn level(
     cursor: &mut Cursor<'_>,
     threads: &mut u64,
@@ -81,7 +82,7 @@ fn level(
 ) -> Result<(), SyntaxError> {
     let start = cursor.position();
     let name = cursor.take_while(|c| c.is_ascii_alphanumeric());
-    // A bare number is a level of an unnamed type, which hwloc guesses.
+    // A number without a name is a level whose type hwloc guesses.
     let bare = !name.is_empty() && name.bytes().all(|b| b.is_ascii_digit());
     let mut at = start;
     let count = if bare {
@@ -98,37 +99,36 @@ fn level(
         if let (Some(here), Some(around)) = (nested, *inside)
             && here <= around
         {
-            let problem = format!("a {lower} does not lie inside a {}", NESTED[around][0]);
+            let problem = format!("a {lower} cannot be inside a {}", NESTED[around][0]);
             return Err(cursor.error_at(start, problem));
         }
         *inside = nested.or(*inside);
         cursor.expect(':', "expected ':' and a count after the level")?;
         at = cursor.position();
         match cursor.number("expected a count after ':'")? {
-            0 => return Err(cursor.error_at(at, "a level has at least one object")),
+            0 => return Err(cursor.error_at(at, "expected at least one object per level")),
             count => count,
         }
     };
     *threads = threads.saturating_mul(count);
     if *threads > MOST_THREADS {
-        let problem = format!("a machine of more than {MOST_THREADS} hardware threads");
+        let problem = format!("more than {MOST_THREADS} hardware threads");
         return Err(cursor.error_at(at, problem));
     }
     match cursor.peek() {
         None | Some(' ' | '\t' | '(' | '[') => Ok(()),
-        Some(_) => Err(cursor.error("expected a blank before the next level")),
+        Some(_) => Err(cursor.error("expected a space before the next level")),
     }
 }
 
-/// Reads `(key=value ...)` of a level.
+/// Parses `(key=value ...)` of a level.
 fn attributes(cursor: &mut Cursor<'_>) -> Result<(), SyntaxError> {
     cursor.expect('(', "expected '('")?;
     values(cursor, ')')?;
     cursor.expect(')', "expected ')' to close the attributes")
 }
 
-/// Reads attributes up to `end`: sizes that a machine may have, numbers that a thread may have. What hwloc
-/// ignores passes.
+/// Parses attributes up to `end` and checks sizes and numbers. Attributes that hwloc ignores are accepted.
 fn values(cursor: &mut Cursor<'_>, end: char) -> Result<(), SyntaxError> {
     while cursor.peek().is_some_and(|next| next != end) {
         let key = cursor.take_while(|c| c.is_ascii_alphanumeric()).to_ascii_lowercase();
@@ -137,7 +137,7 @@ fn values(cursor: &mut Cursor<'_>, end: char) -> Result<(), SyntaxError> {
             "memory" | "size" | "memorysidecachesize" if has_value => size(cursor)?,
             "indexes" if has_value => indexes(cursor, end)?,
             _ => {
-                // A value of something else, or one character between attributes.
+                // The value of another attribute, or one character between attributes.
                 let rest = cursor.take_while(|c| c != end && !c.is_ascii_alphabetic());
                 if rest.is_empty() && key.is_empty() {
                     break;
@@ -148,9 +148,9 @@ fn values(cursor: &mut Cursor<'_>, end: char) -> Result<(), SyntaxError> {
     Ok(())
 }
 
-/// A size with a unit, or in bytes.
+/// Parses a size with a unit, or in bytes.
 fn size(cursor: &mut Cursor<'_>) -> Result<(), SyntaxError> {
-    /// Far beyond the memory of any node: 1 PiB.
+    /// Maximum size, far beyond the memory of any node: 1 PiB.
     const MOST: u64 = 1 << 50;
     let at = cursor.position();
     let number = cursor.number("expected a size such as 16MB")?;
@@ -165,11 +165,11 @@ fn size(cursor: &mut Cursor<'_>) -> Result<(), SyntaxError> {
     };
     match number.checked_mul(unit) {
         Some(1..=MOST) => Ok(()),
-        _ => Err(cursor.error_at(at, "a size is from 1 byte to 1 PiB")),
+        _ => Err(cursor.error_at(at, "expected a size from 1 byte to 1 PiB")),
     }
 }
 
-/// A list of numbers for the objects of a level; the words of an interleaving are left to hwloc.
+/// Parses a list of numbers for the objects of a level; the syntax of interleaving is left to hwloc.
 fn indexes(cursor: &mut Cursor<'_>, end: char) -> Result<(), SyntaxError> {
     let mut seen = std::collections::BTreeSet::new();
     while cursor.peek().is_some_and(|c| c.is_ascii_digit()) {
@@ -179,7 +179,7 @@ fn indexes(cursor: &mut Cursor<'_>, end: char) -> Result<(), SyntaxError> {
             break;
         }
         if number >= MOST_THREADS {
-            return Err(cursor.error_at(at, format!("a number is less than {MOST_THREADS}")));
+            return Err(cursor.error_at(at, format!("expected a number less than {MOST_THREADS}")));
         }
         if !seen.insert(number) {
             return Err(cursor.error_at(at, "two objects have this number"));

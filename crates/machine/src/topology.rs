@@ -1,9 +1,9 @@
-//! The hardware threads of a node and what they share, as plain data.
+//! Hardware threads of a node and the resources that they share, as plain data.
 //!
-//! hwloc does the discovery (this machine, an XML file, or a synthetic description); what
-//! placement and the gauges need of it is copied into [`Topology`], so that everything above works
-//! on any machine that can be described. Numbers are the operating system's (hwloc's `P#`);
-//! last-level caches, which Linux may leave unnumbered, fall back to hwloc's logical index.
+//! hwloc discovers the topology (of this machine, an XML file, or a synthetic description). The data that
+//! placement and the gauges need are copied into [`Topology`], so that all other code works on any machine that
+//! can be described. Numbers are those of the operating system (hwloc's `P#`); last-level caches, which Linux
+//! may not number, use hwloc's logical index.
 
 use crate::ids::{CpuId, NodeId};
 pub use crate::pci::PciDevice;
@@ -16,20 +16,20 @@ use std::str::FromStr;
 #[allow(unsafe_code, reason = "hwloc may crash over a description, in a process of its own")]
 mod discovery;
 
-/// Which machine to describe.
+/// Machine to describe.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum TopologySource {
-    /// The one this runs on.
+    /// The machine on which the program runs.
     #[default]
     Live,
-    /// An XML file that `lstopo FILE.xml` wrote.
+    /// An XML file written by `lstopo FILE.xml`.
     Xml(PathBuf),
     /// An hwloc synthetic description, e.g. `Package:2 NUMANode:4 Core:8 PU:1`.
     Synthetic(String),
 }
 
 impl TopologySource {
-    /// Returns the origin as the record has it.
+    /// Returns the source in the form that the record contains.
     pub fn kind(&self) -> MachineSource {
         match self {
             Self::Live => MachineSource::Live,
@@ -42,7 +42,7 @@ impl TopologySource {
 impl FromStr for TopologySource {
     type Err = std::convert::Infallible;
 
-    /// `synthetic:DESCRIPTION`, else the path of an XML file.
+    /// Parses `synthetic:DESCRIPTION`; any other text is the path of an XML file.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         Ok(match text.strip_prefix("synthetic:") {
             Some(description) => Self::Synthetic(description.trim().to_owned()),
@@ -51,74 +51,74 @@ impl FromStr for TopologySource {
     }
 }
 
-/// One hardware thread and where it is. Indices of cores and caches point into [`Topology`].
+/// One hardware thread and its position. Indices of cores and caches refer to [`Topology`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HardwareThread {
-    /// Its number.
+    /// Operating-system number.
     pub cpu: CpuId,
     /// Index into [`Topology::cores`].
     pub core: usize,
-    /// Index into [`Topology::llcs`]; `None` when the machine has no cache beyond level 1.
+    /// Index into [`Topology::llcs`]; `None` if the machine has no cache beyond level 1.
     pub llc: Option<usize>,
     /// Index into [`Topology::sockets`].
     pub socket: usize,
-    /// Index into [`Topology::nodes`]: the nearest node.
+    /// Index into [`Topology::nodes`] of the nearest node.
     pub node: Option<usize>,
-    /// Which thread of its core it is, from 0.
+    /// Index of the thread within its core, from 0.
     pub sibling: u32,
-    /// How fast its kind of core is where a machine has several kinds (hwloc's ranking by core type and
-    /// frequency, higher is faster); `None` where all cores are alike or their order is not known.
+    /// Speed class of its core on a machine with several kinds of cores (hwloc's ranking by core type and
+    /// frequency; higher is faster); `None` if all cores are alike or their order is unknown.
     pub efficiency: Option<usize>,
-    /// Whether this process may run on it (cpuset, affinity mask).
+    /// True if this process may run on it (cpuset, affinity mask).
     pub allowed: bool,
 }
 
 /// A NUMA node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TopologyNode {
-    /// Its number.
+    /// Operating-system number.
     pub id: NodeId,
-    /// Its memory as the kernel reports it, bytes; `None` when a description does not say.
+    /// Memory as reported by the kernel, bytes; `None` if a description does not contain it.
     pub bytes: Option<u64>,
-    /// Its hardware threads, in numeric order.
+    /// Hardware threads of the node, in numeric order.
     pub cpus: Vec<CpuId>,
-    /// The device whose memory it is, by its place on the bus, on coherent machines such as GH200; `None` for
-    /// the host's memory.
+    /// Bus address of the device whose memory it is, on coherent machines such as GH200; `None` for the host's
+    /// memory.
     pub device: Option<String>,
 }
 
 impl TopologyNode {
-    /// Whether programs of the host have their memory there: not on one without memory, such as those that
-    /// coherent machines keep for slices of a device, nor on one that is the memory of a device.
+    /// True if programs on the host allocate memory on it. False for a node without memory, such as those that
+    /// coherent machines reserve for slices of a device, and for a node that is the memory of a device.
     pub fn is_of_host(&self) -> bool {
         self.device.is_none() && self.bytes != Some(0)
     }
 }
 
-/// A machine as placement sees it. Threads are in hwloc's logical order: by socket, then NUMA
-/// node, then cache, then core, so that neighbours share most.
+/// A machine with the data that placement needs. Threads are in hwloc's logical order: by socket, then NUMA
+/// node, then cache, then core, so that neighbours share the most.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Topology {
-    /// Where the description comes from.
+    /// Source of the description.
     #[serde(skip)]
     pub source: TopologySource,
     /// Every hardware thread, in logical order.
     pub threads: Vec<HardwareThread>,
-    /// The operating system's number of each core; unique within its socket only.
+    /// Operating-system number of each core; unique only within its socket.
     pub cores: Vec<u32>,
-    /// The number of each last-level cache.
+    /// Number of each last-level cache.
     pub llcs: Vec<u32>,
-    /// The operating system's number of each socket.
+    /// Operating-system number of each socket.
     pub sockets: Vec<u32>,
-    /// The NUMA nodes, by number.
+    /// NUMA nodes, by number.
     pub nodes: Vec<TopologyNode>,
-    /// The caches, level 1 first.
+    /// Caches, level 1 first.
     pub caches: Vec<Cache>,
     /// Accelerators and the adapters of fast networks, in the order of the bus.
     pub devices: Vec<PciDevice>,
-    /// Processor name as hwloc found it.
+    /// Processor name found by hwloc.
     pub processor_model: Option<String>,
-    /// Vendor, family and model numbers as hwloc found them.
+    /// Vendor, family and model numbers found by hwloc.
     pub identification: Option<(String, u32, u32)>,
 }
 
@@ -126,39 +126,39 @@ impl Topology {
     /// Describes the machine that `source` names.
     ///
     /// # Errors
-    /// When hwloc cannot read it; a synthetic description is checked first, so that the error
-    /// points at the wrong character.
+    /// If hwloc cannot read it. A synthetic description is checked first, so that the error points at the wrong
+    /// character.
     pub fn load(source: &TopologySource) -> Result<Self, Failure> {
         discovery::load(source)
     }
 
-    /// The nodes on which programs of the host have their memory.
+    /// Returns the nodes on which programs of the host allocate memory.
     pub fn host_nodes(&self) -> impl Iterator<Item = &TopologyNode> {
         self.nodes.iter().filter(|node| node.is_of_host())
     }
 
-    /// The devices that compute, in the order of the bus, in which drivers number them.
+    /// Returns the devices that compute, in the order of the bus, as drivers number them.
     pub fn accelerators(&self) -> impl Iterator<Item = &PciDevice> {
         self.devices.iter().filter(|device| device.computes())
     }
 
-    /// The threads that this process may use, in logical order.
+    /// Returns the threads that this process may use, in logical order.
     pub fn allowed(&self) -> impl Iterator<Item = &HardwareThread> {
         self.threads.iter().filter(|thread| thread.allowed)
     }
 
-    /// The thread with the operating system's number `cpu`.
+    /// Returns the thread with the operating system's number `cpu`.
     pub fn thread(&self, cpu: CpuId) -> Option<&HardwareThread> {
         self.threads.iter().find(|thread| thread.cpu == cpu)
     }
 
-    /// Hardware threads of the core that has most.
+    /// Returns the largest number of hardware threads of a core.
     pub fn threads_per_core(&self) -> u32 {
         self.threads.iter().map(|thread| thread.sibling + 1).max().unwrap_or(1)
     }
 
-    /// Sum of the last-level caches that the given threads can reach, bytes, and how many there
-    /// are; `None` when sizes are not known. Without a shared cache, the largest cache counts.
+    /// Returns the total size in bytes and the number of the last-level caches that the given threads can
+    /// reach; `None` if sizes are unknown. Without a shared cache, the largest cache counts.
     pub fn llc_in_use(&self, cpus: &[CpuId]) -> Option<(u64, usize)> {
         let last = self.caches.iter().rfind(|cache| cache.holds_data())?;
         let mut used: Vec<usize> = cpus

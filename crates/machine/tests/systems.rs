@@ -1,6 +1,6 @@
-//! Recorded machines: each folder of `tests/systems` is a trimmed `/proc` and `/sys`, and the
-//! `.case` beside it says what must be read from it: fields of the record by JSON pointer, and the
-//! doctor's findings in their order.
+//! Recorded machines: each folder of `tests/systems` is a trimmed `/proc` and `/sys`. The `.case` file with the
+//! same name contains the expected result: fields of the record by JSON pointer, and the doctor's findings in
+//! their order.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
@@ -12,13 +12,13 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What a `.case` file says.
+/// Contents of a `.case` file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Case {
     /// The topology, as hwloc's synthetic description.
     topology: String,
-    /// CPUs that the process may use, `FIRST-LAST`; all unless told.
+    /// CPUs that the process may use, `FIRST-LAST`; all if absent.
     allowed: Option<String>,
     /// Ids of all findings, worst first.
     findings: Vec<String>,
@@ -39,7 +39,7 @@ struct Absent {
 
 fn topology(case: &Case) -> Topology {
     let mut topology = Topology::load(&TopologySource::Synthetic(case.topology.clone())).unwrap();
-    // As if hwloc had read it on that machine.
+    // Treats the topology as if hwloc had read it on that machine.
     topology.source = TopologySource::Live;
     if let Some((first, last)) = case.allowed.as_ref().and_then(|range| range.split_once('-')) {
         let range = first.parse::<u32>().unwrap()..=last.parse().unwrap();

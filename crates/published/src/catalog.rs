@@ -1,8 +1,8 @@
-//! Figures that others have published of known nodes, to be shown with a measurement. The facts are
-//! in `data/published.toml`, each with its source; nothing in them is corrected or completed.
+//! Catalog of figures that others have published for known nodes, to be shown with a measurement. The data are
+//! in `data/published.toml`, each with its source; they are neither corrected nor completed.
 //!
-//! They become measurements of the category "reference" whose engine is [`PUBLISHED`], so that a
-//! record keeps what was shown; they are never taken for results of the run.
+//! They become measurements of the category "reference" with the engine [`PUBLISHED`], so that a record keeps
+//! the figures that were shown. They never count as results of the run.
 
 use nodegauge_machine::catalog::{likeness, plain};
 use nodegauge_machine::devices;
@@ -16,29 +16,29 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::OnceLock;
 
-/// IOzone's KB.
+/// Bytes per KB in IOzone's output.
 const KB: f64 = 1024.0;
-/// The word that asks for the catalog itself.
+/// Argument of `--against` that shows the catalog itself.
 const LIST: &str = "list";
 
 nodegauge_measure::config! {
-    /// Configuration of figures that were published elsewhere.
+    /// Configuration of a published figure.
     pub struct PublishedConfig {
         /// Always [`PUBLISHED`].
         engine: shared::engine;
-        /// Why it is shown: `asked` or `nearest`.
+        /// Reason for showing it: `asked` or `nearest`.
         shown: String = Observation "shown";
-        /// The machine and its settings in a line.
+        /// The machine and its settings, in one line.
         machine: String = Setting "machine";
-        /// Its processor.
+        /// Processor of the machine.
         processor: String = Setting "processor";
-        /// The node and its memory.
+        /// Node and its memory.
         node: String = Setting "node";
-        /// Who published it.
+        /// Source of the publication.
         source: shared::source;
         threads: shared::threads;
         processes: shared::processes;
-        /// Where they were.
+        /// Placement of the threads or processes.
         placement: String = Setting "placement";
         compiler: shared::compiler;
         array_elements: shared::array_elements;
@@ -49,49 +49,49 @@ nodegauge_measure::config! {
     }
 }
 
-/// What was published of a node.
+/// Published figures of a node.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PublishedNode {
-    /// The processor, by the name under which the catalog of processors has it.
+    /// Processor, by its name in the catalog of processors.
     pub processor: String,
     /// Processor packages.
     pub sockets: u32,
-    /// Cores of all of them.
+    /// Cores of all packages.
     pub cores: u32,
-    /// NUMA nodes a socket (AMD's NPS), where that is said.
+    /// NUMA nodes per socket (AMD's NPS), if the publication states it.
     pub nodes_per_socket: Option<u32>,
-    /// What distinguishes it from others of the same processor.
+    /// Settings that distinguish the node from others with the same processor.
     pub settings: String,
-    /// The node and its memory.
+    /// Node and its memory.
     pub node: String,
-    /// Theoretical bandwidth, B/s, where the publication names the memory.
+    /// Theoretical bandwidth, B/s, if the publication names the memory.
     pub theoretical: Option<f64>,
     /// Compiler and flags.
     pub compiler: Option<String>,
-    /// Threads.
+    /// Number of threads.
     pub threads: Option<u32>,
-    /// Processes.
+    /// Number of processes.
     pub ranks: Option<u32>,
-    /// Where they were.
+    /// Placement of the threads or processes.
     pub placement: Option<String>,
-    /// Elements of an array.
+    /// Number of elements of an array.
     pub elements: Option<u64>,
-    /// STREAM by kernel, B/s; file operations in KB/s.
+    /// STREAM rates by kernel in B/s, or rates of file operations in KB/s.
     #[serde(default)]
     pub rates: BTreeMap<String, f64>,
-    /// Thread count and the four kernels in MB/s.
+    /// Rows of a sweep: number of threads, then the four STREAM kernels in MB/s.
     #[serde(default)]
     rows: Vec<[f64; 5]>,
-    /// HPL's block.
+    /// Block size of HPL.
     nb: Option<u32>,
-    /// HPL's grid.
+    /// Process grid of HPL.
     p: Option<u32>,
     q: Option<u32>,
-    /// HPL's time.
+    /// Elapsed time of HPL.
     seconds: Option<f64>,
     source: String,
-    /// What it is of: the test as records name it.
+    /// Name of the test, as in records.
     #[serde(skip)]
     pub test: &'static str,
 }
@@ -114,46 +114,46 @@ fn tables() -> &'static (Vec<PublishedNode>, BTreeMap<String, String>) {
         let of = |test: &'static str, nodes: Vec<PublishedNode>| {
             nodes.into_iter().map(move |node| PublishedNode { test, ..node })
         };
-        // A sweep is of STREAM, too.
+        // A sweep also consists of STREAM figures.
         let all = of(stream::TEST, tables.stream).chain(of(stream::TEST, tables.sweep));
         let all = all.chain(of(hpl::TEST, tables.hpl)).chain(of(io::TEST, tables.io));
         (all.collect(), tables.sources)
     })
 }
 
-/// The catalog, in its order.
+/// Returns the catalog, in its order.
 pub fn all() -> &'static [PublishedNode] {
     &tables().0
 }
 
-/// What `--against` says.
+/// Argument of `--against`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Against {
-    /// Show the catalog.
+    /// Shows the catalog.
     List,
-    /// Show these with the measurement.
+    /// Shows these nodes with the measurement.
     Nodes {
-        /// As it was typed.
+        /// Text that the user typed.
         asked: String,
-        /// All that it fits.
+        /// All nodes that match it.
         nodes: Vec<&'static PublishedNode>,
     },
 }
 
-/// A name that no published node has.
+/// Name that matches no published node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownNode {
-    /// The name as it was typed.
+    /// Name that the user typed.
     pub name: String,
-    /// Processors, those with names like it first.
+    /// Processors in the catalog, similar names first.
     pub near: Vec<String>,
 }
 
 impl From<&UnknownNode> for Failure {
     fn from(error: &UnknownNode) -> Self {
         let near = error.near.join(", ");
-        Self::usage(format!("nothing published of \"{}\" is known; there is {near}", error.name))
-            .hint("--against list shows all")
+        Self::usage(format!("no published figures of \"{}\"; known processors: {near}", error.name))
+            .hint("--against list shows the catalog")
     }
 }
 
@@ -176,14 +176,14 @@ impl FromStr for Against {
     }
 }
 
-/// The published nodes that `name` fits: whose title it is, or else whose processor, settings and
-/// description hold all its words.
+/// Returns the published nodes that match `name`: those whose title is `name`, otherwise those whose processor,
+/// settings and description contain all its words.
 ///
 /// # Errors
-/// When there is none.
+/// If no node matches.
 pub(crate) fn find(name: &str) -> Result<Vec<&'static PublishedNode>, UnknownNode> {
     let typed = plain(name);
-    // Of the name that a processor gives itself, these tell nothing apart.
+    // These words of a processor's name do not distinguish processors.
     let filler = |word: &str| ["", "amd", "intel"].contains(&word) || word.ends_with("-core");
     let words: Vec<&str> = words(&typed).filter(|word| !filler(word)).collect();
     let fits = |node: &&PublishedNode| {
@@ -204,23 +204,24 @@ pub(crate) fn find(name: &str) -> Result<Vec<&'static PublishedNode>, UnknownNod
     Err(UnknownNode { name: name.to_owned(), near })
 }
 
-/// The words of a plain name or title, without what stands between them.
+/// Splits a name or title into words, without punctuation.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     let words = text.split(|c: char| !c.is_alphanumeric() && c != '-' && c != '.');
     words.filter(|word| !word.is_empty())
 }
 
-/// The published STREAM of the same processor whose node is most like this one: in sockets, NUMA
-/// nodes a socket, and threads; of equals the fastest. `None` when there is none.
+/// Returns the published STREAM of the same processor whose node is most similar to this one, by sockets, NUMA
+/// nodes per socket, and threads; if several are equally similar, the fastest. `None` if the processor is not
+/// in the catalog.
 pub fn nearest(machine: &Machine, threads: u32) -> Option<&'static PublishedNode> {
     let model = plain(machine.processor.model.as_deref()?);
     let model: Vec<&str> = model.split(' ').collect();
     let sockets = machine.processor.sockets.max(1);
-    let nodes_a_socket = machine.numa_nodes.len() as u32 / sockets;
+    let nodes_per_socket = machine.numa_nodes.len() as u32 / sockets;
     let same = |node: &&PublishedNode| {
         let wanted = plain(&node.processor);
         let wanted: Vec<&str> = wanted.split(' ').collect();
-        // A name of one word, such as Opteron, stands for many processors.
+        // A name of one word, such as Opteron, denotes many processors.
         wanted.len() > 1 && model.windows(wanted.len()).any(|window| window == wanted)
     };
     all()
@@ -231,7 +232,7 @@ pub fn nearest(machine: &Machine, threads: u32) -> Option<&'static PublishedNode
             let far = |node: &PublishedNode| {
                 (
                     node.sockets.abs_diff(sockets),
-                    node.nodes_per_socket.map_or(0, |nodes| nodes.abs_diff(nodes_a_socket)),
+                    node.nodes_per_socket.map_or(0, |nodes| nodes.abs_diff(nodes_per_socket)),
                     node.threads.map_or(0, |n| n.abs_diff(threads)),
                 )
             };
@@ -241,8 +242,8 @@ pub fn nearest(machine: &Machine, threads: u32) -> Option<&'static PublishedNode
         })
 }
 
-/// The published STREAM that is nearest to what was measured: of the device that the first figure of STREAM
-/// names, else of a node with this processor; `None` without a figure of STREAM.
+/// Returns the published STREAM that is nearest to the measured one: of the device that the first STREAM figure
+/// names, otherwise of a node with this processor. `None` without a STREAM figure.
 pub fn nearest_to(
     machine: &Machine,
     figures: &[Measurement],
@@ -255,7 +256,7 @@ pub fn nearest_to(
     }
 }
 
-/// The published STREAM of the device that a driver calls `name`, the fastest; `None` when there is none.
+/// Returns the fastest published STREAM of the device with the driver's name `name`; `None` if there is none.
 pub fn nearest_device(name: &str) -> Option<&'static PublishedNode> {
     let entry = devices::catalog::named(name)?;
     let of_device = |node: &&PublishedNode| {
@@ -272,24 +273,25 @@ impl fmt::Display for PublishedNode {
 }
 
 impl PublishedNode {
-    /// Whether it is of what records call `test`: STREAM is, on a processor or on a device.
+    /// True if the figures belong to the test that records call `test`; STREAM has a name for processors and
+    /// one for devices.
     pub fn is_of(&self, test: &str) -> bool {
         self.test == test || self.test == stream::TEST && stream::is_test(test)
     }
 
-    /// Who published it.
+    /// Returns the source of the publication.
     pub fn source(&self) -> &'static str {
         tables().1.get(&self.source).map_or("", String::as_str)
     }
 
-    /// What it is found by.
+    /// Returns the words that a search compares with.
     fn words(&self) -> Vec<String> {
         let text = plain(&format!("{self} {} {}", self.node, self.source()));
         words(&text).map(str::to_owned).collect()
     }
 
-    /// Its figures as measurements; of a sweep those of `threads`, none when that was not measured.
-    /// `why` says why they are shown: `asked` or `nearest`.
+    /// Converts the node's figures into measurements. For a sweep it returns those of `threads` threads, none
+    /// if that number was not measured. `why` is the reason for showing them: `asked` or `nearest`.
     pub fn measurements(&self, threads: Option<u32>, why: &str) -> Vec<Measurement> {
         const RATE: Unit = Unit::BytesPerSecond;
         let row = || self.rows.iter().filter(|row| threads == Some(row[0] as u32));
@@ -325,7 +327,7 @@ impl PublishedNode {
         why: &str,
     ) -> Measurement {
         let of_sweep = threads.filter(|_| !self.rows.is_empty());
-        let title = of_sweep.map(|threads| format!("{self}, on {threads}"));
+        let title = of_sweep.map(|count| format!("{self}, on {count}"));
         let compiler = self.compiler.clone();
         let compiler =
             compiler.map(|command| CompilerConfig { command, ..CompilerConfig::default() });
@@ -341,7 +343,7 @@ impl PublishedNode {
             placement: self.placement.clone(),
             compiler,
             array_elements: self.elements,
-            // All published here are of doubles.
+            // All published arrays consist of doubles.
             array_bytes: self.elements.map(|n| n * 8),
             nb: self.nb.map(u64::from),
             p: self.p.map(u64::from),
@@ -423,9 +425,9 @@ mod tests {
         assert_eq!(
             unknown.to_string().lines().collect::<Vec<_>>(),
             [
-                "nothing published of \"EPYC 7H13\" is known; there is EPYC 7H12, EPYC 7F52, \
+                "no published figures of \"EPYC 7H13\"; known processors: EPYC 7H12, EPYC 7F52, \
                  Xeon Phi 7110P, EPYC 9654, Tesla K40c, Xeon Phi 5110P, Opteron",
-                "hint: --against list shows all"
+                "hint: --against list shows the catalog"
             ]
         );
         assert!(find("").is_err());

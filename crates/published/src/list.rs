@@ -1,10 +1,10 @@
-//! The view of the catalog of published figures.
+//! View of the catalog of published figures.
 
 use crate::catalog::{self, PublishedNode};
 use nodegauge_gauge::view::{Block, Cell, Page, Section, Table, Tone};
 use nodegauge_measure::figure_names::{hpl, io, stream};
 
-/// The catalog, by source.
+/// Returns the catalog, grouped by source.
 pub fn list() -> Page {
     let mut sources: Vec<&str> = Vec::new();
     for node in catalog::all() {
@@ -21,20 +21,20 @@ pub fn list() -> Page {
         }
         page.sections.push(Section { id: "published", blocks: vec![table.into()] });
     }
-    let text = "shares are of the theoretical bandwidth; --against takes words of a line or of its source, \
+    let text = "shares are of the theoretical bandwidth; --against matches words of a line or of its source, \
                 e.g. --against 'EPYC 7H12' or --against 'NPS4 9654'";
     page.sections.push(Section { id: "use", blocks: vec![Block::Text(text.to_owned())] });
     page
 }
 
-/// A line of the catalog.
+/// Returns a line of the catalog.
 fn listed(node: &PublishedNode) -> [String; 4] {
     let figures = node.measurements(None, "asked");
-    let stands_for_it = [stream::TRIAD, hpl::TIME, io::READ];
-    let shown = figures.iter().find(|m| stands_for_it.contains(&m.name.as_str()));
+    let representative = [stream::TRIAD, hpl::TIME, io::READ];
+    let shown = figures.iter().find(|m| representative.contains(&m.name.as_str()));
     let what = match shown {
         Some(m) => format!("{} {}", m.name, m.in_words()),
-        // A sweep, of which the row with the threads of a run is shown.
+        // For a sweep over thread counts, a run shows the row with its own number of threads.
         None => "by threads".to_owned(),
     };
     let share = shown.and_then(|m| m.limit.as_ref());

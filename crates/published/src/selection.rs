@@ -1,13 +1,13 @@
-//! The choice of the published figures that are shown with a run.
+//! Selection of the published figures that are shown with a run.
 
 use crate::catalog::{self, Against};
 use nodegauge_measure::keys::shared;
 use nodegauge_measure::record::{Machine, Measurement};
 use nodegauge_measure::{Notice, NoticeId, Outcome};
 
-/// Adds published figures to the outcome of a run on `machine`: those that were asked for with `--against`, of
-/// the tests that the run measured; without it, STREAM of the nearest node with this processor, or of this
-/// device. The gauge that measured the same test shows them.
+/// Adds published figures to the outcome of a run on `machine`. With `--against`, they are the selected figures
+/// of the tests that the run measured. Otherwise they are STREAM figures of the nearest node with this
+/// processor, or of this device. The gauge that measured the same test shows them.
 pub fn add_to(found: &mut Outcome, machine: &Machine, against: Option<&Against>) {
     let threads = threads_of(&found.measurements);
     let (nodes, why) = match against {
@@ -28,13 +28,14 @@ pub fn add_to(found: &mut Outcome, machine: &Machine, against: Option<&Against>)
         && figures.is_empty()
         && !found.measurements.is_empty()
     {
-        let text = format!("nothing published of {asked} is of what was measured here");
+        let text =
+            format!("--against {asked}: no published figure has a test that this run measured");
         found.notices.push(Notice::new(NoticeId::Published, "", text));
     }
     found.measurements.extend(figures);
 }
 
-/// Number of threads of the first figure that has one.
+/// Returns the number of threads of the first figure that has one.
 fn threads_of(measurements: &[Measurement]) -> Option<u32> {
     let threads = measurements.iter().find_map(|m| m.read_key::<shared::threads>())?;
     u32::try_from(threads).ok()

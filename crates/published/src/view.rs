@@ -1,4 +1,4 @@
-//! The view of published figures beside those of a run, for every gauge of which there are any.
+//! View of published figures together with those of a run, for every gauge that has some.
 
 use crate::catalog::PublishedConfig;
 use nodegauge_gauge::Detail;
@@ -9,15 +9,14 @@ use nodegauge_measure::keys::shared;
 use nodegauge_measure::quantity::significant;
 use nodegauge_measure::record::{Category, Measurement, Record};
 
-/// STREAM's kernels, in the order of its table.
-/// Widest column of names.
+/// Maximum width of the column of names.
 const NAME: usize = 30;
 
 /// A published figure with its configuration.
 type Figure<'a> = (&'a Measurement, PublishedConfig);
 
-/// Adds the published figures of a gauge: a section of their own on the page of `run`; behind the last
-/// section where the gauge has the page to itself.
+/// Adds the published figures of a gauge: as a separate section on the page of `run`, or at the end of the last
+/// section on the page of the gauge's own command.
 pub fn add(sections: &mut Vec<Section>, record: &Record, gauge: &str, detail: Detail) {
     let mut section = section(record, gauge);
     match sections.last_mut().filter(|_| detail == Detail::Full) {
@@ -32,8 +31,8 @@ pub fn add(sections: &mut Vec<Section>, record: &Record, gauge: &str, detail: De
     }
 }
 
-/// The published figures of a gauge: of STREAM a table beside the run's own where they were asked for,
-/// a line for the nearest node otherwise; empty without any.
+/// Returns the section with the published figures of a gauge; empty if there are none. Requested STREAM figures
+/// are shown as a table together with the run's own, the nearest node's as one line.
 pub fn section(record: &Record, gauge: &str) -> Section {
     let mut section = Section::new("published");
     let own = |m: &&Measurement| m.gauge == gauge && m.is_published();
@@ -49,7 +48,7 @@ pub fn section(record: &Record, gauge: &str) -> Section {
         for node in &streams {
             section.note("published", origin(node[0]));
         }
-        section.note("", "other machines' figures, measured by others; triad is set in relation, and held against each machine's theoretical bandwidth");
+        section.note("", "figures of other machines, measured by others; triad is compared with this run and with each machine's theoretical bandwidth");
     }
     for node in others {
         section.note("published", in_full(node));
@@ -60,7 +59,7 @@ pub fn section(record: &Record, gauge: &str) -> Section {
     section
 }
 
-/// The figures of each node, in order.
+/// Groups the figures by node, in order.
 fn by_node<'a, 'b>(figures: &'b [Figure<'a>]) -> Vec<Vec<&'b Figure<'a>>> {
     let place = |config: &PublishedConfig| {
         let PublishedConfig { machine, source, placement, threads, .. } = config.clone();
@@ -82,7 +81,8 @@ fn by_node<'a, 'b>(figures: &'b [Figure<'a>]) -> Vec<Vec<&'b Figure<'a>>> {
     nodes
 }
 
-/// The run's own native STREAM, by the gauge that shows the published one: of the processor or of a device.
+/// Returns the run's own native STREAM figures from the gauge that shows the published ones: on the processor
+/// or on a device.
 fn native<'a>(record: &'a Record, nodes: &[&Vec<&Figure<'_>>]) -> Vec<&'a Measurement> {
     let gauge = nodes.first().map(|node| &node[0].0.gauge);
     let native = |m: &&Measurement| {
@@ -95,7 +95,7 @@ fn native<'a>(record: &'a Record, nodes: &[&Vec<&Figure<'_>>]) -> Vec<&'a Measur
     record.measurements.iter().filter(native).collect()
 }
 
-/// Triad of the run and of each published node.
+/// Returns a bar chart of Triad: of the run and of each published node.
 fn picture(record: &Record, nodes: &[&Vec<&Figure<'_>>]) -> Picture {
     let is_triad = |m: &Measurement| m.name == stream::TRIAD;
     let own = native(record, nodes).into_iter().find(|m| is_triad(m));
@@ -109,7 +109,7 @@ fn picture(record: &Record, nodes: &[&Vec<&Figure<'_>>]) -> Picture {
     Picture::bars(title, Unit::BytesPerSecond, own.into_iter().chain(theirs))
 }
 
-/// The run's STREAM, and each published one below it.
+/// Returns a table with the run's STREAM figures, followed by the published ones.
 fn beside(record: &Record, nodes: &[&Vec<&Figure<'_>>]) -> Table {
     let own = native(record, nodes);
     fn of<'a>(all: &[&'a Measurement], name: &str) -> Option<&'a Measurement> {
@@ -142,13 +142,13 @@ fn beside(record: &Record, nodes: &[&Vec<&Figure<'_>>]) -> Table {
     table
 }
 
-/// The share of its limit that a figure reaches.
+/// Formats the share of its limit that a figure reaches.
 fn share(m: &Measurement) -> Option<String> {
     let percent = format!("{:.1}", m.limit.as_ref()?.fraction * 100.0);
     Some(format!("{} %", percent.strip_suffix(".0").unwrap_or(&percent)))
 }
 
-/// How a published figure was measured, and who says so.
+/// Describes how a published figure was measured and names its source.
 fn origin((_, config): &Figure<'_>) -> String {
     let unknown = || "?".to_owned();
     let compiler = config.compiler.as_ref().map(|compiler| compiler.command.clone());
@@ -158,7 +158,7 @@ fn origin((_, config): &Figure<'_>) -> String {
     format!("{machine}: {}; {}", parts.join(", "), config.source.clone().unwrap_or_else(unknown))
 }
 
-/// A node in one line, by its Triad.
+/// Describes a node in one line, by its Triad.
 fn in_a_line(node: &[&Figure<'_>]) -> String {
     let (m, config) = node.iter().find(|(m, _)| m.name == stream::TRIAD).unwrap_or(&node[0]);
     let limit = share(m).map(|share| format!(", {share} of theoretical"));
@@ -176,7 +176,7 @@ fn in_a_line(node: &[&Figure<'_>]) -> String {
     )
 }
 
-/// A node's figures of other tests than STREAM.
+/// Describes a node with all its figures; for tests other than STREAM.
 fn in_full(node: &[&Figure<'_>]) -> String {
     let figures: Vec<String> =
         node.iter().map(|(m, _)| format!("{} {}", m.name, m.in_words())).collect();

@@ -1,4 +1,4 @@
-//! Operations and bytes of a program, counted by the processor and its memory controllers.
+//! Counts of a program's operations and bytes by the counters of the processor and its memory controllers.
 
 use crate::GivenPoint;
 use nodegauge_gauge::roofline::{MEMORY, Point};
@@ -17,10 +17,10 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Starts to count what this thread starts from now on.
+    /// Starts counting; child processes that this thread starts afterwards are included.
     ///
     /// # Errors
-    /// When this machine or the kernel has no such counters.
+    /// If this machine or the kernel has no such counters.
     pub fn start() -> Result<Self, Failure> {
         let refused = |why| Failure::missing(format!("--perf: {why}"));
         let operations = FlopCounters::start(&SysRoot::live()).map_err(refused)?;
@@ -32,12 +32,12 @@ impl Counters {
 /// Runs a program once and returns its point.
 ///
 /// # Errors
-/// When the program or the counters fail, or nothing was counted.
+/// If the program or the counters fail, or nothing was counted.
 pub(crate) fn counted(
     command: CommandLine,
     interrupted: &dyn Fn() -> bool,
 ) -> Result<Point, Failure> {
-    /// A day.
+    /// Timeout of the program: one day.
     const LIMIT: Duration = Duration::from_secs(24 * 3600);
     let path = PathBuf::from(command.program());
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
@@ -53,13 +53,13 @@ pub(crate) fn counted(
     let (Some(flops), Some(bytes)) = (flops.filter(|n| *n > 0.0), moved.filter(|n| *n > 0.0))
     else {
         return Err(Failure::missing(format!(
-            "--perf: nothing was counted of {name}: other programs hold the counters, or it computes nothing"
+            "--perf: {name}: the counters stayed at zero; other programs use them, or the program does not compute"
         )));
     };
     let level = MEMORY.to_owned();
     let point = GivenPoint { name, flops, bytes, seconds, level };
     let basis = format!(
-        "operations by {}, bytes of all that the node moved meanwhile by {}",
+        "operations from {}; bytes from {}, including the traffic of other programs",
         counters.operations.family(),
         counters.memory.plan().family
     );

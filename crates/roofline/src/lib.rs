@@ -1,7 +1,7 @@
-//! The gauge of rooflines: ceilings that the other gauges measure, and points under them.
+//! Gauge of rooflines: ceilings that other gauges measure, and points under them.
 //!
-//! The model and its chart are in `nodegauge_gauge::roofline`; here are the plan of a run, the points of the
-//! user's own programs, the comparison of each point with its roof, and the view.
+//! The model and its chart are in `nodegauge_gauge::roofline`. This crate contains the plan of a run, the
+//! points of the user's own programs, the comparison of each point with its roof, and the view.
 #![forbid(unsafe_code)]
 
 mod counted;
@@ -21,17 +21,18 @@ use nodegauge_measure::keys::{ConfigKind, shared};
 use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::{Failure, Unit};
 
-/// A rate above its roof by more than this share is no measurement noise: bytes or operations were counted
-/// wrong, or a cache served what was counted of another level.
+/// Tolerance above a roof. A rate that exceeds its roof by more than this share cannot be explained by
+/// measurement noise: bytes or operations were counted incorrectly, or a cache served bytes that were
+/// attributed to another level.
 const ABOVE: f64 = 0.03;
 
-/// Where a figure lies under a roof: its level and its operations for each byte.
+/// Returns the position of a figure under a roof: its level and its operations per byte.
 fn place_of(m: &Measurement) -> Option<(String, f64)> {
     [KERNEL, POINT].contains(&m.test.as_str()).then_some(())?;
     Some((m.read_key::<shared::level>()?, m.read_key::<shared::flops_per_byte>()?))
 }
 
-/// Puts points behind what was measured, and holds every point and kernel against its roof.
+/// Appends the points to the measured figures and compares every point and kernel with its roof.
 pub fn place(measured: Vec<Measurement>, points: Vec<Point>) -> Vec<Measurement> {
     let roofline = Roofline::of(&measured, false);
     let points = points.into_iter().map(Point::measurement);
@@ -52,13 +53,13 @@ pub fn place(measured: Vec<Measurement>, points: Vec<Point>) -> Vec<Measurement>
     measured.into_iter().chain(points).map(under_the_roof).collect()
 }
 
-/// What points there are, for expectations.
+/// Returns the figures of the points, for the check of expectations.
 pub fn figures(points: &[Point]) -> Figures {
     let names = points.iter().map(|point| point.name.as_str());
     Figures::new((GAUGE, POINT), names, &[Unit::FlopsPerSecond]).limited(true)
 }
 
-/// Rooflines: what the other gauges measure for one, and points under it.
+/// The roofline gauge: ceilings that other gauges measure, and points under them.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RooflineGauge;
 
@@ -71,7 +72,7 @@ impl Gauge for RooflineGauge {
         vec![ConfigKind::of::<PointConfig>(GAUGE, &[POINT])]
     }
 
-    /// A run measures the parts themselves.
+    /// Returns nothing: the other gauges measure their own parts of `run`.
     fn glance(&self, _: &Site, _: &Glance<'_>) -> Result<Option<Box<dyn Planned>>, Failure> {
         Ok(None)
     }

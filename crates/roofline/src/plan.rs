@@ -1,5 +1,5 @@
-//! The plan of a roofline: ceilings for all threads and for one, by the gauges that have them, and the points
-//! below.
+//! Plan of a roofline: ceilings of all threads and of one, measured by the gauges that support them, and
+//! points.
 
 use crate::counted::{Counters, counted};
 use crate::{GivenPoint, figures, place};
@@ -13,38 +13,38 @@ use nodegauge_toolchain::CommandLine;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Share of the time for all threads where there is a roof of one thread as well.
+/// Share of the time for all threads if a single-thread roof is measured as well.
 const SHARE_OF_ALL: f64 = 0.62;
 
 /// Options of a roofline.
 pub struct RooflineOptions<'a> {
-    /// Threads and their places.
+    /// Number of threads and their placement.
     pub request: Request,
-    /// Policy of the threads' memory.
+    /// Memory policy of the threads.
     pub policy: MemoryPolicy,
-    /// Working set that is to lie in main memory, of all threads together; `None` leaves the choice.
+    /// Working set in main memory, of all threads together; `None` for the default.
     pub largest: Option<Bytes>,
-    /// Time for everything.
+    /// Total time.
     pub budget: Duration,
-    /// Exactly this many samples, whatever the time.
+    /// Exact number of samples, regardless of the time.
     pub samples: Option<usize>,
-    /// Points of the user.
+    /// Points given by the user.
     pub given: &'a [GivenPoint],
-    /// Program that is run once with its operations and bytes counted.
+    /// Program to run once while its operations and bytes are counted.
     pub program: Option<CommandLine>,
-    /// Notices of the options themselves.
+    /// Notices from the parsing of the options.
     pub notices: Vec<Notice>,
     /// Returns the newest saved run of this node with a figure of a test and a name.
     pub newest: &'a dyn Fn(&str, &str) -> Option<Record>,
 }
 
-/// Ceilings that one gauge has planned.
+/// Planned ceilings of one gauge.
 struct Part {
     gauge: &'static dyn Gauge,
     planned: Box<dyn Planned>,
 }
 
-/// A roofline that has been planned.
+/// A planned roofline.
 pub struct RooflinePlan {
     parts: Vec<Part>,
     points: Vec<Point>,
@@ -53,13 +53,13 @@ pub struct RooflinePlan {
 }
 
 impl RooflinePlan {
-    /// Time for everything unless the user says otherwise.
+    /// Default total time.
     pub const BUDGET: Duration = Duration::from_secs(15);
 
-    /// Plans the ceilings that `gauges` have, and the points below.
+    /// Plans the ceilings that `gauges` can measure, and the points.
     ///
     /// # Errors
-    /// When a point is given twice, counters are missing, or a gauge refuses.
+    /// If a point is given twice, counters are unavailable, or a gauge rejects the options.
     pub fn new(
         gauges: &[&'static dyn Gauge],
         site: &Site,
@@ -67,7 +67,7 @@ impl RooflinePlan {
     ) -> Result<Self, Failure> {
         let mut points = given_points(options.given)?;
         if options.program.is_some() {
-            // Refused before anything is measured.
+            // Checks that the counters are available before anything is measured.
             Counters::start()?;
         }
         let all = nodegauge_placement::plan(&site.topology, &options.request)?;
@@ -92,7 +92,7 @@ impl RooflinePlan {
             samples: options.samples,
         };
         let parts = parts_with_equal_time(gauges, site, ask)?;
-        // Figures that were measured on other threads are under another roof.
+        // Saved figures were measured with the default placement, so another placement has another roof.
         if options.request == Request::default() {
             for gauge in gauges {
                 points.extend(gauge.points(options.newest));
@@ -112,7 +112,7 @@ impl Planned for RooflinePlan {
     }
 
     fn figures(&self, site: &Site) -> Vec<Figures> {
-        // The name of a counted program's point is not known before.
+        // The name of a counted program's point is not known in advance.
         if self.program.is_some() {
             return Vec::new();
         }
@@ -140,20 +140,20 @@ impl Planned for RooflinePlan {
     }
 }
 
-/// The points that were given, each with a name of its own.
+/// Returns the points given by the user; their names must be different.
 fn given_points(points: &[GivenPoint]) -> Result<Vec<Point>, Failure> {
     let mut names = BTreeSet::new();
     if let Some(again) = points.iter().find(|point| !names.insert(&point.name)) {
         return Err(Failure::usage(format!(
-            "--point {}: there is one of this name already",
+            "--point {}: a point with this name is already given",
             again.name
         ))
-        .hint("give each point a name of its own"));
+        .hint("give each point a different name"));
     }
     Ok(points.iter().map(|point| point.point("as given")).collect())
 }
 
-/// The plans of the gauges that have ceilings, each with an equal share of the time.
+/// Plans the ceilings of all gauges that support them; each gets an equal share of the time.
 fn parts_with_equal_time(
     gauges: &[&'static dyn Gauge],
     site: &Site,

@@ -1,27 +1,27 @@
-//! Points that users give: operations, bytes and time of a program.
+//! Points given by users: operations, bytes and time of a program.
 
 use nodegauge_gauge::roofline::{MEMORY, Point, PointConfig};
 use nodegauge_measure::grammar::{Cursor, SyntaxError};
 use nodegauge_measure::record::Category;
 use std::str::FromStr;
 
-/// What a program did: `NAME,FLOPS,BYTES,SECONDS`, and `,LEVEL` where the bytes are not memory's.
+/// A point in the form `NAME,FLOPS,BYTES,SECONDS`, or with `,LEVEL` if the bytes are not those of main memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GivenPoint {
-    /// What it is called.
+    /// Name of the point.
     pub name: String,
-    /// Floating-point operations.
+    /// Number of floating-point operations.
     pub flops: f64,
-    /// Bytes to and from the level.
+    /// Bytes moved to and from the level.
     pub bytes: f64,
-    /// Time, seconds.
+    /// Elapsed time in seconds.
     pub seconds: f64,
-    /// `memory`, or a cache: `L1`, `L2`, ...
+    /// Memory level: `memory`, or a cache (`L1`, `L2`, ...).
     pub level: String,
 }
 
 impl GivenPoint {
-    /// The point, whose counts come from `basis`.
+    /// Converts it into a point of a roofline; `basis` names the source of the counts.
     pub fn point(&self, basis: &str) -> Point {
         let Self { name, flops, bytes, seconds, level } = self.clone();
         let config = PointConfig {
@@ -36,15 +36,16 @@ impl GivenPoint {
     }
 }
 
-/// Reads a number above zero behind a comma.
+/// Parses a comma and a number above zero.
 fn positive(cursor: &mut Cursor<'_>, problem: &str) -> Result<f64, SyntaxError> {
     cursor.expect(',', &format!("expected ',' and then {}", &problem["expected ".len()..]))?;
     let at = cursor.position();
     let digits = cursor.take_while(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
     let value: f64 = digits.parse().map_err(|_| cursor.error_at(at, problem))?;
-    match value > 0.0 && value.is_finite() {
-        true => Ok(value),
-        false => Err(cursor.error_at(at, "expected a number above 0")),
+    if value > 0.0 && value.is_finite() {
+        Ok(value)
+    } else {
+        Err(cursor.error_at(at, "expected a number above 0"))
     }
 }
 
@@ -53,7 +54,7 @@ impl FromStr for GivenPoint {
 
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
         let mut cursor = Cursor::new("point", "--point spmv,2.4e9,1.9e10,0.8", text);
-        // As conditions spell names, so that one may be about a point.
+        // Names have the syntax of figure names in conditions, so that a condition can refer to a point.
         let name = cursor.take_while(|c| c.is_ascii_alphanumeric() || "_-:".contains(c)).to_owned();
         if name.is_empty() {
             return Err(cursor.error("expected a name of letters, digits, '_', '-' and ':'"));
@@ -73,7 +74,7 @@ impl FromStr for GivenPoint {
         }
         cursor.finish("expected nothing more")?;
         if !(flops / bytes).is_normal() || !(flops / seconds).is_normal() {
-            return Err(cursor.error_at(0, "expected numbers whose ratios can be told"));
+            return Err(cursor.error_at(0, "expected numbers of similar magnitude: FLOPS/BYTES or FLOPS/SECONDS is not a normal number"));
         }
         Ok(Self { name, flops, bytes, seconds, level })
     }

@@ -1,4 +1,4 @@
-//! What a person sees of a roofline: the chart, the ceilings with their ridges, and what each point runs into.
+//! View of a roofline: the chart, the ceilings with their ridge points, and the limits of each point.
 
 use crate::place_of;
 use nodegauge_gauge::roofline::{
@@ -11,9 +11,9 @@ use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::{Bytes, Hertz, Unit};
 use nodegauge_placement::cpus::number_ranges;
 
-/// Letters of points; those of lines are not among them.
+/// Letters for points; lines of the chart use other letters.
 const LETTERS: &str = "abcdefghijklnopqrtuvwxyz";
-/// The page's sections; none where the record has nothing of a roofline.
+/// Returns the sections of the page; none if the record has no roofline figures.
 pub(super) fn sections(record: &Record) -> Vec<Section> {
     let own = record.measurements.iter().filter(|m| m.gauge == GAUGE);
     let own: Vec<&Measurement> = own.collect();
@@ -50,11 +50,11 @@ pub(super) fn sections(record: &Record) -> Vec<Section> {
     std::iter::once(section).chain(closing).collect()
 }
 
-/// A figure under a roof, with its letter.
+/// A figure under a roof, with its letter in the chart.
 struct Placed<'a> {
     m: &'a Measurement,
     letter: char,
-    /// What it is, without its level.
+    /// Name of the kernel or point, without its level.
     name: String,
     level: String,
     flops_per_byte: f64,
@@ -68,7 +68,7 @@ impl Placed<'_> {
     }
 }
 
-/// Kernels and points; those of one name, in several levels, have one letter.
+/// Returns the kernels and points. All with the same name, at different levels, share a letter.
 fn placed<'a>(own: &[&'a Measurement]) -> Vec<Placed<'a>> {
     let mut names: Vec<String> = Vec::new();
     let one = |m: &&'a Measurement| {
@@ -87,7 +87,7 @@ fn placed<'a>(own: &[&'a Measurement]) -> Vec<Placed<'a>> {
     own.iter().filter_map(one).collect()
 }
 
-/// The figure of one thread beside that of all.
+/// Returns the single-thread figure that corresponds to `m`.
 fn of_one_thread<'a>(all: &[&'a Measurement], m: &Measurement) -> Option<&'a Measurement> {
     let name = format!("{}{ONE_THREAD}", m.name);
     all.iter().find(|other| other.name == name).copied()
@@ -101,7 +101,7 @@ fn giga(m: Option<&Measurement>) -> Cell {
     )
 }
 
-/// Bandwidths with their ridges, of all threads and of one.
+/// Returns the table of bandwidths with their ridge points, of all threads and of one.
 fn bandwidths(of: &[&Measurement], rooflines: [&Roofline; 2]) -> Table {
     let mut table =
         Table::new(&["bandwidth", ">GB/s", ">ridge", ">1 thread", ">ridge", ">set", "loop"]);
@@ -125,7 +125,7 @@ fn bandwidths(of: &[&Measurement], rooflines: [&Roofline; 2]) -> Table {
     table
 }
 
-/// The loop or library in words.
+/// Describes the loop or library.
 fn loop_of(m: &Measurement) -> String {
     let unroll = m.read_key::<shared::unroll>().map(|times| format!("x{times}"));
     let parts = [
@@ -137,7 +137,7 @@ fn loop_of(m: &Measurement) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
-/// Peaks of all threads and of one.
+/// Returns the table of peaks, of all threads and of one.
 fn peaks(of: &[&Measurement], _: [&Roofline; 2]) -> Table {
     let mut table = Table::new(&["peak", ">GFLOP/s", ">FLOP/cycle", ">at", ">1 thread", "loop"]);
     for m in of.iter().filter(|m| !m.name.ends_with(ONE_THREAD)) {
@@ -158,7 +158,8 @@ fn peaks(of: &[&Measurement], _: [&Roofline; 2]) -> Table {
     table
 }
 
-/// What each point reaches of its roof, what binds it there, and what it runs into first.
+/// Returns the table of points: the share of the roof that each reaches, the ceiling that limits it, and the
+/// next ceiling above it.
 fn points_table(roofline: &Roofline, points: &[Placed<'_>]) -> Table {
     let titles = ["", "point", "of", ">FLOP/B", ">GFLOP/s", ">of roof", "bound by", "next ceiling"];
     let mut table = Table::new(&titles);
@@ -184,10 +185,10 @@ fn points_table(roofline: &Roofline, points: &[Placed<'_>]) -> Table {
     table
 }
 
-/// Where threads ran, how often was measured, and what points are known from.
+/// Adds the placement of the threads, the number of samples, and the source of each point.
 fn evidence(own: &[&Measurement], section: &mut Section) {
     section.push(Block::Text(
-        "ridge: FLOP/B from which the highest peak binds; of roof: min(peak, FLOP/B x bandwidth)"
+        "ridge: FLOP/B above which the highest peak is the limit; of roof: min(peak, FLOP/B x bandwidth)"
             .to_owned(),
     ));
     let ceilings = || own.iter().filter(|m| [BANDWIDTH, PEAK].contains(&m.test.as_str()));
@@ -199,12 +200,14 @@ fn evidence(own: &[&Measurement], section: &mut Section) {
             (Some("none"), _) | (_, None) => format!("{threads}, not bound"),
             (_, Some(cpus)) => format!("{threads} on cpus {cpus}"),
         };
-        section.note("how", format!("{bound}; bytes are those that loops name"));
+        section.note("how", format!("{bound}; bytes: those that the loops read and write"));
     }
     let counts = || ceilings().filter_map(|m| Some(m.summary.as_ref()?.n));
     if let (Some(least), Some(most)) = (counts().min(), counts().max()) {
-        section
-            .note("samples", format!("{least} to {most} each, by turns; the best of each counts"));
+        section.note(
+            "samples",
+            format!("{least} to {most} each, interleaved; the best of each counts"),
+        );
     }
     for (m, basis) in own
         .iter()
@@ -214,7 +217,7 @@ fn evidence(own: &[&Measurement], section: &mut Section) {
     }
 }
 
-/// From where on a program is bound by computing here.
+/// Summarizes below which operations per byte each level is the limit.
 fn closing(roofline: &Roofline) -> Option<String> {
     let ridges: Vec<String> = roofline
         .levels()

@@ -1,27 +1,28 @@
-//! Ceilings of a node and the rates below them.
+//! Ceilings of a node, and the roof that they form.
 
 use super::{BANDWIDTH, GAUGE, ONE_THREAD, PEAK};
 use nodegauge_measure::keys::shared;
 use nodegauge_measure::record::Measurement;
 
-/// A ceiling.
+/// A ceiling: the bandwidth of a memory level, or a peak.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ceiling {
-    /// Its name, as the record has it, of however many threads.
+    /// Name in the record, without the suffix of single-thread ceilings.
     pub name: String,
-    /// B/s, or FLOP/s of a peak.
+    /// Rate in B/s; for a peak, in FLOP/s.
     pub rate: f64,
-    /// The level of memory that is so fast; `None` of a peak.
+    /// Memory level of a bandwidth; `None` for a peak.
     pub level: Option<String>,
 }
 
 impl Ceiling {
-    /// What it lets a program reach with so many operations for each byte of its level, FLOP/s.
+    /// Returns the highest rate that the ceiling allows at this number of operations per byte of its level,
+    /// FLOP/s.
     pub fn at(&self, flops_per_byte: f64) -> f64 {
         if self.level.is_some() { self.rate * flops_per_byte } else { self.rate }
     }
 
-    /// The name for people: `memory read`, `FMA`.
+    /// Returns the name for display: `memory read`, `FMA`.
     pub fn in_words(&self) -> String {
         match self.name.as_str() {
             "fma" => "FMA".to_owned(),
@@ -32,15 +33,15 @@ impl Ceiling {
     }
 }
 
-/// The ceilings of a node for a number of threads.
+/// Ceilings of a node for a number of threads.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Roofline {
-    /// All of them, as they were measured.
+    /// All ceilings, in the order of measuring.
     pub ceilings: Vec<Ceiling>,
 }
 
 impl Roofline {
-    /// The ceilings among these figures, of one thread or of all.
+    /// Returns the ceilings among these figures: those of one thread, or those of all threads.
     pub fn of(measurements: &[Measurement], one_thread: bool) -> Self {
         let ceiling = |m: &Measurement| {
             let is = m.gauge == GAUGE && [BANDWIDTH, PEAK].contains(&m.test.as_str());
@@ -52,12 +53,12 @@ impl Roofline {
         Self { ceilings: measurements.iter().filter_map(ceiling).collect() }
     }
 
-    /// The highest peak.
+    /// Returns the highest peak.
     pub fn peak(&self) -> Option<&Ceiling> {
         highest(self.ceilings.iter().filter(|ceiling| ceiling.level.is_none()))
     }
 
-    /// The levels, in the order of measuring.
+    /// Returns the memory levels, in the order of measuring.
     pub fn levels(&self) -> Vec<&str> {
         let mut levels: Vec<&str> =
             self.ceilings.iter().filter_map(|ceiling| ceiling.level.as_deref()).collect();
@@ -65,24 +66,25 @@ impl Roofline {
         levels
     }
 
-    /// The highest bandwidth of a level.
+    /// Returns the highest bandwidth of a level.
     pub fn bandwidth(&self, level: &str) -> Option<&Ceiling> {
         highest(self.ceilings.iter().filter(|ceiling| ceiling.level.as_deref() == Some(level)))
     }
 
-    /// Operations for each byte of a bandwidth's level from which the highest peak binds, FLOP/B.
+    /// Returns the ridge point of a bandwidth: the operations per byte of its level above which the highest
+    /// peak is the limit, FLOP/B.
     pub fn ridge(&self, bandwidth: &Ceiling) -> Option<f64> {
         Some(self.peak()?.rate / bandwidth.rate)
     }
 
-    /// The ceiling that binds a program with so many operations for each byte of a level: the lower one of
-    /// the level's bandwidth and the highest peak.
+    /// Returns the ceiling that limits a program with this number of operations per byte of a level: the lower
+    /// of the level's bandwidth and the highest peak.
     pub fn roof(&self, level: &str, flops_per_byte: f64) -> Option<&Ceiling> {
         let both = [self.bandwidth(level)?, self.peak()?];
         both.into_iter().min_by(|a, b| a.at(flops_per_byte).total_cmp(&b.at(flops_per_byte)))
     }
 
-    /// The lowest ceiling that such a program has not reached yet: what it runs into next.
+    /// Returns the lowest ceiling above the rate that such a program has reached: its next limit.
     pub fn next(&self, level: &str, flops_per_byte: f64, reached: f64) -> Option<&Ceiling> {
         let roof = self.roof(level, flops_per_byte)?.at(flops_per_byte);
         let of_level = |ceiling: &&Ceiling| ceiling.level.as_deref().is_none_or(|of| of == level);

@@ -1,40 +1,41 @@
-//! The chart of a roofline: roofs as lines, points as letters, both axes logarithmic.
+//! Chart of a roofline: roofs as lines, points as letters, both axes logarithmic.
 
 use super::{Ceiling, MEMORY, Roofline};
 use crate::view::{Chart, Joined, Scale, Series};
 use nodegauge_measure::Unit;
 use nodegauge_measure::quantity::significant;
 
-/// The least operations for each byte that the chart shows beside those of all points, FLOP/B: a copy of
-/// double precision with an operation on every fourth element.
+/// Left end of the horizontal axis unless a point lies further left, FLOP/B: a copy in double precision with
+/// one operation per four elements.
 const LEAST: f64 = 1.0 / 64.0;
-/// Behind the last ridge the chart goes on as far as this.
+/// Right end of the horizontal axis, as a multiple of the last ridge.
 const BEHIND_RIDGE: f64 = 8.0;
-/// And no farther than this: what hardly needs memory stands at the edge, under the peaks that bind it.
+/// Highest right end of the horizontal axis, as a multiple of the last ridge. Points that hardly use memory are
+/// drawn at this edge, under the peaks that limit them.
 const FAR_BEHIND_RIDGE: f64 = 256.0;
-/// The letter of each peak's line.
+/// Letter of each peak's line.
 const PEAK_MARKS: [(&str, char); 4] =
     [("fma", 'F'), ("simd", 'S'), ("scalar", 's'), ("dgemm", 'D')];
 
-/// Operations for each byte: `0.08333`, `11.25`.
+/// Formats operations per byte: `0.08333`, `11.25`.
 pub fn intensity(x: f64) -> String {
     if x < 0.1 { format!("{x:.4}") } else { significant(x) }
 }
 
-/// A point of a chart; those of one name are one series.
+/// A point of a chart. Points with the same name form one series.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dot {
-    /// Its letter.
+    /// Letter in the chart.
     pub letter: char,
-    /// Its name.
+    /// Name of the series.
     pub name: String,
-    /// Operations for each byte of its level, FLOP/B.
+    /// Operations per byte of its level, FLOP/B.
     pub flops_per_byte: f64,
-    /// FLOP/s.
+    /// Rate in FLOP/s.
     pub rate: f64,
 }
 
-/// Roofs as lines, points as letters on both logarithmic axes; `None` without a roof.
+/// Returns the chart, with roofs as lines and points as letters; `None` without a roof.
 pub fn chart(roofline: &Roofline, points: &[Dot]) -> Option<Chart> {
     let peak = roofline.peak()?;
     let roofs: Vec<&Ceiling> =
@@ -64,7 +65,7 @@ pub fn chart(roofline: &Roofline, points: &[Dot]) -> Option<Chart> {
         series.push(Series {
             mark: mark.map_or('-', |(_, mark)| *mark),
             name: ceiling.in_words(),
-            // From where the fastest level reaches it.
+            // The line begins where the fastest level reaches the peak.
             dots: vec![(ceiling.rate / fastest, ceiling.rate), (most, ceiling.rate)],
             joined: Joined::Straight,
         });
@@ -81,6 +82,7 @@ pub fn chart(roofline: &Roofline, points: &[Dot]) -> Option<Chart> {
     }
     let ticks = std::iter::successors(Some(LEAST / 64.0), |tick| Some(tick * 4.0));
     let ticks = ticks.skip_while(|tick| *tick < least).take_while(|tick| *tick <= most).collect();
-    let (x, y) = (Scale::Intensity, Scale::Rate(Unit::FlopsPerSecond));
+    let x = Scale::Intensity;
+    let y = Scale::Rate(Unit::FlopsPerSecond);
     Some(Chart { x, y, ticks, series, marks: Vec::new() })
 }

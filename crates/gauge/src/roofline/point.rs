@@ -6,36 +6,36 @@ use nodegauge_measure::keys::shared;
 use nodegauge_measure::record::{Category, Measurement, Quoted};
 
 nodegauge_measure::config! {
-    /// Configuration of a point under a roofline: what was computed and moved in which time.
+    /// Configuration of a point under a roofline: operations, bytes and time.
     pub struct PointConfig {
         flops_per_byte: shared::flops_per_byte;
-        /// The level whose bytes were counted: `memory`, `L1`, ...
+        /// Memory level whose bytes were counted: `memory`, `L1`, ...
         level: shared::level;
         /// Floating-point operations.
         flops: shared::flops as Observation of f64 = "a program's counters may be scaled";
-        /// Bytes that moved to and from the level.
+        /// Bytes that were moved to and from the level.
         bytes: f64 = Observation "bytes";
         seconds: shared::seconds;
-        /// Where the counts come from.
+        /// Source of the counts.
         basis: shared::basis;
     }
 }
 
-/// A point.
+/// A point under a roofline.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Point {
-    /// What it is called.
+    /// Name of the program or kernel.
     pub name: String,
-    /// FLOP/s.
+    /// Rate in FLOP/s.
     pub rate: f64,
-    /// What it is made of; at least the level and the operations for each of its bytes.
+    /// Configuration; contains at least the level and the operations per byte of that level.
     pub config: PointConfig,
-    /// Whose figure it is.
+    /// Category of the figure in the record.
     pub category: Category,
 }
 
 impl Point {
-    /// A point of main memory, with where it is known from.
+    /// Creates a point of main memory; `basis` names the source of its counts.
     pub fn in_memory(name: &str, rate: f64, flops_per_byte: f64, basis: String) -> Self {
         let config = PointConfig {
             flops_per_byte: Some(flops_per_byte),
@@ -46,7 +46,7 @@ impl Point {
         Self { name: name.to_owned(), rate, config, category: Category::Variant }
     }
 
-    /// As the record has it.
+    /// Converts the point into a figure of the record.
     pub fn measurement(self) -> Measurement {
         Measurement::new(GAUGE, POINT, self.name, Unit::FlopsPerSecond)
             .value(Quoted::Single, self.rate)

@@ -1,58 +1,58 @@
-//! Curves and heat maps, and their axes.
+//! Charts, heat maps, and their axes.
 
 use super::Block;
 use nodegauge_measure::Unit;
 use serde::Serialize;
 
-/// What the values of an axis are called.
+/// Quantity of an axis, which determines its labels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scale {
     /// Sizes in bytes: `64 KiB`.
     Bytes,
-    /// Rates in a unit, shown in its thousands, millions or thousand millions as fits: B/s as GB/s.
+    /// Rates in a unit, shown with a suitable prefix: B/s as GB/s.
     Rate(Unit),
-    /// Times: nanoseconds.
+    /// Times in nanoseconds.
     Nanoseconds,
-    /// Times: microseconds.
+    /// Times in microseconds.
     Microseconds,
-    /// Floating-point operations for each byte: FLOP/B.
+    /// Floating-point operations per byte: FLOP/B.
     Intensity,
     /// Plain numbers.
     Number,
 }
 
-/// Curves. The horizontal axis is logarithmic, for sizes span many powers of two; the vertical one is as
-/// [`Chart::vertical`] says.
+/// A line chart. The horizontal axis is logarithmic because sizes span many powers of two. [`Chart::vertical`]
+/// returns the vertical axis.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Chart {
-    /// What the horizontal axis has.
+    /// Quantity of the horizontal axis.
     pub x: Scale,
-    /// What the vertical axis has.
+    /// Quantity of the vertical axis.
     pub y: Scale,
     /// Values of the horizontal axis to label, ascending.
     pub ticks: Vec<f64>,
-    /// The curves; where two meet, the first is seen.
+    /// Curves; where two overlap, the first one is visible.
     pub series: Vec<Series>,
-    /// Dots of which something is to be said, with the words; text says it in notes.
+    /// Dots with a remark: x, y and the remark. Text output prints remarks as notes.
     pub marks: Vec<(f64, f64, String)>,
 }
 
-/// An axis with its ends.
+/// An axis with its range.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Axis {
-    /// From zero to this.
+    /// From zero to this value.
     Linear(f64),
-    /// Logarithmic, from the least to the greatest.
+    /// Logarithmic, from the smallest to the largest value.
     Logarithmic(f64, f64),
 }
 
-/// From this ratio of the greatest to the least value on an axis is logarithmic. Below, lengths from zero
-/// show how much more one is than another, and 3 % look like 3 %.
+/// Ratio of the largest to the smallest value at which an axis becomes logarithmic. Below it the axis starts at
+/// zero, so that a difference of 3 % looks like 3 %.
 const DECADE: f64 = 10.0;
 
 impl Axis {
-    /// Where a value lies, from 0 to 1.
+    /// Returns the position of a value on the axis, 0 to 1.
     pub fn place(self, value: f64) -> f64 {
         match self {
             Self::Linear(most) => value / most,
@@ -60,7 +60,7 @@ impl Axis {
         }
     }
 
-    /// The value at a place.
+    /// Returns the value at a position.
     pub fn at(self, place: f64) -> f64 {
         match self {
             Self::Linear(most) => most * place,
@@ -70,31 +70,31 @@ impl Axis {
 }
 
 impl Chart {
-    /// The dots that can be shown: those above zero.
+    /// Returns the dots that can be shown: those above zero.
     pub fn dots(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
         let all = self.series.iter().flat_map(|series| &series.dots).copied();
         all.filter(|(x, y)| *x > 0.0 && *y > 0.0)
     }
 
-    /// The horizontal axis; `None` without two different values.
+    /// Returns the horizontal axis; `None` if there are fewer than two different values.
     pub fn horizontal(&self) -> Option<Axis> {
         let (least, most) = range(self.dots().map(|(x, _)| x))?;
         (least < most).then_some(Axis::Logarithmic(least, most))
     }
 
-    /// The vertical axis: from zero, or logarithmic where values span a decade or more, or lines are straight
-    /// only so; `None` without any.
+    /// Returns the vertical axis. It is logarithmic if values span a decade or more, or if the chart has lines
+    /// that are straight only on logarithmic axes; otherwise it starts at zero. `None` without values.
     pub fn vertical(&self) -> Option<Axis> {
         let (least, most) = range(self.dots().map(|(_, y)| y))?;
         let straight = self.series.iter().any(|series| series.joined == Joined::Straight);
-        Some(match most / least < DECADE && !straight {
-            true => Axis::Linear(most),
-            false => Axis::Logarithmic(least, most),
-        })
+        if most / least >= DECADE || straight {
+            return Some(Axis::Logarithmic(least, most));
+        }
+        Some(Axis::Linear(most))
     }
 }
 
-/// The least and the greatest; `None` of none.
+/// Returns the smallest and the largest value; `None` without values.
 fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     values.fold(None, |found, x| {
         let (least, most) = found.unwrap_or((x, x));
@@ -108,44 +108,44 @@ impl From<Chart> for Block {
     }
 }
 
-/// How the dots of a series belong together.
+/// Connection between the dots of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Joined {
-    /// Measured in their order: a curve through them.
+    /// A curve through the dots in their order.
     #[default]
     InOrder,
     /// Ends of lines that are straight on two logarithmic axes.
     Straight,
-    /// Each for itself.
+    /// Dots without a connection.
     Apart,
 }
 
 /// A curve, a line, or single dots.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Series {
-    /// The letter that marks its dots in text.
+    /// Letter that marks the dots in text.
     pub mark: char,
-    /// What it is.
+    /// Name of the series.
     pub name: String,
-    /// Its dots in base units; those that are not above zero are not shown.
+    /// Dots in base units; only those above zero are shown.
     pub dots: Vec<(f64, f64)>,
-    /// How they belong together.
+    /// Connection between the dots.
     pub joined: Joined,
 }
 
-/// Heat maps that share their axes and stand side by side.
+/// Heat maps that share their axes and are shown side by side.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct HeatMaps {
-    /// What rows and columns are, e.g. `file` and `block`.
+    /// Names of the row and column axes, e.g. `file` and `block`.
     pub axes: [&'static str; 2],
-    /// What the rows are, top to bottom.
+    /// Row labels, top to bottom.
     pub rows: Vec<String>,
-    /// What the columns are, left to right.
+    /// Column labels, left to right.
     pub columns: Vec<String>,
     /// The maps.
     pub maps: Vec<HeatMap>,
-    /// What the values are.
+    /// Unit of the values.
     pub unit: Unit,
 }
 
@@ -155,17 +155,17 @@ impl From<HeatMaps> for Block {
     }
 }
 
-/// Values over two axes, on a logarithmic scale from the least to the greatest.
+/// Values over two axes, on a logarithmic colour scale from the smallest to the largest.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct HeatMap {
-    /// Above the map.
+    /// Title above the map.
     pub title: String,
-    /// Row by row; `None` where nothing was measured.
+    /// Values row by row; `None` if not measured.
     pub values: Vec<Vec<Option<f64>>>,
 }
 
 impl HeatMap {
-    /// The least and the greatest value.
+    /// Returns the smallest and the largest value.
     pub fn range(&self) -> Option<(f64, f64)> {
         range(self.values.iter().flatten().flatten().copied().filter(|x| *x > 0.0))
     }

@@ -1,16 +1,17 @@
-//! What renderers that draw show of figures. Text leaves it out: the tables beside it say the same.
+//! Pictures, for renderers that can draw. Text output omits them: the tables on the page contain the same
+//! values.
 
 use super::Chart;
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Counts, Measurement};
 use serde::Serialize;
 
-/// Something to draw.
+/// A picture with its title.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Picture {
-    /// Above the picture.
+    /// Title above the picture.
     pub title: String,
-    /// What is drawn.
+    /// Content of the picture.
     #[serde(flatten)]
     pub drawing: Drawing,
 }
@@ -19,161 +20,161 @@ pub struct Picture {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "kind", content = "of", rename_all = "snake_case")]
 pub enum Drawing {
-    /// Curves.
+    /// A line chart.
     Chart(Chart),
-    /// Every sample in time.
+    /// All samples over time.
     Samples(Samples),
-    /// Bars, of which each may begin where the one before ended.
+    /// Bars; each may begin where the previous one ended.
     Steps(Steps),
-    /// The same figures of several runs.
+    /// Figures compared between several runs.
     Bars(Bars),
-    /// A figure from run to run.
+    /// A figure over successive runs.
     Trend(Trend),
-    /// Values over two axes; a surface where the axes are sizes.
+    /// Values over two axes; drawn as a surface if the axes are sizes.
     HeatMap(Grid),
-    /// Where threads run.
+    /// Threads on the hardware threads of each NUMA node.
     Placement(Vec<NodeThreads>),
 }
 
-/// Samples of some figures in time.
+/// Samples of some figures over time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Samples {
-    /// Of all samples.
+    /// Unit of all samples.
     pub unit: Unit,
-    /// Whether the records have times; else samples are numbered.
+    /// True if the samples have times; otherwise they are numbered.
     pub timed: bool,
-    /// Each figure's.
+    /// Samples of each figure.
     pub series: Vec<SampleSeries>,
 }
 
 /// Samples of one figure.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SampleSeries {
-    /// The figure.
+    /// Name of the figure.
     pub name: String,
-    /// In order of time.
+    /// Samples in chronological order.
     pub samples: Vec<Sample>,
 }
 
-/// When, in seconds since the first, or its number; the value; and what interfered, if anything did.
+/// A sample: its time in seconds since the first one, or its number; its value; and the interference, if any.
 pub type Sample = (f64, f64, Option<String>);
 
-/// Bars.
+/// A sequence of bars.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Steps {
-    /// Of all values.
+    /// Unit of all values.
     pub unit: Unit,
-    /// Top to bottom, or left to right.
+    /// Bars, top to bottom or left to right.
     pub steps: Vec<Step>,
 }
 
 /// A bar.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Step {
-    /// What it is.
+    /// Label of the bar.
     pub name: String,
-    /// Where it begins: 0, or where the step before ended.
+    /// Start: 0, or the end of the previous bar.
     pub from: f64,
-    /// Where it ends; nothing where there is no result.
+    /// End; `None` if there is no result.
     pub to: Option<f64>,
-    /// More about it.
+    /// Details.
     pub words: String,
 }
 
-/// Groups of bars, one of each series in every group.
+/// Groups of bars, with one bar of each series per group.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Bars {
-    /// Of all values.
+    /// Unit of all values.
     pub unit: Unit,
-    /// What the groups are, in order.
+    /// Group labels, in display order.
     pub groups: Vec<String>,
-    /// The series with the bars of each.
+    /// Series of bars.
     pub series: Vec<BarSeries>,
 }
 
-/// A bar in each group.
+/// One bar per group.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BarSeries {
-    /// What it is of.
+    /// Name of the series.
     pub name: String,
-    /// Group by group: the value, and why it is doubted, if it is; nothing where there is no result.
+    /// Value and, if it is doubtful, the reason, per group; `None` if there is no result.
     pub values: Vec<Option<(f64, Option<String>)>>,
 }
 
-/// A figure from run to run, over months as over minutes.
+/// A figure over successive runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Trend {
-    /// Of all values.
+    /// Unit of all values.
     pub unit: Unit,
-    /// In order of time.
+    /// Dots in chronological order.
     pub dots: Vec<TrendDot>,
-    /// What the regimes are called.
+    /// Names of the regimes.
     pub regimes: Vec<String>,
-    /// When the runs were in which regime.
+    /// Periods in which the runs had the same regime.
     pub bands: Vec<TrendBand>,
-    /// Between which times runs are missing, in seconds since 1970.
+    /// Periods in which runs are missing, in seconds since 1970.
     pub gaps: Vec<(f64, f64)>,
 }
 
-/// A figure of a run.
+/// Figure of one run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TrendDot {
-    /// When the run began, in seconds since 1970.
+    /// Start of the run, in seconds since 1970.
     pub at: f64,
-    /// The value; nothing where there is no result.
+    /// The value; `None` if there is no result.
     pub value: Option<f64>,
-    /// The regime in which it was taken, where that is known.
+    /// Regime of the value, if it is known.
     pub regime: Option<usize>,
-    /// Whether it is of another regime than the one that the run quotes.
+    /// True if the regime differs from the one that the run quotes.
     pub aside: bool,
-    /// Why it is doubted; empty where it is not.
+    /// Reason why the value is doubtful; empty otherwise.
     pub remark: String,
 }
 
-/// Runs of one regime that follow each other.
+/// A series of consecutive runs with the same regime.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct TrendBand {
-    /// Its beginning, in seconds since 1970.
+    /// Start, in seconds since 1970.
     pub from: f64,
-    /// Its end.
+    /// End, in seconds since 1970.
     pub to: f64,
-    /// The regime.
+    /// Index of the regime.
     pub regime: usize,
 }
 
 /// Values over two axes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Grid {
-    /// What rows and columns are, e.g. `file` and `block`.
+    /// Names of the row and column axes, e.g. `file` and `block`.
     pub axes: [&'static str; 2],
-    /// What the rows are, top to bottom.
+    /// Row labels, top to bottom.
     pub rows: Vec<String>,
-    /// What the columns are, left to right.
+    /// Column labels, left to right.
     pub columns: Vec<String>,
-    /// Row by row; `None` where nothing was measured.
+    /// Values row by row; `None` if not measured.
     pub values: Vec<Vec<Option<f64>>>,
-    /// Of all values.
+    /// Unit of all values.
     pub unit: Unit,
-    /// Whether it may be shown as a surface.
+    /// True if the grid can be drawn as a surface.
     pub surface: bool,
 }
 
 /// A NUMA node with its hardware threads.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NodeThreads {
-    /// The node, with its memory.
+    /// Name of the node, with its memory.
     pub name: String,
-    /// The operating system's number of each hardware thread, and the threads or ranks that may run on it.
+    /// The operating system's number of each hardware thread, with the threads or ranks that may run on it.
     pub cpus: Vec<(u32, Vec<usize>)>,
 }
 
 impl Picture {
-    /// Curves.
+    /// Creates a line chart.
     pub fn chart(title: impl Into<String>, chart: Chart) -> Self {
         Self { title: title.into(), drawing: Drawing::Chart(chart) }
     }
 
-    /// Bars from 0 on: what each is, its value, and more about it.
+    /// Creates bars that begin at 0; each has a label, a value and details.
     pub fn bars(
         title: impl Into<String>,
         unit: Unit,
@@ -184,20 +185,22 @@ impl Picture {
         Self { title: title.into(), drawing: Drawing::Steps(Steps { unit, steps }) }
     }
 
-    /// A heat map of every end to every other, row by row.
+    /// Creates a heat map of values between all pairs of `ends`, row by row.
     pub fn between(
         title: impl Into<String>,
         unit: Unit,
         ends: Vec<String>,
         values: Vec<Vec<Option<f64>>>,
     ) -> Self {
-        let (axes, rows, columns) = (["from", "to"], ends.clone(), ends);
+        let axes = ["from", "to"];
+        let rows = ends.clone();
+        let columns = ends;
         let grid = Grid { axes, rows, columns, values, unit, surface: false };
         Self { title: title.into(), drawing: Drawing::HeatMap(grid) }
     }
 
-    /// Every sample of some figures of one unit in time, with what interfered; `None` where no figure has
-    /// two samples.
+    /// Creates a chart of all samples of figures with the same unit over time, including interference; `None`
+    /// if no figure has two samples.
     pub fn samples(title: &str, of: &[&Measurement]) -> Option<Self> {
         let all = |m: &Measurement| m.samples.len() + m.disturbed.len();
         let of: Vec<&&Measurement> = of.iter().filter(|m| all(m) > 0).collect();
@@ -211,7 +214,7 @@ impl Picture {
         });
         let start = times.fold(f64::INFINITY, f64::min);
         let one = |m: &&&Measurement| {
-            // What counts in spite of what interfered is among the samples as well.
+            // Disturbed values that count all the same are also among the samples.
             let again = |value: f64| {
                 let counts = |d: &&_| matches!(d, Counts::All);
                 m.disturbed.iter().any(|d| d.value == value && counts(&&d.counts))
@@ -237,45 +240,45 @@ impl Picture {
     }
 }
 
-/// What stands for a node: a bar a gauge, each in percent of its limit.
+/// Summary of a node: one bar per gauge, in percent of its limit.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Card {
-    /// The bars, top to bottom.
+    /// Bars, top to bottom.
     pub bars: Vec<Bar>,
 }
 
-/// A figure that stands for a gauge.
+/// Bar of a gauge's representative figure.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Bar {
-    /// What of the node it is: `memory`, `latency`, ...
+    /// Part of the node: `memory`, `latency`, ...
     pub title: String,
-    /// Which figure stands for it.
+    /// Name of the figure.
     pub what: String,
-    /// The figure in words; nothing where it was not measured or is no result.
+    /// Value in words; `None` if it was not measured or is invalid.
     pub value: Option<String>,
-    /// Share of its limit; nothing where the limit is not known.
+    /// Share of the limit; `None` if the limit is unknown.
     pub share: Option<f64>,
-    /// Where the limit comes from, or that there is none.
+    /// Source of the limit, or a note that there is none.
     pub limit: String,
-    /// The same figure of another node.
+    /// Corresponding figure of another node.
     pub beside: Option<Beside>,
 }
 
-/// A figure of the node that is set beside.
+/// Figure of another node, for comparison.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Beside {
-    /// The node, by name.
+    /// Name of the other node.
     pub name: String,
-    /// Its figure in words.
+    /// Value in words.
     pub value: String,
-    /// Share of its own limit; nothing where that is not known.
+    /// Share of the other node's limit; `None` if that is unknown.
     pub share: Option<f64>,
-    /// This figure over that one.
+    /// Ratio of this node's figure to the other node's.
     pub ratio: Option<f64>,
 }
 
 impl Card {
-    /// The same as a table.
+    /// Returns the same contents as a table.
     pub fn table(&self) -> super::Table {
         let percent =
             |share: Option<f64>| share.map_or("?".to_owned(), |x| format!("{:.0} %", x * 100.0));

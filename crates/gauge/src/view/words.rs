@@ -1,4 +1,4 @@
-//! Figures and configurations in words, the same in the views of all gauges.
+//! Texts for figures and configurations, shared by the views of all gauges.
 
 use super::Cell;
 use nodegauge_measure::quantity::significant;
@@ -7,17 +7,17 @@ use nodegauge_measure::record::{Limit, Measurement};
 use nodegauge_measure::{BytesPerSec, Unit};
 use nodegauge_placement::cpus::number_ranges;
 
-/// Gigabytes per second with four digits, without the unit.
+/// Formats a rate in gigabytes per second with four digits, without the unit.
 pub fn gb(rate: f64) -> String {
     significant(rate / 1e9)
 }
 
-/// A rate in a column of GB/s; a dash without one.
+/// Returns a cell of a GB/s column; a dash without a rate.
 pub fn rate(rate: Option<f64>) -> Cell {
     rate.map_or_else(|| "-".into(), |rate| Cell::figure(rate, Unit::BytesPerSecond, gb(rate)))
 }
 
-/// The value in a column of GB/s, or why there is none.
+/// Returns the cell of a figure in a GB/s column; without a value, the status.
 pub fn value(m: &Measurement) -> Cell {
     match m.value {
         Some(value) => rate(Some(value)),
@@ -25,12 +25,12 @@ pub fn value(m: &Measurement) -> Cell {
     }
 }
 
-/// The share of the limit that was reached.
+/// Returns the cell with the share of the limit that was reached.
 pub fn of_limit(limit: Option<&Limit>) -> Cell {
     limit.map_or_else(|| "?".into(), |limit| percent(limit.fraction).into())
 }
 
-/// What the column of shares is of, or why it is absent.
+/// Describes the limit that shares refer to, or the reason why it is unknown.
 pub fn limit(m: &Measurement) -> String {
     match &m.limit {
         Some(limit) => format!("{} theoretical ({})", BytesPerSec(limit.value), limit.basis),
@@ -38,12 +38,12 @@ pub fn limit(m: &Measurement) -> String {
     }
 }
 
-/// `1 thread`, `2 threads`.
+/// Formats a count and a noun: `1 thread`, `2 threads`.
 pub fn several(count: u64, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
-/// CPUs of each thread: `0, 1` or `{0-3}, {4-7}`; long lists are cut in the middle.
+/// Formats the CPUs of each thread: `0, 1` or `{0-3}, {4-7}`; long lists are shortened in the middle.
 pub fn places(places: &[Vec<u32>]) -> String {
     const SHOWN: usize = 8;
     let one = |cpus: &Vec<u32>| match cpus.as_slice() {
@@ -58,7 +58,7 @@ pub fn places(places: &[Vec<u32>]) -> String {
     format!("{}, ..., {}", words[..SHOWN - 2].join(", "), tail.join(", "))
 }
 
-/// A native loop in a few letters: `nt avx512 u2`, or `nt avx512 u1 p4` with four pages side by side.
+/// Formats a native loop: `nt avx512 u2`, or `nt avx512 u1 p4` for four pages side by side.
 pub fn native_loop(
     stores: Option<&str>,
     isa: Option<&str>,

@@ -1,7 +1,7 @@
-//! The floating-point operations of a program, as its cores count them.
+//! Floating-point operations of a program, counted by its cores.
 //!
-//! The counters are the calling thread's and of every process and thread that it starts from then on, which the
-//! kernel adds up; they are outside the kernel, which every user may count of his own programs.
+//! The counters cover the calling thread and all processes and threads that it starts afterwards; the kernel
+//! sums them up. They exclude the kernel's own work, so every user may count them for their own programs.
 
 use super::open::{Count, INHERITED, open, read, refused};
 use super::{DEVICES, Event, TrafficDirection, encoded, table};
@@ -12,7 +12,7 @@ use serde::Deserialize;
 use std::fs::File;
 use std::io;
 
-/// A row of the table: what of a family of processors counts operations.
+/// Row of the table: the events that count operations on a family of processors.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FlopFamily {
@@ -20,21 +20,21 @@ pub(super) struct FlopFamily {
     vendor: String,
     families: Vec<u32>,
     models: Vec<u32>,
-    /// Terms of an event, and operations a count.
+    /// Terms of an event, with the operations per count.
     events: Vec<(String, f64)>,
 }
 
-/// An event of the cores' PMU with the operations that a count of it is.
+/// An event of the cores' PMU, with the operations per count.
 #[derive(Debug, Clone, PartialEq)]
 struct Weighed {
     event: Event,
     operations: f64,
 }
 
-/// The PMU of cores that are all alike.
+/// Name of the PMU of processors with one kind of core.
 const CORES: &str = "cpu";
 
-/// Counters of operations, counting.
+/// Running counters of operations.
 #[derive(Debug)]
 pub struct FlopCounters {
     family: String,
@@ -42,11 +42,11 @@ pub struct FlopCounters {
 }
 
 impl FlopCounters {
-    /// Starts to count what this thread, and what it starts from now on, computes.
+    /// Starts counting the operations of this thread and of everything that it starts afterwards.
     ///
     /// # Errors
-    /// When the processor is not known to count operations, or the kernel refuses; the reason in words, with
-    /// its remedy.
+    /// If the events of this processor are unknown, or the kernel denies access; the text contains the reason
+    /// and the remedy.
     pub fn start(root: &SysRoot) -> Result<Self, String> {
         let (family, found) = find(root)?;
         let mut events = Vec::with_capacity(found.len());
@@ -58,23 +58,22 @@ impl FlopCounters {
         Ok(Self { family, events })
     }
 
-    /// The events, in words.
+    /// Returns the name of the events.
     pub fn family(&self) -> &str {
         &self.family
     }
 
-    /// Operations until now; `None` where a counter never was ours.
+    /// Returns the operations so far; `None` if a counter was never scheduled.
     ///
     /// # Errors
-    /// When one cannot be read.
+    /// If a counter cannot be read.
     pub fn operations(&self) -> io::Result<Option<f64>> {
         let counts = self.events.iter().map(|(of, file)| Ok((of.operations, read(file)?)));
         Ok(sum(&counts.collect::<io::Result<Vec<_>>>()?))
     }
 }
 
-/// Operations of counts, each scaled to the time that it should have counted where the kernel shared its counter
-/// out among events.
+/// Sums the operations. If the kernel shared a counter among events, its count is scaled to the whole time.
 fn sum(counts: &[(f64, Count)]) -> Option<f64> {
     let one = |(operations, count): &(f64, Count)| {
         let counted = (count.running > 0).then_some(count.running as f64)?;
@@ -83,26 +82,27 @@ fn sum(counts: &[(f64, Count)]) -> Option<f64> {
     counts.iter().map(one).sum()
 }
 
-/// What counts operations on this machine.
+/// Returns the events that count operations on this machine.
 fn find(root: &SysRoot) -> Result<(String, Vec<Weighed>), String> {
     let chip = processor::read(root);
     let kind: Option<u32> = root.value(&format!("{DEVICES}/{CORES}/type"));
     let Some(kind) = kind else {
-        let remedy = "count elsewhere and give --point NAME,FLOPS,BYTES,SECONDS";
+        let remedy = "count on another machine and pass --point NAME,FLOPS,BYTES,SECONDS";
         return Err(match host::hypervisor(root, &chip) {
             Some(name) if !name.is_empty() => {
-                format!("this {name} guest is shown no performance counters; {remedy}")
+                format!("performance counters are not available in this {name} guest; {remedy}")
             }
-            Some(_) => format!("this guest is shown no performance counters; {remedy}"),
-            None => format!("the kernel shows no counters of cores that are all alike; {remedy}"),
+            Some(_) => format!("performance counters are not available in this guest; {remedy}"),
+            None => format!("the kernel provides no counters for cores of one kind; {remedy}"),
         });
     };
-    let unknown = || "how this processor counts operations is not known".to_owned();
+    let unknown = || "the events that count operations on this processor are unknown".to_owned();
     let identity = chip.identity.as_ref();
     let family = table().flops.iter().find(|family| family.is_for(identity)).ok_or_else(unknown)?;
     let weighed = |(terms, operations): &(String, f64)| {
         let (config, _) = encoded(root, CORES, terms, 1.0)?;
-        let (pmu, direction) = (CORES.to_owned(), TrafficDirection::Both);
+        let pmu = CORES.to_owned();
+        let direction = TrafficDirection::Both;
         let event = Event { pmu, kind, config, cpu: 0, direction, bytes: 1.0 };
         Some(Weighed { event, operations: *operations })
     };
@@ -129,8 +129,7 @@ mod tests {
         of.iter().map(|(operations, value)| (*operations, count(*value))).collect()
     }
 
-    /// What other programs counted and made of it, on processors that they name: no such counters were at
-    /// hand.
+    /// Counts and results that other programs published, with their processors; such counters were not available here.
     #[test]
     fn counts_of_known_processors_are_the_operations_that_were_said() {
         // suanPan's manual, perf stat on an i7-1185G7: "roughly 114 GFLOPS" in 39.43 s.
@@ -190,11 +189,14 @@ mod tests {
         assert_eq!(told(chip("AuthenticAMD", 25, 17, "")), [(0xf03, 1.0)]);
         assert_eq!(told(chip("AuthenticAMD", 23, 49, "")), [(0xf03, 1.0)]);
         assert_eq!(told(chip("AuthenticAMD", 23, 1, "")), [(0xff03, 1.0)]);
-        // Haswell has no such event, and another stands under its number.
+        // Haswell does not have this event and uses its number for another one.
         let refusal = on(&chip("GenuineIntel", 6, 63, ""), true).unwrap_err();
-        assert_eq!(refusal, "how this processor counts operations is not known");
+        assert_eq!(refusal, "the events that count operations on this processor are unknown");
         let refusal = on(&chip("GenuineIntel", 6, 143, "hypervisor"), false).unwrap_err();
-        assert!(refusal.contains("guest is shown no performance counters; count"), "{refusal}");
+        assert!(
+            refusal.starts_with("performance counters are not available in this "),
+            "{refusal}"
+        );
         assert_eq!(refusal.lines().count(), 1);
     }
 }

@@ -1,4 +1,4 @@
-//! Opens the events of a plan with `perf_event_open` and reads them. The one door to that call.
+//! Opening and reading of events with `perf_event_open`. No other module makes this call.
 #![allow(unsafe_code)]
 
 use super::{CounterPlan, Event, TrafficDirection, find};
@@ -9,8 +9,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
-/// `perf_event_attr` in its first version (Linux 2.6.32), with the words that later ones put behind
-/// it up to `config2`: `PERF_ATTR_SIZE_VER1`. Everything that is not set here is zero.
+/// `perf_event_attr` up to `config2` (`PERF_ATTR_SIZE_VER1`): the first version (Linux 2.6.32) and the fields
+/// that follow it. All fields that are not set are zero.
 #[repr(C)]
 #[derive(Debug, Default)]
 struct Attributes {
@@ -34,13 +34,13 @@ const TIMES: u64 = 1 | 2;
 /// `PERF_FLAG_FD_CLOEXEC`.
 const CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
 
-/// `exclude_kernel` and `exclude_hv`: what every user may count of his own threads.
+/// `exclude_kernel` and `exclude_hv`: the counting that every user is allowed for their own threads.
 const USER_ONLY: u64 = 1 << 5 | 1 << 6;
 
-/// The same, of what the thread starts from then on as well: `inherit`.
+/// [`USER_ONLY`] with `inherit`, which includes everything that the thread starts afterwards.
 pub(super) const INHERITED: u64 = USER_ONLY | 1 << 1;
 
-/// Opens a counter: of every process on `cpu` when `process` is -1, of the calling thread when it is 0.
+/// Opens a counter: of all processes on `cpu` if `process` is -1, of the calling thread if it is 0.
 pub(super) fn open(
     event: &Event,
     process: libc::pid_t,
@@ -57,8 +57,8 @@ pub(super) fn open(
         read_format: TIMES,
         ..Attributes::default()
     };
-    // SAFETY: the kernel reads as many bytes of the structure as its `size` says, which is its own
-    // size, and keeps no pointer to it.
+    // SAFETY: the kernel reads the number of bytes that the structure's `size` states, which is its own size,
+    // and keeps no pointer to it.
     let fd = unsafe {
         libc::syscall(
             libc::SYS_perf_event_open,
@@ -76,7 +76,7 @@ pub(super) fn open(
     }
 }
 
-/// A count, and for how much of the time that it was wanted it really counted.
+/// A count, with the time for which it was enabled and the time for which it was actually counting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Count {
     pub value: u64,
@@ -96,79 +96,83 @@ pub(super) fn read(file: &File) -> io::Result<Count> {
     Ok(Count { value: word(0), enabled: word(1), running: word(2) })
 }
 
-/// Open counters of all of the node's memory traffic.
+/// Open counters of the node's memory traffic.
 #[derive(Debug)]
 pub struct MemoryCounters {
     plan: CounterPlan,
     files: Vec<File>,
 }
 
-/// All counters at one moment.
+/// Values of all counters at one time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CounterReading(Vec<Count>);
 
-/// Bytes that moved between two readings.
+/// Bytes transferred between two readings.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct MemoryTraffic {
-    /// From memory; with [`MemoryTraffic::write`], `None` where the counters do not tell them apart.
+    /// Bytes read from memory. Like [`MemoryTraffic::write`], it is `None` if the counters do not separate the
+    /// two directions.
     pub read: Option<f64>,
-    /// To memory.
+    /// Bytes written to memory.
     pub write: Option<f64>,
-    /// Both.
+    /// Sum of both.
     pub total: f64,
 }
 
 impl MemoryCounters {
-    /// Opens what counts the memory traffic of this machine.
+    /// Opens the counters of this machine's memory traffic.
     ///
     /// # Errors
-    /// When there is nothing to count with, or the kernel refuses; the reason in words, with its
-    /// remedy.
+    /// If there are no counters, or the kernel denies access; the text contains the reason and the remedy.
     pub fn open(root: &SysRoot) -> Result<Self, String> {
         let plan = find(root)?;
         let mut files = Vec::with_capacity(plan.events.len());
         for event in &plan.events {
             let cpu = libc::c_int::try_from(event.cpu).unwrap_or(-1);
             let file = open(event, -1, cpu, 0).map_err(|error| refused(root, event, &error))?;
-            // A counter that cannot be read is none; to be known now rather than between passes.
+            // Some counters open but cannot be read. They are detected here rather than during a measurement.
             read(&file).map_err(|error| refused(root, event, &error))?;
             files.push(file);
         }
         Ok(Self { plan, files })
     }
 
-    /// What they count.
+    /// Returns the events that are counted.
     pub fn plan(&self) -> &CounterPlan {
         &self.plan
     }
 
-    /// Reads all.
+    /// Reads all counters.
     ///
     /// # Errors
-    /// When one cannot be read.
+    /// If a counter cannot be read.
     pub fn read(&self) -> io::Result<CounterReading> {
         self.files.iter().map(read).collect::<io::Result<_>>().map(CounterReading)
     }
 
-    /// Bytes that moved in intervals, each from its first reading to its second, all together. `None`
-    /// when a counter did not count at all in them, because other events occupied it.
+    /// Returns the bytes transferred in all `intervals` together; each interval has a first and a second
+    /// reading. `None` if a counter did not run at all in them, because other events occupied it.
     pub fn traffic(&self, intervals: &[(CounterReading, CounterReading)]) -> Option<MemoryTraffic> {
         traffic(&self.plan.events, intervals)
     }
 }
 
-/// Sums intervals up: of each event its counts, scaled to the time that it should have counted, when
-/// the kernel shared its counter out among events.
+/// Sums up the intervals. If the kernel shared a counter among events, its counts are scaled to the whole time.
 fn traffic(
     events: &[Event],
     intervals: &[(CounterReading, CounterReading)],
 ) -> Option<MemoryTraffic> {
-    let (mut read, mut write, mut both) = (0.0, 0.0, 0.0);
+    let mut read = 0.0;
+    let mut write = 0.0;
+    let mut both = 0.0;
     for (i, event) in events.iter().enumerate() {
-        let (mut value, mut enabled, mut running) = (0.0, 0.0, 0.0);
+        let mut value = 0.0;
+        let mut enabled = 0.0;
+        let mut running = 0.0;
         for (before, after) in intervals {
-            let (before, after) = (before.0.get(i)?, after.0.get(i)?);
-            // Counters are 48 bits or more and the kernel extends them: they do not go backwards.
+            let before = before.0.get(i)?;
+            let after = after.0.get(i)?;
+            // Counters have 48 bits or more and the kernel extends them, so they never decrease.
             value += after.value.saturating_sub(before.value) as f64;
             enabled += after.enabled.saturating_sub(before.enabled) as f64;
             running += after.running.saturating_sub(before.running) as f64;
@@ -183,15 +187,15 @@ fn traffic(
             TrafficDirection::Both => both += bytes,
         }
     }
-    let told_apart = events.iter().all(|event| event.direction != TrafficDirection::Both);
+    let separate = events.iter().all(|event| event.direction != TrafficDirection::Both);
     Some(MemoryTraffic {
-        read: told_apart.then_some(read),
-        write: told_apart.then_some(write),
+        read: separate.then_some(read),
+        write: separate.then_some(write),
         total: read + write + both,
     })
 }
 
-/// Counts the cycles of the calling thread's core while the thread runs on it.
+/// Counter of the cycles that the core executes for the calling thread.
 #[derive(Debug)]
 pub struct CycleCounter {
     file: File,
@@ -199,8 +203,8 @@ pub struct CycleCounter {
 }
 
 impl CycleCounter {
-    /// Starts to count: `PERF_COUNT_HW_CPU_CYCLES` of the thread outside the kernel, else APERF, where
-    /// the kernel shows it. `None` where neither can be had, as on most guests.
+    /// Starts counting: `PERF_COUNT_HW_CPU_CYCLES` of the thread outside the kernel, or APERF if the kernel
+    /// provides it. `None` if neither is available, as on most guests.
     pub fn start(root: &SysRoot) -> Option<Self> {
         let event = |kind, config| Event {
             pmu: "cycles".to_owned(),
@@ -219,33 +223,34 @@ impl CycleCounter {
         Some(Self { file, start })
     }
 
-    /// Cycles over the time for which they were counted since the start, Hz.
+    /// Returns the cycles since the start divided by the time for which they were counted, Hz.
     pub fn clock(&self) -> Option<Hertz> {
         let end = read(&self.file).ok()?;
-        // Without a moment in which the counter was ours there is no clock.
+        // The clock is unknown if the counter never ran.
         let nanoseconds = end.running.checked_sub(self.start.running).filter(|ns| *ns > 0)?;
         let cycles = end.value.checked_sub(self.start.value).filter(|cycles| *cycles > 0)?;
         Some(Hertz(cycles as f64 / (nanoseconds as f64 / 1e9)))
     }
 }
 
-/// Why the kernel refuses a counter, and what to do.
+/// Describes why the kernel denied a counter, with the remedy.
 pub(super) fn refused(root: &SysRoot, event: &Event, error: &io::Error) -> String {
     let pmu = &event.pmu;
     let paranoid: Option<i32> = root.value("proc/sys/kernel/perf_event_paranoid");
     let container = host::container(root);
     match (error.raw_os_error(), paranoid, container) {
         (Some(libc::EACCES | libc::EPERM), Some(level), _) if level > 0 => format!(
-            "kernel.perf_event_paranoid is {level}, so {pmu} may not be read; as root, sysctl kernel.perf_event_paranoid=0; or give CAP_PERFMON"
+            "kernel.perf_event_paranoid is {level}, so {pmu} cannot be read; as root, sysctl kernel.perf_event_paranoid=0, or grant CAP_PERFMON"
         ),
         (Some(libc::EACCES | libc::EPERM), _, Some(container)) => format!(
-            "this {container} container may not read {pmu}; start it with --cap-add PERFMON and a seccomp profile that allows perf_event_open"
+            "{pmu} cannot be read in this {container} container; start it with --cap-add PERFMON and a seccomp profile that allows perf_event_open"
         ),
         (Some(libc::EACCES | libc::EPERM), ..) => {
-            format!("{pmu} may not be read: {error}; as root, or with CAP_PERFMON")
+            format!("{pmu} cannot be read: {error}; run as root, or with CAP_PERFMON")
         }
         (Some(libc::ENOSYS), ..) => {
-            "the kernel, or a filter of system calls, has no perf_event_open".to_owned()
+            "perf_event_open is not supported by the kernel or is blocked by a system-call filter"
+                .to_owned()
         }
         _ => format!("{pmu} cannot be opened: {error}"),
     }
@@ -305,8 +310,8 @@ mod tests {
         let error = open(&event, 0, -1, 0).unwrap_err();
         let absent = refused(&SysRoot::recorded("/nonexistent"), &event, &error);
         let expected = match error.raw_os_error() {
-            Some(libc::ENOSYS) => "the kernel, or a filter of system calls, has no perf_event_open",
-            Some(libc::EACCES | libc::EPERM) => "amd_umc_0 may not be read: ",
+            Some(libc::ENOSYS) => "perf_event_open is not supported by the kernel or is blocked",
+            Some(libc::EACCES | libc::EPERM) => "amd_umc_0 cannot be read: ",
             _ => "amd_umc_0 cannot be opened: ",
         };
         assert!(absent.starts_with(expected), "{absent}");
@@ -323,11 +328,11 @@ mod tests {
         std::fs::write(kernel.join("perf_event_paranoid"), "2\n").unwrap();
         assert_eq!(
             of(libc::EACCES).to_string(),
-            "kernel.perf_event_paranoid is 2, so uncore_imc_0 may not be read; as root, sysctl \
-             kernel.perf_event_paranoid=0; or give CAP_PERFMON"
+            "kernel.perf_event_paranoid is 2, so uncore_imc_0 cannot be read; as root, sysctl \
+             kernel.perf_event_paranoid=0, or grant CAP_PERFMON"
         );
         std::fs::write(kernel.join("perf_event_paranoid"), "-1\n").unwrap();
-        assert!(of(libc::EPERM).ends_with("; as root, or with CAP_PERFMON"));
+        assert!(of(libc::EPERM).ends_with("; run as root, or with CAP_PERFMON"));
         assert!(of(libc::ENOSYS).contains("perf_event_open"));
         assert!(of(libc::EINVAL).starts_with("uncore_imc_0 cannot be opened: Invalid argument"));
     }

@@ -2,9 +2,8 @@ use super::*;
 use std::fs;
 use std::path::Path;
 
-/// The files that a kernel shows, from a list of them: `pmu/file content`, and the processor. They are
-/// written from the kernels' sources and documentation that each list names; none was recorded on such a
-/// machine.
+/// Creates a kernel's files from a list of `pmu/file content` and the processor. The lists are derived from the
+/// kernels' sources and documentation, which each list names; they were not recorded on such machines.
 fn machine(name: &str) -> (tempfile::TempDir, SysRoot) {
     let folder = tempfile::tempdir().unwrap();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/pmus/{name}.txt"));
@@ -17,19 +16,20 @@ fn machine(name: &str) -> (tempfile::TempDir, SysRoot) {
         let (file, content) = line.split_once(' ').unwrap();
         if file == "cpuinfo" {
             let words: Vec<&str> = content.split(' ').collect();
-            let text = match words[0].starts_with("0x") {
-                true => format!(
+            let text = if words[0].starts_with("0x") {
+                format!(
                     "CPU implementer : {}\nCPU part : {:#x}\nCPU revision : 0",
                     words[0],
                     words[2].parse::<u32>().unwrap()
-                ),
-                false => format!(
+                )
+            } else {
+                format!(
                     "vendor_id : {}\ncpu family : {}\nmodel : {}\nmodel name : x\nstepping : 1\nflags : fpu {}",
                     words[0],
                     words[1],
                     words[2],
                     words.get(3).unwrap_or(&"")
-                ),
+                )
             };
             write("proc/cpuinfo".to_owned(), &text);
         } else {
@@ -144,7 +144,10 @@ fn arm_nodes_are_counted_by_what_their_fabric_shows() {
 fn a_guest_is_told_that_it_is_shown_none() {
     let (_folder, root) = machine("kvm-guest");
     let absent = find(&root).unwrap_err();
-    assert!(absent.ends_with("guest is shown no counters of memory controllers"), "{absent}");
+    assert!(
+        absent.starts_with("the counters of the memory controllers are not available"),
+        "{absent}"
+    );
 }
 
 #[test]
@@ -153,14 +156,14 @@ fn a_machine_with_half_of_its_counters_is_not_counted() {
     fs::remove_file(folder.path().join(DEVICES).join("amd_umc_1/format/rdwrmask")).unwrap();
     assert_eq!(
         find(&root).unwrap_err().to_string(),
-        "the memory controllers' counters are of a kind that is not known"
+        "the counters of these memory controllers are not supported"
     );
     fs::remove_dir_all(folder.path().join(DEVICES)).unwrap();
-    assert_eq!(find(&root).unwrap_err().to_string(), "the kernel shows no performance counters");
+    assert_eq!(find(&root).unwrap_err().to_string(), "the kernel provides no performance counters");
     fs::create_dir_all(folder.path().join(DEVICES).join("cpu")).unwrap();
     assert_eq!(
         find(&root).unwrap_err().to_string(),
-        "the kernel shows no counters of memory controllers; as root, modprobe amd_uncore; or use a newer kernel"
+        "the kernel provides no counters of the memory controllers; as root, modprobe amd_uncore; or use a newer kernel"
     );
 }
 

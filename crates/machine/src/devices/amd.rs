@@ -1,4 +1,4 @@
-//! What amdgpu tells of its devices in sysfs: memory, clocks, power, partitions, errors, who uses them.
+//! Data of AMD GPUs from amdgpu's files in sysfs: memory, clocks, power, partitions, errors, other users.
 //! Files: Linux' Documentation/gpu/amdgpu and the sources of drivers/gpu/drm/amd.
 
 use super::some_state;
@@ -6,10 +6,10 @@ use crate::pci::{PciDevice, file};
 use crate::root::{SysRoot, keyed};
 use nodegauge_measure::record::{Device, DeviceState};
 
-/// What the compute side of the driver shows.
+/// Folder of the driver's compute interface.
 const KFD: &str = "sys/class/kfd/kfd";
 
-/// Adds what amdgpu tells of a device.
+/// Adds the data that amdgpu reports.
 pub(super) fn add(device: &mut Device, pci: &PciDevice, root: &SysRoot) {
     let text = |name: &str| root.text(&file(&pci.address, name)).filter(|text| !text.is_empty());
     device.name = text("product_name").or(device.name.take());
@@ -18,7 +18,7 @@ pub(super) fn add(device: &mut Device, pci: &PciDevice, root: &SysRoot) {
     memory.bytes =
         text("mem_info_vram_total").and_then(|bytes| bytes.parse().ok()).or(memory.bytes);
     if let Some(errors) = text("ras/umc_err_count") {
-        // The file is there where the memory corrects errors.
+        // The file exists if the memory has ECC.
         memory.ecc = Some(true);
         memory.corrected_errors = keyed(&errors, "ce");
         memory.uncorrected_errors = keyed(&errors, "ue");
@@ -26,17 +26,17 @@ pub(super) fn add(device: &mut Device, pci: &PciDevice, root: &SysRoot) {
     let sensors = root.names(&file(&pci.address, "hwmon")).into_iter().next().unwrap_or_default();
     let microwatts = |name: &str| text(&format!("hwmon/{sensors}/{name}"))?.parse::<f64>().ok();
     let watts = |name: &str| microwatts(name).map(|value| value / 1e6);
-    let [cores, memory] =
+    let [core_levels, memory_levels] =
         ["pp_dpm_sclk", "pp_dpm_mclk"].map(|name| text(name).map(|text| levels(&text)));
     let partition: Vec<String> = ["current_compute_partition", "current_memory_partition"]
         .into_iter()
         .filter_map(text)
         .collect();
     device.state = some_state(DeviceState {
-        hz: cores.and_then(|(now, _)| now),
-        most_hz: cores.and_then(|(_, most)| most),
-        memory_hz: memory.and_then(|(now, _)| now),
-        most_memory_hz: memory.and_then(|(_, most)| most),
+        hz: core_levels.and_then(|(now, _)| now),
+        most_hz: core_levels.and_then(|(_, most)| most),
+        memory_hz: memory_levels.and_then(|(now, _)| now),
+        most_memory_hz: memory_levels.and_then(|(_, most)| most),
         throttled_by: Vec::new(),
         watts: watts("power1_cap"),
         most_watts: watts("power1_cap_max"),
@@ -45,7 +45,7 @@ pub(super) fn add(device: &mut Device, pci: &PciDevice, root: &SysRoot) {
     });
 }
 
-/// Of levels such as `1: 1600Mhz *`, the one in use and the last, Hz.
+/// Returns the active and the last of levels such as `1: 1600Mhz *`, in Hz.
 fn levels(text: &str) -> (Option<f64>, Option<f64>) {
     let hz = |line: &str| {
         let (_, value) = line.split_once(": ")?;
@@ -56,13 +56,17 @@ fn levels(text: &str) -> (Option<f64>, Option<f64>) {
     (now.and_then(hz), text.lines().last().and_then(hz))
 }
 
-/// How many other processes have memory of the device, by what the compute side of the driver shows.
+/// Returns the number of other processes that have allocated memory of the device, according to the driver's
+/// compute interface.
 fn others(pci: &PciDevice, root: &SysRoot) -> Option<u32> {
     let nodes = format!("{KFD}/topology/nodes");
     let gpu = root.names(&nodes).into_iter().find_map(|node| {
         let properties = root.text(&format!("{nodes}/{node}/properties"))?;
-        let (domain, at) = (keyed(&properties, "domain")?, keyed(&properties, "location_id")?);
-        let (bus, slot, function) = (at >> 8 & 0xff, at >> 3 & 0x1f, at & 7);
+        let domain = keyed(&properties, "domain")?;
+        let at = keyed(&properties, "location_id")?;
+        let bus = at >> 8 & 0xff;
+        let slot = at >> 3 & 0x1f;
+        let function = at & 7;
         let address = format!("{domain:04x}:{bus:02x}:{slot:02x}.{function:x}");
         (address == pci.address).then(|| root.text(&format!("{nodes}/{node}/gpu_id")))?
     })?;

@@ -1,25 +1,25 @@
-//! What is known of accelerators by their numbers on the bus and by name: memory and the most that it can
-//! move. The facts are in `data/devices.toml`, each with its source; a device that is not in it is unknown.
+//! Catalog of accelerators, by PCI ids and by name: memory and its maximum bandwidth. The data are in
+//! `data/devices.toml`, each with its source; a device that is not in it is unknown.
 
 use nodegauge_measure::record::Figure;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-/// What the catalog says of a device.
+/// Entry of the catalog for a device.
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceEntry {
-    /// As its driver calls it.
+    /// Name used by the driver.
     pub name: String,
-    /// Numbers of vendor and device; none where they stand for several.
+    /// PCI ids (vendor and device); empty if they are shared by several devices.
     #[serde(default)]
     ids: Vec<String>,
-    /// What a name must hold to be of this device.
+    /// Words that a device's name must contain.
     words: String,
-    /// `HBM3`, `GDDR6`, ...
+    /// Memory technology: `HBM3`, `GDDR6`, ...
     pub memory: String,
-    /// What its maker calls the size of its memory, bytes.
+    /// Memory size according to the manufacturer, bytes.
     pub bytes: Option<f64>,
     bandwidth: f64,
     source: String,
@@ -41,7 +41,7 @@ fn tables() -> &'static DeviceTables {
 }
 
 impl DeviceEntry {
-    /// The most that its memory can move, B/s, with the source.
+    /// Returns the maximum bandwidth of the memory, B/s, with its source.
     pub fn bandwidth(&self) -> Figure {
         let source = tables().sources.get(&self.source).map_or(self.source.as_str(), |known| known);
         Figure {
@@ -53,21 +53,21 @@ impl DeviceEntry {
     }
 }
 
-/// The device with these numbers, e.g. `10de:2335`.
+/// Returns the device with these PCI ids, e.g. `10de:2335`.
 pub fn identified(identification: &str) -> Option<&'static DeviceEntry> {
     tables().device.iter().find(|entry| entry.ids.iter().any(|id| id == identification))
 }
 
-/// The device that a driver calls `name`, e.g. `NVIDIA H100 80GB HBM3`: of the rows all of whose words are in the
-/// name, the first with most of them.
+/// Returns the device with the driver's name `name`, e.g. `NVIDIA H100 80GB HBM3`: among the rows whose words
+/// are all in the name, the first one with the most words.
 pub fn named(name: &str) -> Option<&'static DeviceEntry> {
     let typed = words(name);
     let fits = |entry: &&DeviceEntry| words(&entry.words).iter().all(|word| typed.contains(word));
-    // Of equals `max_by_key` gives the last.
+    // If several rows are equal, `max_by_key` returns the last one.
     tables().device.iter().rev().filter(fits).max_by_key(|entry| words(&entry.words).len())
 }
 
-/// The words of a name in small letters; `Xeon(R) Phi` is `xeon phi`, `A100-SXM4` is `a100 sxm4`.
+/// Returns the words of a name in lower case: `Xeon(R) Phi` is `xeon phi`, `A100-SXM4` is `a100 sxm4`.
 fn words(name: &str) -> Vec<String> {
     let plain = name.to_lowercase().replace("(r)", " ").replace("(tm)", " ");
     let words = plain.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
@@ -109,7 +109,7 @@ mod tests {
         assert_eq!(rate("AMD Instinct MI300X"), Some(5.3e12));
         assert_eq!(rate("Intel(R) Data Center GPU Max 1550"), Some(3.2768e12));
         assert_eq!(rate("Intel(R) Xeon Phi(TM) coprocessor 7110P"), Some(352e9));
-        // A laptop's RTX A1000 is no A10, and of an H100 alone the memory is not known.
+        // A laptop's RTX A1000 is not an A10, and the name H100 alone does not determine the memory.
         assert_eq!((rate("NVIDIA RTX A1000 Laptop GPU"), rate("NVIDIA H100")), (None, None));
         assert_eq!(identified("10de:2335").unwrap().name, "NVIDIA H200");
         assert_eq!(identified("10de:0000"), None);

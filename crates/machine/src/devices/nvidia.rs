@@ -1,4 +1,4 @@
-//! What NVIDIA's driver shows in `/proc/driver/nvidia`, and what its library adds.
+//! Data of NVIDIA GPUs from the driver's files in `/proc/driver/nvidia` and from its library.
 
 use super::nvml::{self, GpuState, NowAndMost, NvmlReading};
 use super::{catalog, some_state};
@@ -7,20 +7,21 @@ use crate::root::SysRoot;
 use nodegauge_measure::BytesPerSec;
 use nodegauge_measure::record::{Device, DeviceState, Figure};
 
-/// Transfers a cycle of the clock that the library gives for memory, which is that of double data rate.
+/// Transfers per cycle of the memory clock that the library reports: memory has double data rate.
 const TRANSFERS_PER_CYCLE: f64 = 2.0;
 
-/// Adds what the driver shows of a device.
+/// Adds the data of the driver's files.
 pub(super) fn add(device: &mut Device, root: &SysRoot) {
-    let told = |key: &str| told(root, &device.address, "information", key);
-    let (name, uuid) = (told("Model"), told("GPU UUID"));
+    let value = |key: &str| driver_value(root, &device.address, "information", key);
+    let name = value("Model");
+    let uuid = value("GPU UUID");
     device.name = name.or(device.name.take());
-    // Until a device was used for the first time, its number is shown as question marks.
+    // The driver shows question marks until the device is first used.
     device.uuid = uuid.filter(|uuid| !uuid.contains('?'));
 }
 
-/// A value of a file in which the driver describes a device, in lines of `KEY: VALUE`.
-pub(super) fn told(root: &SysRoot, address: &str, file: &str, key: &str) -> Option<String> {
+/// Returns a value from one of the driver's files about a device, which has lines of `KEY: VALUE`.
+pub(super) fn driver_value(root: &SysRoot, address: &str, file: &str, key: &str) -> Option<String> {
     let text = root.text(&format!("{NVIDIA_GPUS}/{address}/{file}"))?;
     let value = |line: &str| {
         Some(line.strip_prefix(key)?.trim_start().strip_prefix(':')?.trim().to_owned())
@@ -28,11 +29,11 @@ pub(super) fn told(root: &SysRoot, address: &str, file: &str, key: &str) -> Opti
     text.lines().find_map(value)
 }
 
-/// Adds what the library says of the devices of this machine, where it is and has something to say.
+/// Adds the library's data about the devices of this machine, if the library is available.
 pub(super) fn ask_library(devices: &mut [Device], root: &SysRoot) {
     let driven = |device: &Device| device.driver.as_deref() == Some("nvidia");
     if root.is_live() && devices.iter().any(driven) {
-        // What it cannot say is not known; where a device is not usable, the files of the kernel say why.
+        // Without an answer the data stay unknown; the kernel's files show why a device is unusable.
         add_reading(devices, &nvml::read().unwrap_or_default());
     }
 }
@@ -69,8 +70,8 @@ fn add_state(device: &mut Device, gpu: &GpuState) {
         at_most: false,
     });
     memory.theoretical = driver.or(memory.theoretical.take()).or_else(|| Some(known?.bandwidth()));
-    let (now, most) = two(gpu.clock);
-    let (memory_now, memory_most) = two(gpu.memory_clock);
+    let (now, most) = now_and_most(gpu.clock);
+    let (memory_now, memory_most) = now_and_most(gpu.memory_clock);
     let own = std::process::id();
     let others = gpu.processes.as_ref();
     device.state = some_state(DeviceState {
@@ -86,7 +87,7 @@ fn add_state(device: &mut Device, gpu: &GpuState) {
     });
 }
 
-fn two(clock: Option<NowAndMost>) -> (Option<f64>, Option<f64>) {
+fn now_and_most(clock: Option<NowAndMost>) -> (Option<f64>, Option<f64>) {
     (clock.map(|clock| clock.now), clock.map(|clock| clock.most))
 }
 

@@ -1,6 +1,6 @@
-//! What NVIDIA's management library says of GPUs: NVML, `libnvidia-ml.so.1`, which comes with the driver and is
-//! what `nvidia-smi` asks. Loaded at run time; in a child process, for [`read`], because a driver and a library
-//! that do not fit may crash or hang.
+//! State of NVIDIA GPUs from NVIDIA's management library: NVML, `libnvidia-ml.so.1`, which is part of the
+//! driver and which `nvidia-smi` also uses. The library is loaded at run time. [`read`] loads it in a child
+//! process, because a library that does not match the driver may crash or hang.
 
 use nodegauge_os::{ChildAnswer, SharedLibrary};
 use serde::{Deserialize, Serialize};
@@ -8,42 +8,42 @@ use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::ptr::null_mut;
 use std::time::Duration;
 
-/// The library, as the dynamic linker finds it.
+/// Name of the library for the dynamic linker.
 const LIBRARY: &str = "libnvidia-ml.so.1";
-/// Longest time for a reading: a driver that is not kept loaded initialises every GPU first.
+/// Timeout of a reading. A driver that is not kept loaded initialises every GPU first.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Why there is no reading.
+/// Reason why NVML gives no reading.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum NvmlError {
-    /// The library cannot be loaded, with what the dynamic linker says.
+    /// The library cannot be loaded; contains the dynamic linker's message.
     #[error("{0}")]
     Missing(String),
-    /// The kernel's module is not loaded, or no device file can be opened.
-    #[error("the NVIDIA driver's kernel module does not answer")]
+    /// The kernel module is not loaded, or no device file can be opened.
+    #[error("the NVIDIA driver's kernel module does not respond")]
     NoDriver,
-    /// Library and kernel module are of different versions, as after an update without a restart.
-    #[error("{LIBRARY} and the loaded kernel module are of different versions")]
+    /// Library and kernel module have different versions, e.g. after an update without a restart.
+    #[error("{LIBRARY} and the loaded kernel module have different versions")]
     VersionMismatch,
     /// The device file cannot be opened.
     #[error("its device file cannot be opened")]
     NoPermission,
-    /// The GPU does not answer any more.
+    /// The GPU no longer responds.
     #[error("it has fallen off the bus")]
     Lost,
-    /// Another error, by NVML's number (`nvmlReturn_t`).
+    /// Another error, with NVML's number (`nvmlReturn_t`).
     #[error("NVML error {0}")]
     Code(i32),
-    /// The process that loaded the library ended without an answer.
-    #[error("{LIBRARY} crashes")]
+    /// The process that loaded the library ended without a result.
+    #[error("{LIBRARY} crashed")]
     Crashed,
-    /// No answer in time.
-    #[error("{LIBRARY} gives no answer within {} s", LIMIT.as_secs())]
+    /// The library did not return in time.
+    #[error("{LIBRARY} did not respond within {} s", LIMIT.as_secs())]
     TimedOut,
 }
 
 impl NvmlError {
-    /// Of `nvmlReturn_t`.
+    /// Converts a value of `nvmlReturn_t`.
     fn of(code: c_int) -> Self {
         match code {
             4 => Self::NoPermission,
@@ -55,73 +55,73 @@ impl NvmlError {
     }
 }
 
-/// All GPUs at one moment.
+/// State of all GPUs at one time.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct NvmlReading {
-    /// The driver's version, e.g. `550.54.15`.
+    /// Version of the driver, e.g. `550.54.15`.
     pub driver: Option<String>,
-    /// GPUs that answer.
+    /// GPUs that respond.
     pub gpus: Vec<GpuState>,
-    /// GPUs that do not, by NVML's index.
+    /// GPUs that do not respond, by NVML's index.
     pub silent: Vec<(u32, NvmlError)>,
 }
 
 impl NvmlReading {
-    /// The GPU at a PCI address, e.g. `0000:3b:00.0`.
+    /// Returns the GPU at a PCI address, e.g. `0000:3b:00.0`.
     pub fn at(&self, pci: &str) -> Option<&GpuState> {
         self.gpus.iter().find(|gpu| gpu.pci == pci)
     }
 }
 
-/// What NVML says of a GPU; `None` where it, or this kind of GPU, does not.
+/// State of a GPU; a field is `None` if NVML or this type of GPU does not report it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct GpuState {
-    /// Its name.
+    /// Name of the GPU.
     pub name: Option<String>,
-    /// Its UUID, `GPU-…`.
+    /// UUID, `GPU-…`.
     pub uuid: Option<String>,
-    /// Its PCI address as the kernel writes it, e.g. `0000:3b:00.0`.
+    /// PCI address in the kernel's notation, e.g. `0000:3b:00.0`.
     pub pci: String,
-    /// Memory and what of it is used, bytes.
+    /// Total and used memory, bytes.
     pub memory: Option<(u64, u64)>,
     /// Width of the memory bus, bits.
     pub bus_bits: Option<u32>,
-    /// Whether ECC is on.
+    /// True if ECC is on.
     pub ecc: Option<bool>,
-    /// Whether it is on after the next restart.
+    /// True if ECC will be on after the next restart.
     pub ecc_pending: Option<bool>,
-    /// Errors that ECC corrected since the driver was loaded.
+    /// Number of errors that ECC has corrected since the driver was loaded.
     pub corrected: Option<u64>,
-    /// Errors that it could not correct, since then.
+    /// Number of uncorrected errors since the driver was loaded.
     pub uncorrected: Option<u64>,
-    /// Clock of the multiprocessors now and at most, Hz.
+    /// Current and maximum clock of the multiprocessors, Hz.
     pub clock: Option<NowAndMost>,
-    /// Clock of the memory now and at most, Hz.
+    /// Current and maximum clock of the memory, Hz.
     pub memory_clock: Option<NowAndMost>,
-    /// What keeps clocks down now, as bits: [`GpuState::slowed_by`] has the words.
+    /// Current reasons for limited clocks, as bits; [`GpuState::slowed_by`] returns them as text.
     pub clock_limits: Option<u64>,
-    /// The power limit in force, and what is drawn, watts.
+    /// Enforced power limit, watts.
     pub power_limit_w: Option<f64>,
-    /// Power drawn, watts.
+    /// Power draw, watts.
     pub power_w: Option<f64>,
-    /// Generation of PCIe now and at most: links rest at a low one while nothing is copied.
+    /// Current and maximum PCIe generation; idle links run at a low generation.
     pub link_generation: Option<NowAndMost>,
-    /// Lanes of PCIe now and at most.
+    /// Current and maximum number of PCIe lanes.
     pub link_width: Option<NowAndMost>,
-    /// Processes that compute on it: number, and bytes of its memory where known.
+    /// Processes that compute on the GPU: process id, and bytes of GPU memory if known.
     pub processes: Option<Vec<(u32, Option<u64>)>>,
-    /// Whether it is divided into MIG instances.
+    /// True if it is divided into MIG instances.
     pub mig: Option<bool>,
-    /// Who may use it.
+    /// Number of processes that may use the GPU.
     pub compute_mode: Option<ComputeMode>,
 }
 
-/// A quantity that changes, and what it can be at most.
+/// Current and maximum value of a quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct NowAndMost {
-    /// Now.
+    /// Current value.
     pub now: f64,
-    /// At most.
+    /// Maximum value.
     pub most: f64,
 }
 
@@ -136,8 +136,8 @@ pub enum ComputeMode {
     Exclusive,
 }
 
-/// Reasons why clocks are kept down, of `nvmlClocksEventReason…`, that cost speed under load; resting is none, and
-/// neither is a clock that the user has set.
+/// Reasons for limited clocks (`nvmlClocksEventReason…`) that reduce the speed under load. Idle GPUs and clocks
+/// set by the user are not included.
 const CLOCK_LIMITS: [(u64, &str); 6] = [
     (0x04, "power limit"),
     (0x20, "temperature"),
@@ -147,22 +147,22 @@ const CLOCK_LIMITS: [(u64, &str); 6] = [
     (0x10, "boost kept equal among GPUs"),
 ];
 
-/// The words of those bits that mean lost speed.
+/// Returns descriptions of those bits that indicate reduced speed.
 pub fn clock_limits(bits: u64) -> Vec<&'static str> {
     CLOCK_LIMITS.iter().filter(|(bit, _)| bits & bit != 0).map(|(_, words)| *words).collect()
 }
 
 impl GpuState {
-    /// What keeps its clocks down now.
+    /// Returns the current reasons for limited clocks.
     pub fn slowed_by(&self) -> Vec<&'static str> {
         clock_limits(self.clock_limits.unwrap_or(0))
     }
 }
 
-/// Asks NVML about all GPUs, in a child process.
+/// Reads the state of all GPUs with NVML, in a child process.
 ///
 /// # Errors
-/// When the library is not there, or gives no answer.
+/// If the library is missing, or gives no result.
 pub fn read() -> Result<NvmlReading, NvmlError> {
     // SAFETY: the child loads a library that this process has not loaded, and uses the allocator.
     let answer = unsafe {
@@ -172,8 +172,8 @@ pub fn read() -> Result<NvmlReading, NvmlError> {
         })
     };
     match answer {
-        Ok(ChildAnswer::Said(said)) => {
-            serde_json::from_slice(&said).unwrap_or(Err(NvmlError::Crashed))
+        Ok(ChildAnswer::Said(output)) => {
+            serde_json::from_slice(&output).unwrap_or(Err(NvmlError::Crashed))
         }
         Ok(ChildAnswer::TimedOut) => Err(NvmlError::TimedOut),
         Err(_) => Err(NvmlError::Crashed),
@@ -182,13 +182,13 @@ pub fn read() -> Result<NvmlReading, NvmlError> {
 
 /// `nvmlDevice_t`.
 type Handle = *mut c_void;
-/// A function that fills in one value of a device.
+/// A function that returns one value of a device.
 type Get<T> = unsafe extern "C" fn(Handle, *mut T) -> c_int;
-/// As [`Get`], of one kind of value.
+/// A function that returns one value of a device, of a given kind.
 type GetOf<T> = unsafe extern "C" fn(Handle, c_uint, *mut T) -> c_int;
-/// A function that fills in two.
+/// A function that returns two values of a device.
 type GetTwo<T> = unsafe extern "C" fn(Handle, *mut T, *mut T) -> c_int;
-/// A function that fills in a text of a length.
+/// A function that writes a text into a buffer of a given length.
 type GetText = unsafe extern "C" fn(Handle, *mut c_char, c_uint) -> c_int;
 
 /// `nvmlMemory_t`.
@@ -200,7 +200,7 @@ struct Memory {
     used: c_ulonglong,
 }
 
-/// `nvmlPciInfo_t`, of version 3 of its function.
+/// `nvmlPciInfo_t`, version 3.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct PciInfo {
@@ -212,7 +212,7 @@ struct PciInfo {
     text: [u8; 32],
 }
 
-/// `nvmlProcessInfo_t`, as of version 2 of its function.
+/// `nvmlProcessInfo_t`, version 2.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct Process {
@@ -221,7 +221,7 @@ struct Process {
     instances: [c_uint; 2],
 }
 
-/// The loaded library, initialised. Every foreign call of this module is here.
+/// The loaded and initialised library. All foreign calls of this module are here.
 #[derive(Debug)]
 pub struct Nvml {
     library: SharedLibrary,
@@ -229,35 +229,36 @@ pub struct Nvml {
 
 impl Drop for Nvml {
     fn drop(&mut self) {
-        // Nothing is left to do where it fails.
+        // If the call fails, there is nothing left to do.
         let _ = self.call("nvmlShutdown");
     }
 }
 
-/// The value, where NVML gives it.
+/// Returns the value if NVML returned success.
 fn given<T>(code: c_int, value: T) -> Option<T> {
     (code == 0).then_some(value)
 }
 
 impl Nvml {
-    /// Loads and initialises the library in this process, where [`read`] had an answer of a child process.
+    /// Loads and initialises the library in this process. Call it only after [`read`] has succeeded in a child
+    /// process.
     ///
     /// # Errors
-    /// When the library is not there or does not reach a driver.
+    /// If the library is missing or cannot access a driver.
     pub fn open() -> Result<Self, NvmlError> {
-        // SAFETY: NVIDIA's library, which a child process has tried.
+        // SAFETY: this is NVIDIA's library, which has been tested in a child process.
         let library = unsafe { SharedLibrary::open(LIBRARY) }.map_err(NvmlError::Missing)?;
         let nvml = Self { library };
         nvml.call("nvmlInit_v2")?;
         Ok(nvml)
     }
 
-    /// The GPU at a PCI address as it is now, e.g. `0000:3b:00.0`.
+    /// Returns the current state of the GPU at a PCI address, e.g. `0000:3b:00.0`.
     pub fn at(&self, pci: &str) -> Option<GpuState> {
         type ByAddress = unsafe extern "C" fn(*const c_char, *mut Handle) -> c_int;
         let address = CString::new(pci).ok()?;
         let mut device = null_mut();
-        // SAFETY: the function's declared type; the handle is filled in.
+        // SAFETY: the type is that of the function's declaration; the function sets the handle.
         let code = unsafe {
             let by_address =
                 self.library.function::<ByAddress>("nvmlDeviceGetHandleByPciBusId_v2")?;
@@ -268,9 +269,9 @@ impl Nvml {
     }
 
     fn call(&self, name: &str) -> Result<(), NvmlError> {
-        // SAFETY: functions without arguments, as NVML declares those that are called here.
+        // SAFETY: the functions called here have no arguments, according to NVML's declarations.
         let call = unsafe { self.library.function::<unsafe extern "C" fn() -> c_int>(name) };
-        // SAFETY: as above.
+        // SAFETY: see above.
         match call.map_or(13, |call| unsafe { call() }) {
             0 => Ok(()),
             code => Err(NvmlError::of(code)),
@@ -279,22 +280,23 @@ impl Nvml {
 
     fn get<T: Default>(&self, name: &str, device: Handle) -> Option<T> {
         let mut value = T::default();
-        // SAFETY: callers take `T` from the function's declaration; it is filled in.
+        // SAFETY: callers take `T` from the function's declaration; the function sets the value.
         let code = unsafe { self.library.function::<Get<T>>(name)?(device, &raw mut value) };
         given(code, value)
     }
 
     fn get_of(&self, name: &str, device: Handle, kind: c_uint) -> Option<c_uint> {
         let mut value = 0;
-        // SAFETY: the function's declared type; the value is filled in.
+        // SAFETY: the type is that of the function's declaration; the function sets the value.
         let code =
             unsafe { self.library.function::<GetOf<c_uint>>(name)?(device, kind, &raw mut value) };
         given(code, value)
     }
 
     fn get_two(&self, name: &str, device: Handle) -> Option<[c_uint; 2]> {
-        let (mut a, mut b) = (0, 0);
-        // SAFETY: the function's declared type; both values are filled in.
+        let mut a = 0;
+        let mut b = 0;
+        // SAFETY: the type is that of the function's declaration; the function sets both values.
         let code = unsafe {
             self.library.function::<GetTwo<c_uint>>(name)?(device, &raw mut a, &raw mut b)
         };
@@ -303,29 +305,30 @@ impl Nvml {
 
     fn text(&self, name: &str, device: Handle) -> Option<String> {
         let mut text = [0u8; 96];
-        // SAFETY: the function's declared type; at most so many bytes are filled in, the last of them zero.
+        // SAFETY: the type is that of the function's declaration; it writes at most that many bytes, including
+        // the final zero.
         let code = unsafe {
             self.library.function::<GetText>(name)?(device, text.as_mut_ptr().cast(), 96)
         };
         given(code, CStr::from_bytes_until_nul(&text).ok()?.to_string_lossy().into_owned())
     }
 
-    /// All GPUs as they are now.
+    /// Returns the current state of all GPUs.
     ///
     /// # Errors
-    /// When NVML cannot count them.
+    /// If NVML cannot count the GPUs.
     pub fn reading(&self) -> Result<NvmlReading, NvmlError> {
         type Count = unsafe extern "C" fn(*mut c_uint) -> c_int;
         type ByIndex = unsafe extern "C" fn(c_uint, *mut Handle) -> c_int;
         let missing = NvmlError::Code(13);
-        // SAFETY: the functions' declared types.
+        // SAFETY: the types are those of the functions' declarations.
         let (count, by_index) = unsafe {
             let count = self.library.function::<Count>("nvmlDeviceGetCount_v2");
             let by_index = self.library.function::<ByIndex>("nvmlDeviceGetHandleByIndex_v2");
             count.zip(by_index).ok_or(missing)?
         };
         let mut gpus = 0;
-        // SAFETY: as above; the value is filled in.
+        // SAFETY: see above; the function sets the value.
         match unsafe { count(&raw mut gpus) } {
             0 => {}
             code => return Err(NvmlError::of(code)),
@@ -333,7 +336,7 @@ impl Nvml {
         let mut reading = NvmlReading { driver: self.driver(), ..NvmlReading::default() };
         for index in 0..gpus {
             let mut device = null_mut();
-            // SAFETY: as above; the handle is filled in.
+            // SAFETY: see above; the function sets the handle.
             match unsafe { by_index(index, &raw mut device) } {
                 0 => reading.gpus.extend(self.state(device)),
                 code => reading.silent.push((index, NvmlError::of(code))),
@@ -342,11 +345,12 @@ impl Nvml {
         Ok(reading)
     }
 
-    /// The driver's version.
+    /// Returns the driver's version.
     pub fn driver(&self) -> Option<String> {
         type Version = unsafe extern "C" fn(*mut c_char, c_uint) -> c_int;
         let mut text = [0u8; 80];
-        // SAFETY: the function's declared type; at most so many bytes are filled in, the last of them zero.
+        // SAFETY: the type is that of the function's declaration; it writes at most that many bytes, including
+        // the final zero.
         let code = unsafe {
             let version = self.library.function::<Version>("nvmlSystemGetDriverVersion")?;
             version(text.as_mut_ptr().cast(), 80)
@@ -355,13 +359,14 @@ impl Nvml {
     }
 
     fn state(&self, device: Handle) -> Option<GpuState> {
-        /// Of `nvmlClockType_t`.
+        /// Value of `nvmlClockType_t`.
         const SM: c_uint = 1;
         const MEMORY: c_uint = 2;
         let pci: PciInfo = self.get("nvmlDeviceGetPciInfo_v3", device)?;
         let ecc = self.get_two("nvmlDeviceGetEccMode", device);
         let pair = |now: Option<c_uint>, most: Option<c_uint>, factor: f64| {
-            let (now, most) = (f64::from(now?) * factor, f64::from(most?) * factor);
+            let now = f64::from(now?) * factor;
+            let most = f64::from(most?) * factor;
             Some(NowAndMost { now, most })
         };
         let clock = |kind| {
@@ -405,13 +410,13 @@ impl Nvml {
         })
     }
 
-    /// Errors since the driver was loaded: corrected (0) or uncorrected (1).
+    /// Returns the errors since the driver was loaded: corrected (kind 0) or uncorrected (kind 1).
     fn errors(&self, device: Handle, kind: c_uint) -> Option<u64> {
         type Errors = unsafe extern "C" fn(Handle, c_uint, c_uint, *mut c_ulonglong) -> c_int;
-        /// Of `nvmlEccCounterType_t`.
+        /// Value of `nvmlEccCounterType_t`.
         const VOLATILE: c_uint = 0;
         let mut count = 0;
-        // SAFETY: the function's declared type; the count is filled in.
+        // SAFETY: the type is that of the function's declaration; the function sets the count.
         let code = unsafe {
             let errors = self.library.function::<Errors>("nvmlDeviceGetTotalEccErrors")?;
             errors(device, kind, VOLATILE, &raw mut count)
@@ -421,7 +426,7 @@ impl Nvml {
 
     fn processes(&self, device: Handle) -> Option<Vec<(u32, Option<u64>)>> {
         type Processes = unsafe extern "C" fn(Handle, *mut c_uint, *mut Process) -> c_int;
-        /// More than a node has cores for; with more, NVML says that they are too many.
+        /// Maximum number of processes, larger than the number of a node's cores; NVML reports an error if there are more.
         const MOST: usize = 256;
         let names = ["_v3", "_v2"].map(|v| format!("nvmlDeviceGetComputeRunningProcesses{v}"));
         // SAFETY: the functions' declared type, the same for both versions.
@@ -429,17 +434,17 @@ impl Nvml {
             names.iter().find_map(|name| unsafe { self.library.function::<Processes>(name) })?;
         let mut processes = vec![Process::default(); MOST];
         let mut count = MOST as c_uint;
-        // SAFETY: there is room for as many as are said.
+        // SAFETY: the buffer has the length that `count` states.
         let code = unsafe { call(device, &raw mut count, processes.as_mut_ptr()) };
         given(code, ())?;
         processes.truncate(count as usize);
-        // All bits are set where the memory is not known.
+        // If the memory is unknown, all bits are set.
         let known = |p: &Process| (p.pid, Some(p.memory).filter(|bytes| *bytes != u64::MAX));
         Some(processes.iter().map(known).collect())
     }
 }
 
-/// The name that drivers before 535 have for what keeps clocks down.
+/// Function that returns the reasons for limited clocks in drivers before 535.
 const OLDER_LIMITS: &str = "nvmlDeviceGetCurrentClocksThrottleReasons";
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Which devices this process can use: those that have a driver, whose device files it may open, and that
-//! no variable hides.
+//! Access of this process to devices: a device is usable if it has a driver, this process may open its device
+//! files, and no environment variable hides it.
 //!
 //! Sources: CUDA C++ Programming Guide on CUDA_VISIBLE_DEVICES; ROCm documentation on GPU isolation; oneAPI
 //! Level Zero on ZE_AFFINITY_MASK.
@@ -10,15 +10,15 @@ use crate::root::SysRoot;
 use nodegauge_measure::record::{Device, DeviceKind};
 use std::collections::BTreeMap;
 
-/// The variables that leave only some devices of a maker visible, the first that is set counts; with the words
-/// that make drivers number as the bus does, where they may do otherwise.
+/// Environment variables that restrict a vendor's visible devices; the first one that is set counts. The last
+/// element is the setting that makes the driver number devices in bus order, if its default may differ.
 pub const VISIBLE: [(u16, &[&str], Option<&str>); 3] = [
     (pci::NVIDIA, &["CUDA_VISIBLE_DEVICES"], Some("CUDA_DEVICE_ORDER=PCI_BUS_ID")),
     (pci::AMD, &["ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"], None),
     (pci::INTEL, &["ZE_AFFINITY_MASK"], Some("ZE_ENABLE_PCI_ID_DEVICE_ORDER=1")),
 ];
 
-/// Variables in which launchers tell a process its number among those of its node.
+/// Environment variables in which launchers pass the local rank to a process.
 pub const LOCAL_RANK: [&str; 6] = [
     "OMPI_COMM_WORLD_LOCAL_RANK",
     "MV2_COMM_WORLD_LOCAL_RANK",
@@ -28,7 +28,7 @@ pub const LOCAL_RANK: [&str; 6] = [
     "PMI_LOCAL_RANK",
 ];
 
-/// The environment that this process was started with.
+/// Returns the environment with which this process was started.
 pub(crate) fn environment(root: &SysRoot) -> BTreeMap<String, String> {
     let text = root.bytes("proc/self/environ").unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
@@ -36,7 +36,7 @@ pub(crate) fn environment(root: &SysRoot) -> BTreeMap<String, String> {
     pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
-/// Says of each device why this process cannot use it.
+/// Adds the reasons why this process cannot use each device.
 pub(super) fn hide(devices: &mut [Device], on_bus: &[PciDevice], root: &SysRoot) {
     for (device, pci) in devices.iter_mut().zip(on_bus).filter(|(device, _)| device.computes()) {
         device.hidden.extend(no_way_to(device, pci, root));
@@ -44,11 +44,11 @@ pub(super) fn hide(devices: &mut [Device], on_bus: &[PciDevice], root: &SysRoot)
     let environment = environment(root);
     for (vendor, names, _) in VISIBLE {
         let set = names.iter().find_map(|name| Some((*name, environment.get(*name)?)));
-        // Whose slice a slice with a number of its own is, only the driver knows.
+        // Only the driver knows to which device a MIG slice with its own number belongs.
         let set =
             set.filter(|(_, value)| !value.starts_with("MIG-") || value.starts_with("MIG-GPU-"));
         let Some((name, value)) = set else { continue };
-        // Drivers number what is left.
+        // Drivers number the remaining devices.
         let of_maker = |(device, pci): &(&mut Device, &PciDevice)| {
             pci.vendor == vendor && pci.kind == DeviceKind::Gpu && device.hidden.is_empty()
         };
@@ -58,15 +58,15 @@ pub(super) fn hide(devices: &mut [Device], on_bus: &[PciDevice], root: &SysRoot)
         let visible = visible_to(value, &uuids);
         for (at, (device, _)) in left.into_iter().enumerate() {
             if !visible.contains(&at) {
-                device.hidden.push(format!("{name}={value} leaves it out"));
+                device.hidden.push(format!("hidden by {name}={value}"));
             }
         }
     }
 }
 
-/// The positions that a list of numbers and names of devices leaves visible, of devices with these names:
-/// `0,2`, `GPU-5e0b...`, slices as `MIG-GPU-5e0b.../1/0`, halves of devices as `0.1`. What follows an entry that
-/// is of no device counts for nothing.
+/// Returns the positions that a list leaves visible, for devices with these UUIDs. Entries are numbers (`0,2`),
+/// names (`GPU-5e0b...`), slices (`MIG-GPU-5e0b.../1/0`) and halves of devices (`0.1`). The list ends at the
+/// first entry that matches no device.
 fn visible_to(list: &str, uuids: &[Option<&str>]) -> Vec<usize> {
     let position = |entry: &str| {
         let number = entry.split('.').next().unwrap_or(entry);
@@ -81,13 +81,15 @@ fn visible_to(list: &str, uuids: &[Option<&str>]) -> Vec<usize> {
     list.split(',').map(str::trim).map_while(position).collect()
 }
 
-/// Why there is no way to a device for this process; `None` where there is one, as far as is known.
+/// Returns the reason why this process cannot access a device; `None` if no obstacle is known.
 pub(super) fn no_way_to(device: &Device, pci: &PciDevice, root: &SysRoot) -> Option<String> {
     let file = match device.driver.as_deref() {
         None => return Some("the kernel has no driver for it".to_owned()),
-        Some("vfio-pci") => return Some("it is given to a virtual machine (vfio-pci)".to_owned()),
+        Some("vfio-pci") => {
+            return Some("it is assigned to a virtual machine (vfio-pci)".to_owned());
+        }
         Some("nvidia") => {
-            let minor = nvidia::told(root, &pci.address, "information", "Device Minor")?;
+            let minor = nvidia::driver_value(root, &pci.address, "information", "Device Minor")?;
             format!("dev/nvidia{minor}")
         }
         Some("amdgpu") if !usable(root, "dev/kfd") => "dev/kfd".to_owned(),
@@ -97,14 +99,13 @@ pub(super) fn no_way_to(device: &Device, pci: &PciDevice, root: &SysRoot) -> Opt
         }
         Some(_) => return None,
     };
-    match (root.exists(&file), usable(root, &file)) {
-        (false, _) => Some(format!("/{file} is not there")),
-        (true, false) => Some(format!("/{file} may not be opened")),
-        (true, true) => None,
+    if !root.exists(&file) {
+        return Some(format!("/{file} does not exist"));
     }
+    (!usable(root, &file)).then(|| format!("/{file} cannot be opened"))
 }
 
-/// Whether a device file is there and may be opened, as permissions and control groups have it.
+/// True if a device file exists and may be opened, according to its permissions and control groups.
 fn usable(root: &SysRoot, file: &str) -> bool {
     nodegauge_os::may_read_and_write(&root.path(file))
 }

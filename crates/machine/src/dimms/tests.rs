@@ -1,4 +1,4 @@
-//! Grammar of `--dimms`, SMBIOS tables made byte by byte, and which source wins.
+//! Grammar of `--dimms`, SMBIOS tables built byte by byte, and the precedence of sources.
 
 use super::*;
 use nodegauge_measure::Unit;
@@ -44,7 +44,7 @@ fn the_option_is_channels_times_transfers() {
     let known = bandwidth(Some(spec), None, None, 2, false);
     let figure = known.theoretical.unwrap();
     assert_eq!((figure.value, figure.basis.as_str()), (409.6e9, "option"));
-    assert_eq!(figure.detail.as_deref(), Some("16 channels x 3200 MT/s x 8 B, as given"));
+    assert_eq!(figure.detail.as_deref(), Some("16 channels x 3200 MT/s x 8 B, from --dimms"));
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn two_modules_on_a_channel_are_one_channel() {
     let by_slot = "channels by slot name";
     assert_eq!(counted(&["P1-DIMMA1", "P1-DIMMA2", "P1-DIMMB1", "P2-DIMMA1"]), (3, by_slot));
     assert_eq!(counted(&["CPU1_DIMM_A1", "CPU1_DIMM_A2"]), (1, by_slot));
-    let assumed = "one module a channel assumed";
+    let assumed = "one module per channel assumed";
     // Letters for sockets, numbers for slots: which slots share a channel is not in the name.
     assert_eq!(counted(&["A1", "A2", "A12", "B1"]), (4, assumed));
     assert_eq!(counted(&["DIMM 0", "DIMM 1"]), (2, assumed));
@@ -125,7 +125,7 @@ fn modules_without_a_channel_in_their_name_are_no_more_channels_than_there_are()
     assert_eq!(
         known.theoretical.unwrap().detail.as_deref(),
         Some(
-            "8 channels x 2933 MT/s x 8 B (more modules than channels, every channel taken as populated)"
+            "8 channels x 2933 MT/s x 8 B (more modules than channels, every channel assumed to be populated)"
         )
     );
     assert_eq!(bandwidth(None, Some(&table(&devices)), None, 1, false).channels, Some(16));
@@ -172,7 +172,7 @@ fn the_catalog_answers_last_and_says_what_it_takes_for_granted() {
     assert_eq!(bandwidth(None, None, None, 2, false), Memory::default());
 }
 
-/// A machine of eight nodes with so many channels in all.
+/// A machine with eight nodes and this total number of channels.
 fn of_eight_nodes(channels: u32, guest: bool) -> Machine {
     let node = |id| NumaNode {
         id,

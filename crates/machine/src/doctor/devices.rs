@@ -1,4 +1,4 @@
-//! Accelerators: whether this process can use them, is near to them, and gets of them what they can.
+//! Checks of accelerators: access by this process, distance to its CPUs, link, errors, clocks and other users.
 
 use super::{Examined, Found, found};
 use crate::devices::{LOCAL_RANK, environment};
@@ -7,30 +7,31 @@ use crate::root::number_ranges;
 use crate::topology::PciDevice;
 use nodegauge_measure::record::{Device, Severity};
 
-/// Devices that compute of which `what` says something, each with it; those of which it says the same together.
+/// Returns `what` of the computing devices for which it returns a text, with the devices' names and addresses.
+/// Devices with the same name and text are combined.
 fn each(node: &Examined<'_>, what: impl Fn(&Device) -> Option<String>) -> Vec<String> {
-    let mut said: Vec<(String, String, Vec<&str>)> = Vec::new();
+    let mut reported: Vec<(String, String, Vec<&str>)> = Vec::new();
     for device in node.machine.devices.iter().filter(|device| device.computes()) {
         let Some(text) = what(device) else { continue };
         let title = device.title();
-        match said.iter_mut().find(|(of, known, _)| *of == title && *known == text) {
+        match reported.iter_mut().find(|(of, known, _)| *of == title && *known == text) {
             Some((.., addresses)) => addresses.push(&device.address),
-            None => said.push((title, text, vec![&device.address])),
+            None => reported.push((title, text, vec![&device.address])),
         }
     }
-    said.iter().map(|(of, text, at)| format!("{of} ({}): {text}", at.join(", "))).collect()
+    reported.iter().map(|(of, text, at)| format!("{of} ({}): {text}", at.join(", "))).collect()
 }
 
 fn name(device: &Device) -> String {
     format!("{} ({})", device.title(), device.address)
 }
 
-/// One finding of several devices.
-fn of_devices(said: &[String], remedy: &str) -> Option<Found> {
-    (!said.is_empty()).then(|| found(said.join("; "), remedy))
+/// Creates one finding for several devices.
+fn of_devices(reported: &[String], remedy: &str) -> Option<Found> {
+    (!reported.is_empty()).then(|| found(reported.join("; "), remedy))
 }
 
-/// A device that this process uses, all of whose CPUs are others than those of this process.
+/// Reports a device that this process uses and that is near to none of the process's CPUs.
 pub(super) fn far(node: &Examined<'_>) -> Option<Found> {
     let topology = node.topology;
     let own: Vec<CpuId> = topology.allowed().map(|thread| thread.cpu).collect();
@@ -42,7 +43,7 @@ pub(super) fn far(node: &Examined<'_>) -> Option<Found> {
         described.filter(|(device, _)| device.computes() && device.hidden.is_empty()).collect();
     let is_far = |(_, pci): &&(&Device, &PciDevice)| pci.is_near(&own) == Some(false);
     let far: Vec<_> = usable.iter().filter(is_far).collect();
-    // Of devices that are all left to it, a process takes one that is near.
+    // If all devices are available to the process, it can choose a near one.
     let all = node.machine.devices.iter().filter(|device| device.computes()).count();
     if far.is_empty() || (far.len() < usable.len() && usable.len() == all) {
         return None;
@@ -54,31 +55,30 @@ pub(super) fn far(node: &Examined<'_>) -> Option<Found> {
     let near: Vec<String> = far
         .iter()
         .map(|(device, _)| {
-            let at =
-                device.numa_node.map(|node| format!(" (NUMA node {node})")).unwrap_or_default();
+            let at = device.numa_node.map(|id| format!(" (NUMA node {id})")).unwrap_or_default();
             format!("{}, which is near to cpus {}{at}", name(device), number_ranges(&device.cpus))
         })
         .collect();
     Some(found(
         format!(
-            "{who} may run on cpus {}, far from its device {}: what goes to it crosses the links of the processors",
+            "{who} may run on cpus {}, far from its device {}: transfers cross the links between processors",
             number_ranges(own.iter().map(|cpu| cpu.0)),
             near.join("; "),
         ),
-        "put ranks near their devices: `nodegauge places --devices --emit slurm` (or openmpi, mpich, wrapper), or `srun --gpu-bind=closest`",
+        "place ranks near their devices: `nodegauge places --devices --emit slurm` (or openmpi, mpich, wrapper), or `srun --gpu-bind=closest`",
     ))
 }
 
-/// Lanes that a link does not use, or a rate below that of both its ends.
+/// Reports links with unused lanes, or with a rate below that of both ends.
 pub(super) fn link(node: &Examined<'_>) -> Option<Found> {
     let narrow = each(node, |device| {
         let link = device.link.as_ref().filter(|link| link.is_narrow())?;
-        Some(format!("its link has {} of {} lanes", link.width?, link.most_width?))
+        Some(format!("its link uses {} of {} lanes", link.width?, link.most_width?))
     });
     if !narrow.is_empty() {
         return of_devices(
             &narrow,
-            "seat the card anew, look at risers and at how firmware splits the slot; `sudo lspci -vv` shows LnkSta beside LnkCap",
+            "reseat the card, check risers and the firmware's lane bifurcation; `sudo lspci -vv` shows LnkSta and LnkCap",
         );
     }
     let slow = each(node, |device| {
@@ -91,54 +91,55 @@ pub(super) fn link(node: &Examined<'_>) -> Option<Found> {
     });
     let rest = of_devices(
         &slow,
-        "devices at rest slow their links down; where it stays so under load, look at the slot's setting in firmware",
+        "idle devices slow their links down; if the rate stays low under load, check the slot's setting in firmware",
     );
     rest.map(|found| Found { severity: Some(Severity::Info), ..found })
 }
 
-/// Devices that are there and that this process cannot use.
+/// Reports devices that are present but that this process cannot use.
 pub(super) fn hidden(node: &Examined<'_>) -> Option<Found> {
-    let said = each(node, |device| (!device.hidden.is_empty()).then(|| device.hidden.join(", ")));
+    let reported =
+        each(node, |device| (!device.hidden.is_empty()).then(|| device.hidden.join(", ")));
     of_devices(
-        &said,
-        "unset the variable, load the driver, ask the batch system for the device (`--gpus-per-node`), or give it to the container (`docker run --gpus all`, `--device /dev/kfd --device /dev/dri`)",
+        &reported,
+        "unset the variable, load the driver, request the device from the batch system (`--gpus-per-node`), or give it to the container (`docker run --gpus all`, `--device /dev/kfd --device /dev/dri`)",
     )
 }
 
-/// Memory errors that were counted since the driver was loaded.
+/// Reports memory errors that were counted since the driver was loaded.
 pub(super) fn memory_errors(node: &Examined<'_>) -> Option<Found> {
     let count = |device: &Device| {
         let memory = device.memory.as_ref()?;
         Some((memory.uncorrected_errors.unwrap_or(0), memory.corrected_errors.unwrap_or(0)))
     };
-    let said = each(node, |device| {
+    let reported = each(node, |device| {
         let (lost, corrected) = count(device).filter(|errors| *errors != (0, 0))?;
-        Some(format!("{lost} uncorrected and {corrected} corrected errors of memory"))
+        Some(format!("{lost} uncorrected and {corrected} corrected memory errors"))
     });
     let lost = node.machine.devices.iter().filter_map(count).any(|(lost, _)| lost > 0);
-    let found = of_devices(&said, "have the device reset or replaced where the numbers grow")?;
+    let found = of_devices(&reported, "reset or replace the device if the numbers increase")?;
     Some(Found { severity: lost.then_some(Severity::Critical), ..found })
 }
 
-/// Clocks that something holds down now.
+/// Reports clocks that are currently being limited.
 pub(super) fn throttled(node: &Examined<'_>) -> Option<Found> {
-    let said = each(node, |device| {
+    let reported = each(node, |device| {
         let causes = device.state.as_ref().map(|state| &state.throttled_by)?;
-        (!causes.is_empty()).then(|| format!("its clocks are held down: {}", causes.join(", ")))
+        (!causes.is_empty()).then(|| format!("its clocks are limited by: {}", causes.join(", ")))
     });
-    of_devices(&said, "look at cooling, power supply and power limit of the device")
+    of_devices(&reported, "check the device's cooling, power supply and power limit")
 }
 
-/// Other processes on devices.
+/// Reports other processes on devices.
 pub(super) fn in_use(node: &Examined<'_>) -> Option<Found> {
-    let said = each(node, |device| {
+    let reported = each(node, |device| {
         let others = device.state.as_ref()?.others.filter(|others| *others > 0)?;
         Some(match others {
-            1 => "another process has memory of it".to_owned(),
-            n => format!("{n} other processes have memory of it"),
+            1 => "another process uses its memory".to_owned(),
+            n => format!("{n} other processes use its memory"),
         })
     });
-    of_devices(&said, "end them, or measure on another device")
+    of_devices(&reported, "end these processes, or measure on another device")
 }
 
 #[cfg(test)]

@@ -1,38 +1,38 @@
-//! Who else uses the CPUs: tasks that run, time that others took while nothing ran here, and time
-//! that the hypervisor gave to other guests.
+//! Checks of other load: running tasks, CPU time that other processes used while this one slept, and time that
+//! the hypervisor gave to other guests.
 
 use super::{Examined, Found, found, percent};
 use crate::root::SysRoot;
 use nodegauge_measure::record::Severity;
 use std::time::Duration;
 
-/// How long to watch. `/proc/stat` counts in ticks of 10 ms on each CPU; two to three of them tell
-/// an idle node from a busy one without delaying the user.
+/// Duration of the observation. `/proc/stat` counts ticks of 10 ms per CPU; two to three ticks distinguish an
+/// idle node from a busy one without delaying the user.
 const WATCH: Duration = Duration::from_millis(25);
 
-/// Ticks of others' work below which a short watch says nothing: single ones are the kernel's own.
+/// Minimum number of busy ticks in an observation; fewer can be the kernel's own work.
 const TICKS: u64 = 3;
 
-/// Share of CPU time that others take from which results are off, and from which they are wrong.
-/// Memory-bound kernels lose at least the share itself; a spinning barrier waits for the slowest.
+/// Share of CPU time used by others above which results are affected, and above which they are wrong.
+/// Memory-bound kernels lose at least this share; a spinning barrier waits for the slowest thread.
 const NOTICED: f64 = 0.02;
 const WRONG: f64 = 0.20;
 
-/// Share of time given to other guests since boot from which a guest's samples are in doubt.
+/// Share of time given to other guests since boot above which a guest's samples are doubtful.
 const STOLEN: f64 = 0.005;
 
-/// Load average, as a share of the CPUs, from which the last minute was busy; and its least value.
+/// Load average per CPU above which the last minute counts as busy, and the minimum load average for that.
 const BUSY_MINUTE: f64 = 0.05;
 const BUSY_LOAD: f64 = 0.5;
 
 /// CPU time of all CPUs since boot, in ticks, from the first line of `/proc/stat`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct CpuTimes {
-    /// At work.
+    /// Time spent in processes and in the kernel.
     busy: u64,
     /// Idle or waiting for a disk.
     idle: u64,
-    /// Wanted, and given by the hypervisor to others.
+    /// Time in which a CPU was ready to run and the hypervisor ran another guest.
     stolen: u64,
 }
 
@@ -42,8 +42,8 @@ impl CpuTimes {
         Self::parse(&root.text("proc/stat")?)
     }
 
-    /// `cpu user nice system idle iowait irq softirq steal guest guest_nice`; guest time is
-    /// contained in user time.
+    /// Parses the line `cpu user nice system idle iowait irq softirq steal guest guest_nice`; guest time is
+    /// included in user time.
     fn parse(stat: &str) -> Option<Self> {
         let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
         let ticks: Vec<u64> = line.split_whitespace().map_while(|text| text.parse().ok()).collect();
@@ -53,12 +53,12 @@ impl CpuTimes {
         Some(Self { busy: user + nice + system + irq + softirq, idle: idle + iowait, stolen })
     }
 
-    /// All ticks.
+    /// Returns the sum of all ticks.
     fn total(&self) -> u64 {
         self.busy + self.idle + self.stolen
     }
 
-    /// What passed since `earlier`.
+    /// Returns the difference to `earlier`.
     #[must_use]
     fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -69,19 +69,19 @@ impl CpuTimes {
     }
 }
 
-/// What others did during a short watch in which this process slept.
+/// Other load, observed for a short time in which this process slept.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 struct LoadSample {
-    /// CPU time that passed.
+    /// CPU time during the observation.
     times: CpuTimes,
-    /// Tasks that ran at both ends, besides this one.
+    /// Number of other tasks that were running at the start and at the end (the lower number).
     running: u64,
     /// Load average of the last minute.
     load: f64,
 }
 
 impl LoadSample {
-    /// Watches a live machine for 25 ms; a recorded one stands still.
+    /// Observes a live machine for 25 ms; a recorded machine does not change.
     fn take(root: &SysRoot) -> Option<Self> {
         let before = CpuTimes::read(root)?;
         let (_, running_before) = load_average(&root.text("proc/loadavg")?)?;
@@ -91,14 +91,14 @@ impl LoadSample {
         let (load, running_after) = load_average(&root.text("proc/loadavg")?)?;
         Some(Self {
             times: CpuTimes::read(root)?.since(&before),
-            // The task that reads the file is one of those that run.
+            // The task that reads the file counts as a running task.
             running: running_before.min(running_after).saturating_sub(1),
             load,
         })
     }
 }
 
-/// Load of the last minute and tasks that run now: `0.01 0.04 0.05 1/84 7392`.
+/// Parses the load average of the last minute and the number of running tasks: `0.01 0.04 0.05 1/84 7392`.
 fn load_average(text: &str) -> Option<(f64, u64)> {
     let mut words = text.split_whitespace();
     let minute = words.next()?.parse().ok()?;
@@ -129,15 +129,17 @@ fn judge_load(sample: &LoadSample, cpus: usize) -> Option<Found> {
     };
     let mut text = format!("load average {load:.2} on {cpus} CPUs");
     text = match running {
-        0 => format!("{text}; nothing else runs at this moment"),
+        0 => format!("{text}; no other task is running now"),
         1 => format!("1 other task is running; {text}"),
         n => format!("{n} other tasks are running; {text}"),
     };
     if watched {
-        text = format!("{text}; others took {} of the CPU time just now", percent(share));
+        text = format!(
+            "{text}; other processes used {} of the CPU time in the last 25 ms",
+            percent(share)
+        );
     }
-    let remedy =
-        "find it with `top`; wait for its end, or have the node alone, e.g. `srun --exclusive`";
+    let remedy = "find the processes with `top`; wait until they end, or request exclusive use of the node, e.g. `srun --exclusive`";
     Some(Found { severity: Some(severity), ..found(text, remedy) })
 }
 
@@ -149,8 +151,11 @@ fn judge_steal(since_boot: &CpuTimes) -> Option<Found> {
     let share = since_boot.stolen as f64 / since_boot.total().max(1) as f64;
     (share >= STOLEN).then(|| {
         found(
-            format!("the hypervisor gave {} of this guest's CPU time to others since boot", percent(share)),
-            "use a dedicated host or dedicated cores; samples in which time was stolen are set aside",
+            format!(
+                "the hypervisor gave {} of this guest's CPU time to other guests since boot",
+                percent(share)
+            ),
+            "use a dedicated host or dedicated cores; samples with stolen time are excluded",
         )
     })
 }
@@ -194,7 +199,7 @@ mod tests {
         let found = judge_load(&LoadSample { times, running: 2, load: 1.9 }, 2).unwrap();
         assert_eq!(
             found.text,
-            "2 other tasks are running; load average 1.90 on 2 CPUs; others took 50 % of the CPU time just now"
+            "2 other tasks are running; load average 1.90 on 2 CPUs; other processes used 50 % of the CPU time in the last 25 ms"
         );
     }
 

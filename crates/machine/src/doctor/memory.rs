@@ -1,4 +1,4 @@
-//! Memory: pages, what moves or reclaims them behind a program's back, limits, modules.
+//! Checks of memory: pages, background activity of the kernel, limits, and modules.
 
 use super::{Examined, Found, found, percent};
 use crate::catalog::SocketMemory;
@@ -6,35 +6,38 @@ use crate::memory;
 use nodegauge_measure::record::Severity;
 use nodegauge_measure::{Bytes, BytesPerSec};
 
-/// Share of free memory in blocks of 2 MiB below which huge pages are hard to get. Above it, the
-/// kernel finds enough of them for arrays of half the free memory.
+/// Share of free memory in blocks of 2 MiB below which huge pages are scarce. Above it, the kernel finds enough
+/// of them for arrays of half the free memory.
 const FRAGMENTED: f64 = 0.5;
 
-/// Swap in use from which a program's own pages may be out, as a share of memory.
+/// Swap in use, as a share of memory, above which a program's own pages may be swapped out.
 const SWAPPED: f64 = 0.01;
 
-/// Unwritten data that keeps the disk and memory busy for a while, as a share of memory.
+/// Unwritten file data, as a share of memory, above which disk and memory are busy for a while.
 const DIRTY: f64 = 0.01;
 
-/// How far the nodes' sum may be from the machine's memory: the kernel counts both alike.
+/// Tolerance between the sum of the nodes' memory and the machine's memory; the kernel counts both in the same
+/// way.
 const NODES_DIFFER: f64 = 0.02;
 
-/// A speed this far under what the processor supports is not a rounding of the name (2666, 2667).
+/// Ratio to the supported speed below which the difference cannot be a rounded name (2666, 2667).
 const SLOWER: f64 = 0.98;
 
 pub(super) fn limit(node: &Examined<'_>) -> Option<Found> {
     let memory = &node.machine.memory;
-    let (limit, all) = (memory.cgroup_limit?, memory.bytes?);
+    let limit = memory.cgroup_limit?;
+    let all = memory.bytes?;
     (limit < all).then(|| {
-        let left =
-            memory.available.map_or_else(String::new, |left| format!("; {} are left", Bytes(left)));
+        let left = memory
+            .available
+            .map_or_else(String::new, |left| format!("; {} are available", Bytes(left)));
         found(
             format!(
-                "the control group may take {} of the node's {}{left}",
+                "the control group is limited to {} of the node's {}{left}",
                 Bytes(limit),
                 Bytes(all)
             ),
-            "ask for all of the memory, e.g. `srun --mem=0`, `docker run` without --memory",
+            "request all of the memory, e.g. `srun --mem=0`, or `docker run` without --memory",
         )
     })
 }
@@ -43,7 +46,7 @@ pub(super) fn huge_pages_off(node: &Examined<'_>) -> Option<Found> {
     let pages = node.machine.pages.as_ref()?;
     (pages.thp.as_deref() == Some("never")).then(|| Found {
         cost: Some(
-            "Triad 5 to 10 %, loops that only read a quarter (measured on a 2-core Zen 4 guest)",
+            "Triad loses 5 to 10 %, read-only loops lose 25 % (measured on a 2-core Zen 4 guest)",
         ),
         ..found(
             format!(
@@ -57,13 +60,14 @@ pub(super) fn huge_pages_off(node: &Examined<'_>) -> Option<Found> {
 
 pub(super) fn swap(node: &Examined<'_>) -> Option<Found> {
     let memory = &node.machine.memory;
-    let (used, all) = (memory.swap_used.filter(|used| *used > 0)?, memory.bytes?);
+    let used = memory.swap_used.filter(|used| *used > 0)?;
+    let all = memory.bytes?;
     let much = used as f64 >= all as f64 * SWAPPED;
     Some(Found {
         severity: much.then_some(Severity::Warning),
         ..found(
             format!(
-                "{} are swapped out: memory was short, and reading them back takes the disk's time",
+                "{} are swapped out: memory was short, and reading these pages back requires disk accesses",
                 Bytes(used)
             ),
             "sudo swapoff -a && sudo swapon -a",
@@ -73,10 +77,10 @@ pub(super) fn swap(node: &Examined<'_>) -> Option<Found> {
 
 pub(super) fn balancing(node: &Examined<'_>) -> Option<Found> {
     let mode: u32 = node.root.value("proc/sys/kernel/numa_balancing")?;
-    // With one node there is nowhere to move pages to.
+    // With a single node there is no other node to move pages to.
     (mode != 0 && node.machine.numa_nodes.len() > 1).then(|| {
         found(
-            format!("automatic NUMA balancing is on ({mode}): the kernel unmaps pages to see who uses them, and moves them during a run"),
+            format!("automatic NUMA balancing is on ({mode}): the kernel unmaps pages to find out which CPUs use them, and moves them during a run"),
             "sudo sysctl kernel.numa_balancing=0",
         )
     })
@@ -87,7 +91,7 @@ pub(super) fn fragmented(node: &Examined<'_>) -> Option<Found> {
     (share < FRAGMENTED).then(|| {
         found(
             format!(
-                "{} of the free memory lies in blocks of 2 MiB or more: huge pages may not be had",
+                "only {} of the free memory is in blocks of 2 MiB or more: huge pages may be unavailable",
                 percent(share)
             ),
             "echo 1 | sudo tee /proc/sys/vm/compact_memory",
@@ -97,11 +101,12 @@ pub(super) fn fragmented(node: &Examined<'_>) -> Option<Found> {
 
 pub(super) fn dirty(node: &Examined<'_>) -> Option<Found> {
     let info = memory::info(node.root);
-    let (dirty, all) = (info.dirty?, info.total?);
+    let dirty = info.dirty?;
+    let all = info.total?;
     (dirty as f64 >= all as f64 * DIRTY).then(|| {
         found(
             format!(
-                "{} of file data wait to be written: disks and memory are busy with them",
+                "{} of file data have not been written yet: writing them keeps disks and memory busy",
                 Bytes(dirty)
             ),
             "sync",
@@ -109,12 +114,12 @@ pub(super) fn dirty(node: &Examined<'_>) -> Option<Found> {
     })
 }
 
-/// The memory of the processor, where the catalog does not only know its upper limit.
+/// Returns the processor's memory unless the catalog has only an upper limit of it.
 fn sure(node: &Examined<'_>) -> Option<SocketMemory> {
     node.processor()?.memory.filter(|memory| !memory.at_most)
 }
 
-/// Channels that the processors have and that hold no module, by firmware's list.
+/// Reports channels of the processors without a module, according to firmware.
 pub(super) fn channels(node: &Examined<'_>) -> Option<Found> {
     let memory = &node.machine.memory;
     let figure = memory.theoretical.as_ref().filter(|figure| figure.basis == "DMI")?;
@@ -123,22 +128,23 @@ pub(super) fn channels(node: &Examined<'_>) -> Option<Found> {
     let used = memory.channels.filter(|used| *used < all)?;
     Some(found(
         format!(
-            "{used} of {all} memory channels hold a module: at most {} can be reached",
+            "only {used} of {all} memory channels have a module: the theoretical bandwidth is at most {}",
             BytesPerSec(figure.value)
         ),
-        "put a module of the same kind into every channel",
+        "install a module of the same kind in every channel",
     ))
 }
 
-/// Modules that run slower than the processors support.
+/// Reports modules that run at a lower speed than the processors support.
 pub(super) fn speed(node: &Examined<'_>) -> Option<Found> {
     let memory = &node.machine.memory;
     memory.theoretical.as_ref().filter(|figure| figure.basis == "DMI")?;
-    let (runs, supported) = (memory.transfers_per_s?, sure(node)?.transfers_per_s);
+    let runs = memory.transfers_per_s?;
+    let supported = sure(node)?.transfers_per_s;
     (runs < supported * SLOWER).then(|| {
         found(
-            format!("memory runs at {:.0} MT/s, the processor supports {:.0}", runs / 1e6, supported / 1e6),
-            "look for slower modules, for two modules on a channel, and for a power-saving setting in the firmware",
+            format!("memory runs at {:.0} MT/s, the processor supports {:.0} MT/s", runs / 1e6, supported / 1e6),
+            "check for slower modules, two modules per channel, and a power-saving setting in the firmware",
         )
     })
 }
@@ -147,7 +153,7 @@ pub(super) fn reclaim(node: &Examined<'_>) -> Option<Found> {
     let mode: u32 = node.root.value("proc/sys/vm/zone_reclaim_mode")?;
     (mode != 0 && node.machine.numa_nodes.len() > 1).then(|| {
         found(
-            format!("vm.zone_reclaim_mode is {mode}: a full node drops file caches before it takes memory of another, which delays allocation"),
+            format!("vm.zone_reclaim_mode is {mode}: a full NUMA node drops file caches before it allocates from another node, which delays allocation"),
             "sudo sysctl vm.zone_reclaim_mode=0",
         )
     })
@@ -159,11 +165,11 @@ pub(super) fn growing(node: &Examined<'_>) -> Option<Found> {
     (sum.abs_diff(all) as f64 > all as f64 * NODES_DIFFER).then(|| {
         found(
             format!(
-                "the NUMA nodes' memory sums to {}, the kernel can use {}: memory comes and goes under this guest",
+                "the NUMA nodes have {} of memory in total, the kernel has {}: the hypervisor adds and removes memory of this guest",
                 Bytes(sum),
                 Bytes(all)
             ),
-            "believe /proc/meminfo; numactl and lstopo show the former",
+            "use the value in /proc/meminfo; numactl and lstopo show the sum of the nodes",
         )
     })
 }
@@ -173,7 +179,7 @@ pub(super) fn none_reserved(node: &Examined<'_>) -> Option<Found> {
     let smallest = huge.first()?;
     huge.iter().all(|size| size.total == 0).then(|| {
         found(
-            format!("no huge pages are reserved: --pages {} will find none", short(smallest.bytes)),
+            format!("no huge pages are reserved: --pages {} will fail", short(smallest.bytes)),
             format!(
                 "echo COUNT | sudo tee /sys/kernel/mm/hugepages/hugepages-{}kB/nr_hugepages",
                 smallest.bytes >> 10
@@ -182,17 +188,17 @@ pub(super) fn none_reserved(node: &Examined<'_>) -> Option<Found> {
     })
 }
 
-/// `2m`, `1g`: page sizes as the option names them.
+/// Formats a page size as the option spells it: `2m`, `1g`.
 fn short(bytes: u64) -> String {
     Bytes(bytes).to_string().replace(" MiB", "m").replace(" GiB", "g").replace(" KiB", "k")
 }
 
-/// A theoretical bandwidth that no source gives.
+/// Reports that the theoretical bandwidth is unknown.
 pub(super) fn theoretical(node: &Examined<'_>) -> Option<Found> {
     node.machine.memory.theoretical.is_none().then(|| {
         found(
-            "the theoretical memory bandwidth is not known: results are not held against it",
-            "say what is populated, e.g. `--dimms 16x3200` for 16 channels at 3200 MT/s, or run as root to read it from firmware",
+            "the theoretical memory bandwidth is unknown: results cannot be compared with it",
+            "specify the populated channels, e.g. `--dimms 16x3200` for 16 channels at 3200 MT/s, or run as root to read them from firmware",
         )
     })
 }

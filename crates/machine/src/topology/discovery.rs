@@ -1,5 +1,6 @@
-//! Discovery by hwloc in a child process, and what is copied out of its tree: hwloc does not survive every file,
-//! takes minutes over some texts, and loads plug-ins into the process that calls it.
+//! Discovery by hwloc in a child process, and conversion of its tree. A separate process is necessary because
+//! hwloc crashes on some files, takes minutes for some texts, and loads plug-ins into the process that calls
+//! it.
 
 use super::{HardwareThread, Topology, TopologyNode, TopologySource};
 use crate::ids::{CpuId, NodeId};
@@ -22,15 +23,15 @@ use std::time::Duration;
 
 mod io_objects;
 
-/// How long hwloc may take over a description: thousands of times what the largest machine needs.
+/// Timeout for a description: thousands of times what the largest machine needs.
 const LIMIT: Duration = Duration::from_secs(5);
-/// The same over the live machine, of which the kernel tells file by file: a day.
+/// Timeout for the live machine, which hwloc reads file by file: one day.
 const LIMIT_LIVE: Duration = Duration::from_secs(24 * 3600);
 
-/// The variable by which hwloc is told what plug-ins not to load. Switching off their components by
-/// `hwloc_topology_set_components` is too late: all plug-ins are loaded when a topology is begun.
+/// Environment variable that lists plug-ins that hwloc must not load. Disabling components with
+/// `hwloc_topology_set_components` is too late: hwloc loads all plug-ins when it creates a topology.
 const BLACKLIST: &CStr = c"HWLOC_PLUGINS_BLACKLIST";
-/// Those that are linked with the libraries of devices' vendors, which run their own code as they are loaded.
+/// Plug-ins that are linked with libraries of device vendors, which run their own code when they are loaded.
 const OF_VENDORS: &CStr = c"hwloc_opencl hwloc_cuda hwloc_nvml hwloc_rsmi hwloc_levelzero hwloc_gl";
 
 /// Describes the machine that `source` names; see [`Topology::load`].
@@ -47,13 +48,13 @@ pub(super) fn load(source: &TopologySource) -> Result<Topology, Failure> {
                 Failure::usage(format!("cannot read topology file {shown}: {cause}"))
             })?;
             let described = match newer_xml_version(&text) {
-                Some(version) => {
-                    Err(format!("it is of hwloc {version}, newer than the installed hwloc 2 reads"))
-                }
+                Some(version) => Err(format!(
+                    "it was written by hwloc {version}; the installed hwloc 2 cannot read it"
+                )),
                 None => described(source, &text),
             };
             described.map_err(|cause| {
-                Failure::usage(format!("{shown} is not an XML topology that hwloc reads"))
+                Failure::usage(format!("{shown} is not an XML topology that hwloc can read"))
                     .cause(cause)
                     .hint("write one with `lstopo FILE.xml`")
             })
@@ -71,32 +72,32 @@ fn read(path: &Path) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
-/// What hwloc makes of the live machine or a description, in a child process.
+/// Returns the topology that hwloc finds for the live machine or a description, in a child process.
 fn described(source: &TopologySource, text: &str) -> Result<Topology, String> {
     let limit = if *source == TopologySource::Live { LIMIT_LIVE } else { LIMIT };
-    // SAFETY: the child reads the kernel's files or text that is in memory, by hwloc, in which this process
-    // never is itself, and with the allocator. It is alone with its environment, which no thread of this
-    // process changes.
+    // SAFETY: the child reads the kernel's files or text in memory with hwloc, which this process itself never
+    // uses, and uses the allocator. The environment is its own copy, which no thread of this process changes.
     let answer = unsafe {
         nodegauge_os::ask_child(limit, || {
             libc::setenv(BLACKLIST.as_ptr(), OF_VENDORS.as_ptr(), 1);
             serde_json::to_vec(&built(source, text)).unwrap_or_default()
         })
     };
-    let said = match answer.map_err(|cause| cause.to_string())? {
-        ChildAnswer::Said(said) => said,
+    let output = match answer.map_err(|cause| cause.to_string())? {
+        ChildAnswer::Said(output) => output,
         ChildAnswer::TimedOut => {
-            return Err(format!("hwloc takes more than {} s over it", limit.as_secs()));
+            return Err(format!("hwloc did not finish within {} s", limit.as_secs()));
         }
     };
-    let crashed = |_| Err("hwloc crashes on it".to_owned());
-    let topology: Result<Topology, String> = serde_json::from_slice(&said).unwrap_or_else(crashed);
+    let crashed = |_| Err("hwloc crashed".to_owned());
+    let topology: Result<Topology, String> =
+        serde_json::from_slice(&output).unwrap_or_else(crashed);
     topology.map(|topology| Topology { source: source.clone(), ..topology })
 }
 
 fn built(source: &TopologySource, text: &str) -> Result<Topology, String> {
     let reason = |cause: &dyn Display| match source {
-        // hwloc gives none.
+        // hwloc does not report a reason.
         TopologySource::Synthetic(_) => "hwloc does not accept this order of levels".to_owned(),
         _ => cause.to_string(),
     };
@@ -116,8 +117,8 @@ fn built(source: &TopologySource, text: &str) -> Result<Topology, String> {
     Ok(copied(&hwloc, source))
 }
 
-/// A live machine with what hwloc leaves to its plug-ins of vendors, which are not loaded: the devices; and
-/// with the nodes of devices' memory, which older versions of hwloc hide.
+/// Adds data that hwloc provides only through the vendors' plug-ins, which are not loaded: the devices. Also
+/// adds the nodes of devices' memory, which older versions of hwloc hide.
 fn with_kernels_view(mut topology: Topology, root: &SysRoot) -> Topology {
     topology.devices = pci::listed(root);
     let of_devices = pci::memory_nodes(root);
@@ -134,7 +135,7 @@ fn with_kernels_view(mut topology: Topology, root: &SysRoot) -> Topology {
     topology
 }
 
-/// Copies what is needed out of hwloc's tree.
+/// Converts hwloc's tree.
 fn copied(hwloc: &Hwloc, source: &TopologySource) -> Topology {
     let mut numbering = Numbering::default();
     let llc_type = last_level_cache(hwloc);
@@ -164,7 +165,7 @@ fn copied(hwloc: &Hwloc, source: &TopologySource) -> Topology {
             core,
             llc,
             socket,
-            // The smallest node that holds the thread is the nearest.
+            // The smallest node that contains the thread is the nearest.
             node: (0..nodes.len())
                 .filter(|i| nodes[*i].device.is_none())
                 .filter(|i| nodes[*i].cpus.binary_search(&cpu).is_ok())
@@ -179,7 +180,7 @@ fn copied(hwloc: &Hwloc, source: &TopologySource) -> Topology {
         });
         *sibling += 1;
     }
-    // hwloc gives memory without CPUs, such as that of devices, those that it is near to.
+    // hwloc assigns the nearest CPUs to memory without CPUs, such as that of devices.
     for (at, node) in nodes.iter_mut().enumerate() {
         let own = |cpu: &CpuId| {
             threads.iter().any(|t: &HardwareThread| t.cpu == *cpu && t.node == Some(at))
@@ -211,7 +212,7 @@ fn copied(hwloc: &Hwloc, source: &TopologySource) -> Topology {
     }
 }
 
-/// Gives objects their index in order of first appearance, and keeps their numbers.
+/// Assigns indices to objects in order of first appearance, and keeps their numbers.
 #[derive(Default)]
 struct Numbering {
     seen: BTreeMap<(String, usize), usize>,
@@ -219,7 +220,8 @@ struct Numbering {
 }
 
 impl Numbering {
-    /// Index of the ancestor of `pu` of type `kind`; a machine without such objects is one object.
+    /// Returns the index of the ancestor of `pu` of type `kind`; a machine without such objects counts as one
+    /// object.
     fn index(&mut self, pu: &TopologyObject, kind: ObjectType) -> usize {
         let object = pu.first_ancestor_with_type(kind);
         let logical = object.map_or(0, TopologyObject::logical_index);
@@ -237,7 +239,7 @@ impl Numbering {
     }
 }
 
-/// The type of the largest level of data or unified cache beyond level 1.
+/// Returns the type of the largest level of data or unified cache beyond level 1.
 fn last_level_cache(hwloc: &Hwloc) -> Option<ObjectType> {
     [ObjectType::L5Cache, ObjectType::L4Cache, ObjectType::L3Cache, ObjectType::L2Cache]
         .into_iter()
@@ -245,7 +247,7 @@ fn last_level_cache(hwloc: &Hwloc) -> Option<ObjectType> {
 }
 
 fn nodes(hwloc: &Hwloc, source: &TopologySource) -> Vec<TopologyNode> {
-    // hwloc invents 1 GiB a node for a synthetic machine that does not say.
+    // For a synthetic machine without memory sizes, hwloc assumes 1 GiB per node.
     let known = match source {
         TopologySource::Synthetic(text) => text.contains("memory="),
         TopologySource::Live | TopologySource::Xml(_) => true,
@@ -297,7 +299,7 @@ fn cache_levels(hwloc: &Hwloc, source: &TopologySource) -> Vec<Cache> {
                 })
             };
             let level = first.depth() as u32;
-            // hwloc invents sizes for a synthetic machine that does not say.
+            // For a synthetic machine without cache sizes, hwloc assumes sizes.
             let known = match source {
                 TopologySource::Synthetic(text) => {
                     crate::synthetic::says_size_of_level(text, level)
@@ -320,7 +322,7 @@ fn cache_levels(hwloc: &Hwloc, source: &TopologySource) -> Vec<Cache> {
         .collect()
 }
 
-/// The version of an hwloc XML text when it is 3 or later, which hwloc 2 refuses without a reason.
+/// Returns the version of an hwloc XML text if it is 3 or later; hwloc 2 rejects such texts without a reason.
 pub(super) fn newer_xml_version(text: &str) -> Option<&str> {
     let (_, rest) = text.split_once("<topology version=\"")?;
     let (version, _) = rest.split_once('"')?;

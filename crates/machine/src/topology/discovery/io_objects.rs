@@ -1,4 +1,4 @@
-//! The I/O objects of a description that hwloc reads, as devices with what they are near to.
+//! PCI devices of an hwloc description, with their distance to CPUs.
 
 use crate::ids::{CpuId, NodeId};
 use crate::pci::{PciDevice, kind};
@@ -7,7 +7,7 @@ use hwlocality::object::TopologyObject;
 use hwlocality::object::attributes::{ObjectAttributes, PCIDeviceAttributes};
 use hwlocality::object::types::{OSDeviceType, ObjectType};
 
-/// The devices of a description, in the order of the bus.
+/// Returns the devices of a description, in the order of the bus.
 pub(super) fn devices(hwloc: &Hwloc) -> Vec<PciDevice> {
     let one_node = hwloc.objects_with_type(ObjectType::NUMANode).count() == 1;
     let all = hwloc.objects_with_type(ObjectType::PCIDevice);
@@ -18,7 +18,8 @@ pub(super) fn devices(hwloc: &Hwloc) -> Vec<PciDevice> {
 
 fn device(object: &TopologyObject, one_node: bool) -> Option<PciDevice> {
     let Some(ObjectAttributes::PCIDevice(pci)) = object.attributes() else { return None };
-    let (vendor, device) = (pci.vendor_id(), pci.device_id());
+    let vendor = pci.vendor_id();
+    let device = pci.device_id();
     let inside: Vec<&TopologyObject> = object.io_children().collect();
     let fast = |part: &&TopologyObject| match part.attributes() {
         Some(ObjectAttributes::OSDevice(os)) => os.device_type() == OSDeviceType::OpenFabrics,
@@ -26,13 +27,13 @@ fn device(object: &TopologyObject, one_node: bool) -> Option<PciDevice> {
     };
     let fast_parts = inside.iter().filter(|part| fast(part));
     let others = inside.iter().filter(|part| !fast(part));
-    let kind = kind(pci.class_id(), (vendor, device), inside.iter().any(fast))?;
+    let kind = kind(pci.class_id(), vendor, device, inside.iter().any(fast))?;
     let info = |names: &[&str]| {
         let objects = inside.iter().copied().chain([object]);
         let mut found = objects.flat_map(|part| names.iter().filter_map(|name| part.info(name)));
         found.next().map(|text| text.to_string_lossy().trim().to_owned())
     };
-    // CUDA, OpenCL, NVML, RSMI and Level Zero say it in KiB, each by its name.
+    // CUDA, OpenCL, RSMI and Level Zero report the size in KiB, each under its own name.
     let sizes =
         ["CUDAGlobalMemorySize", "OpenCLGlobalMemorySize", "RSMIVRAMSize", "LevelZeroHBMSize"];
     let kib = info(&sizes).and_then(|text| text.parse::<u64>().ok());
@@ -42,7 +43,7 @@ fn device(object: &TopologyObject, one_node: bool) -> Option<PciDevice> {
         indices.unwrap_or_default().into_iter().map(|cpu| CpuId(cpu as u32)).collect();
     cpus.sort_unstable();
     let node = host.nodeset().and_then(|set| set.first_set()).map(|node| usize::from(node) as u32);
-    // What hangs on the whole of a machine of several nodes is near to no part of it.
+    // A device attached to the whole of a machine with several nodes is near to none of them.
     let somewhere = one_node || host.object_type() != ObjectType::Machine;
     let gigabytes = f64::from(pci.link_speed());
     Some(PciDevice {
@@ -66,11 +67,13 @@ fn name(object: &TopologyObject) -> Option<String> {
 }
 
 fn address(pci: &PCIDeviceAttributes) -> String {
-    let (bus, device, function) = (pci.bus_id(), pci.bus_device(), pci.function());
+    let bus = pci.bus_id();
+    let device = pci.bus_device();
+    let function = pci.function();
     format!("{:04x}:{bus:02x}:{device:02x}.{function:x}", pci.domain())
 }
 
-/// The bridges above a device that are on the bus themselves, the nearest to the processor first.
+/// Returns the bridges above a device that are on the bus themselves, the nearest to the processor first.
 fn bridges(object: &TopologyObject) -> Vec<String> {
     use hwlocality::object::attributes::UpstreamAttributes::PCI;
     let on_bus = |above: &TopologyObject| match above.attributes() {
