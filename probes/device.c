@@ -1,11 +1,11 @@
 /*
- * The loops of STREAM for devices, in the C that OpenCL, CUDA and HIP share. What the loops do stands in the
- * lines MAP and SUM of kernels.c, which are put behind this text.
+ * STREAM loops for devices, in the C subset that OpenCL, CUDA and HIP share. The statements of the loops are in
+ * the MAP and SUM lines of kernels.c, which are appended to this text.
  *
- * ELEMENT is double or float; a work-item (thread) takes ITEMS vectors of WIDTH elements, which lie a group
- * apart, so that a group reads whole lines. With STRIDED, groups go on to the next tile until all is done
- * (grid-stride); without, there is a group for each tile, and no loop. n counts vectors, and is a multiple of
- * a tile.
+ * ELEMENT is double or float. A work-item (thread) processes ITEMS vectors of WIDTH elements; their distance is
+ * the size of a group, so that a group reads whole lines. With STRIDED, each group loops over tiles
+ * (grid-stride loop); without, there is one group per tile and no loop. n is the number of vectors, a multiple
+ * of the tile size.
  */
 #ifdef __OPENCL_VERSION__
 #if defined(cl_khr_fp64)
@@ -50,7 +50,7 @@ typedef ELEMENT VECTOR;
 #elif defined(__clang__)
 typedef ELEMENT VECTOR __attribute__((ext_vector_type(WIDTH)));
 #else
-/* NVIDIA's compiler has no vectors with operators; aligned as a whole, one is read and written as a whole. */
+/* NVIDIA's compiler has no vector types with operators; alignment to the whole size gives one load or store. */
 struct alignas(sizeof(ELEMENT) * WIDTH) VECTOR {
     ELEMENT e[WIDTH];
     VECTOR() = default;
@@ -68,14 +68,14 @@ static __device__ VECTOR operator*(VECTOR x, VECTOR y)
     return x;
 }
 #endif
-/* Contracted by the compilers' default. */
+/* The compilers contract this to a fused multiply-add by default. */
 #define fma(x, y, z) ((x) * (y) + (z))
 #endif
 
-/* Work-items of a group at most, in loops that add up. */
+/* Maximum number of work-items per group in reductions. */
 #define LARGEST_GROUP 256
 
-/* Where a work-item's vectors begin, tile by tile. */
+/* Index of a work-item's first vector in each tile. */
 #define TILE ((INDEX)ITEMS * GROUP_SIZE)
 #define FIRST (GROUP * TILE + ITEM)
 #if STRIDED
@@ -91,7 +91,7 @@ static __device__ VECTOR operator*(VECTOR x, VECTOR y)
         }                                                                                          \
     }
 
-/* Adds up what each item of a group has in `own`, and leaves it in `sums[0]`. */
+/* Sums the value `own` of all items of a group into `sums[0]`. */
 #define ADD_UP(sums, own)                                                                          \
     sums[ITEM] = own;                                                                              \
     for (unsigned step = GROUP_SIZE / 2; step > 0; step /= 2) {                                    \
@@ -100,7 +100,7 @@ static __device__ VECTOR operator*(VECTOR x, VECTOR y)
             sums[ITEM] += sums[ITEM + step];                                                       \
     }
 
-/* A loop that writes an array: its name, and what it does with vector j. */
+/* A loop that writes an array: its name, and the statement for vector j. */
 #define MAP(name, statement)                                                                       \
     KERNEL void nodegauge_##name(GLOBAL VECTOR *RESTRICT a, GLOBAL VECTOR *RESTRICT b,                         \
                      GLOBAL VECTOR *RESTRICT c, const ELEMENT s, const INDEX n)                    \
@@ -108,8 +108,8 @@ static __device__ VECTOR operator*(VECTOR x, VECTOR y)
         VECTORS(statement)                                                                         \
     }
 
-/* A loop that adds up: its name, and the term of vector j. Each group writes its sum, a vector, into c; groups are
-   powers of two. */
+/* A reduction: its name, and the term of vector j. Each group writes its sum, a vector, into c; the group size is
+   a power of two. */
 #define SUM(name, term)                                                                            \
     KERNEL void nodegauge_##name(GLOBAL VECTOR *RESTRICT a, GLOBAL VECTOR *RESTRICT b,                         \
                      GLOBAL VECTOR *RESTRICT c, const ELEMENT s, const INDEX n)                    \
@@ -126,8 +126,8 @@ static __device__ VECTOR operator*(VECTOR x, VECTOR y)
 KERNEL void nodegauge_fill(GLOBAL VECTOR *a, const ELEMENT value, const INDEX n) { VECTORS(a[j] = value) }
 
 /*
- * Holds every element of an array against what it must be: for each group how many are off by more than is
- * allowed, and by how much the worst is; what is no number is off by infinity.
+ * Compares every element of an array with its expected value. Each group returns the number of elements whose
+ * error exceeds the allowed one, and the largest error; the error of a NaN is infinite.
  */
 KERNEL void nodegauge_check(GLOBAL const ELEMENT *a, const ELEMENT expected, const ELEMENT allowed,
                   GLOBAL INDEX *wrong, GLOBAL ELEMENT *worst, const INDEX n)
@@ -156,8 +156,9 @@ KERNEL void nodegauge_check(GLOBAL const ELEMENT *a, const ELEMENT expected, con
 }
 
 /*
- * Fused multiply-adds in registers, ITEMS chains side by side. With y = -1 every second one gives back the number
- * before, so that an even number of rounds leaves each chain as it began, while its bits change every time.
+ * Fused multiply-adds in registers, in ITEMS independent chains. With y = -1, every second operation restores the
+ * previous value: an even number of rounds leaves each chain unchanged, although its bits change in every
+ * operation.
  */
 KERNEL void nodegauge_chains(GLOBAL VECTOR *out, const ELEMENT y, const ELEMENT z, const INDEX rounds)
 {

@@ -1,20 +1,21 @@
 /*
- * The loops of STREAM and kernels like them, for the compilers of a site: what would they make of them?
+ * STREAM and similar kernels, compiled with the compilers of a site to measure the code that they
+ * generate.
  *
- * Each function is one thread's share of a loop. OpenMP stays outside, because what it does to such
- * a loop is known: the body moves into a function of its own whose bounds are known at run time
- * only, over arrays that are different objects. So here: bounds are arguments, pointers are
- * restricted (they point to different objects), nothing is said of their alignment, and the index
- * is a signed number as wide as a pointer. A compiler knows no more of the loops of stream.c once
- * it has taken them out of their parallel regions, and may do the same to them: vectors, streaming
- * stores, fused multiply-add, calls of memcpy and memset.
+ * Each function is one thread's share of a loop. OpenMP is not used here, because its effect on such
+ * a loop is known: the compiler moves the loop body into a separate function, whose bounds are known
+ * only at run time and whose arrays are different objects. Therefore the bounds are arguments here,
+ * the pointers are restricted (they point to different objects), their alignment is unspecified, and
+ * the index is a signed integer as wide as a pointer. After a compiler has moved the loops of stream.c
+ * out of their parallel regions, it has the same information about them, and can apply the same
+ * optimisations: vectors, streaming stores, fused multiply-add, calls of memcpy and memset.
  *
- * With PAGES, say -DPAGES=4, the same loops take so many pages of 4 KiB side by side: the same line of
- * each, then the next line. It is what a user writes by hand where a core's bandwidth is limited by
- * the pages that its prefetchers follow.
+ * With PAGES, e.g. -DPAGES=4, the same loops process that many 4 KiB pages side by side: the same line
+ * of each page, then the next line. Users write such loops by hand if the bandwidth of a core is
+ * limited by the number of pages that its prefetchers follow.
  *
- * ELEMENT is double or float. C of 1989 but for __restrict and the attribute, and C++ as well, so
- * that the user's own flags do not stand in the way.
+ * ELEMENT is double or float. The language is C89 plus __restrict and the attribute, and also valid
+ * C++, so that it compiles with the user's own flags.
  */
 #include <stddef.h>
 
@@ -27,19 +28,20 @@
 #endif
 
 /*
- * Elements of a cache line, and from one of the pages side by side to the next: each is walked for four
- * pages, so that it goes on into the page behind it where arrays begin in the middle of one.
+ * Elements per cache line, and distance in elements between the pages that are processed side by side.
+ * Each sequence covers four pages, so that it continues into the following page if an array does not
+ * start at a page boundary.
  */
 enum { LINE = 64 / sizeof(ELEMENT), SPAN = 16384 / sizeof(ELEMENT) };
 
-/* The loops over them, from the outermost on; without PAGES there are none. */
+/* Loops over the pages, outermost first; without PAGES they do nothing. */
 #define GROUPS for (; PAGES > 1 && n - i >= PAGES * SPAN; i += PAGES * SPAN)
 #define LINES for (line = i; line < i + SPAN; line += LINE)
 #define ELEMENTS                                                                                   \
     for (page = line; page < line + PAGES * SPAN; page += SPAN)                                    \
         for (j = page; j < page + LINE; j++)
 
-/* Found by name however the user's flags hide what is not said to be visible. */
+/* Visible by name even if the user's flags hide symbols by default. */
 #ifdef __cplusplus
 #define KERNEL extern "C" __attribute__((visibility("default")))
 #else
@@ -50,10 +52,10 @@ enum { LINE = 64 / sizeof(ELEMENT), SPAN = 16384 / sizeof(ELEMENT) };
 #define SHARE                                                                                      \
     ELEMENT *__restrict a, ELEMENT *__restrict b, ELEMENT *__restrict c, ptrdiff_t n, double scalar
 
-/* Not every loop uses every argument. */
+/* Some loops do not use all arguments. */
 #define UNUSED(x) ((void)(x))
 
-/* A loop that writes an array: its name and what it does with element j. */
+/* A loop that writes an array: its name and the statement for element j. */
 #define MAP(name, statement)                                                                       \
     KERNEL double nodegauge_##name(SHARE)                                                          \
     {                                                                                              \
@@ -70,10 +72,10 @@ enum { LINE = 64 / sizeof(ELEMENT), SPAN = 16384 / sizeof(ELEMENT) };
     }
 
 /*
- * A loop that adds up: its name and the term of element j. A sum of many equal numbers drifts with
- * their number, and in float it stands still. So elements are summed in their own type over a block,
- * and blocks in double over a group. The loop inside is the loop that a compiler meets in any
- * program: without leave to reorder, it may not be vectorised.
+ * A reduction loop: its name and the term of element j. In one running sum of many equal numbers, the
+ * rounding error grows with their number, and in float the sum stops growing. Therefore elements are
+ * summed in their own type over a block, and blocks in double over a group. The inner loop is that of
+ * an ordinary program: a compiler may not vectorise it unless it is allowed to reorder operations.
  */
 #define SUM(name, term)                                                                            \
     KERNEL double nodegauge_##name(SHARE)                                                          \
@@ -110,10 +112,10 @@ enum { LINE = 64 / sizeof(ELEMENT), SPAN = 16384 / sizeof(ELEMENT) };
     }
 enum { BLOCK = 512, GROUP = 512 * BLOCK };
 
-/* Where a stretch of `length` that begins at `from` ends, before `end` at the latest. */
+/* End of a stretch of `length` that begins at `from`, at most `end`. */
 #define STRETCH(from, length, end) ((end) - (from) < (length) ? (end) : (from) + (length))
 
-/* One line a kernel, as in the table of crates/kernels/src/table.rs. */
+/* One line per kernel, as in the table of crates/kernels/src/table.rs. */
 MAP(copy, c[j] = a[j])
 MAP(scale, b[j] = s * c[j])
 MAP(add, c[j] = a[j] + b[j])

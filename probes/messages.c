@@ -1,35 +1,35 @@
 /*
  * The message probe of nodegauge: latency, bandwidth and collectives between MPI processes.
  *
- * The patterns are those that the OSU micro-benchmarks made customary; the text is nodegauge's own.
- * It is compiled by the site's mpicc, or with abi/mpi.h when nodegauge is, started by the site's launcher with
- * arguments such as
+ * The patterns are those of the OSU micro-benchmarks; the code is nodegauge's own. It is compiled with the
+ * site's mpicc, or with abi/mpi.h as a part of nodegauge's build. The site's launcher starts it with arguments
+ * such as
  *
  *   pattern=<name>:<participants>:<bytes>/<warm-up>/<operations>,...   0 operations: until stable
- *   window=<messages> limit=<seconds a size> steps=<a>-<b>,...;...
- *   library=<path>                                       with abi/mpi.h: the MPI to open
+ *   window=<messages> limit=<seconds per size> steps=<a>-<b>,...;...
+ *   library=<path>                                       with abi/mpi.h: the MPI library to open
  *
- * and answers on standard output in lines of words, which rank 0 flushes after every message size,
- * so that a run that is killed leaves what it measured:
+ * and it prints its results on standard output in lines of words. Rank 0 flushes them after every message
+ * size, so that the results of a killed run are kept:
  *
  *   nodegauge-messages 1
  *   mpi <version> <ranks> <thread level>       0 single to 3 multiple
  *   library <text>
- *   variable <name> <value>                    a control variable of MPI_T that speaks of eager messages
- *   rank <n> <pid> <cpus> <host>               one line a rank, CPUs as the kernel reports them
+ *   variable <name> <value>                    a control variable of MPI_T about eager messages
+ *   rank <n> <pid> <cpus> <host>               one line per rank, CPUs as reported by the kernel
  *   refused <pattern> <why>
- *   size <pattern> <bytes> <a> <b> <pairs>     a size begins; a and b are world ranks
- *   batch <n> <trip before> <trip after> <seconds>...   seconds of one operation, a mean of n each
- *   lost <share>...                            of each batch, the share of its time for which a rank
- *                                              was off its core because another program took it
- *   spread <least> <greatest>                  means of the fastest and the slowest rank
- *   wrong <count>                              bytes that were not what was sent
+ *   size <pattern> <bytes> <a> <b> <pairs>     start of a size; a and b are world ranks
+ *   batch <n> <trip before> <trip after> <seconds>...   seconds per operation, each a mean of n operations
+ *   lost <share>...                            per batch, the share of its time in which another program
+ *                                              used the core of a rank
+ *   spread <least> <greatest>                  means of the fastest and of the slowest rank
+ *   wrong <count>                              bytes that differ from the sent bytes
  *   done <why>                                 stable, samples or limit
- *   step <n>                                   all pairs of a step are through
+ *   step <n>                                   all pairs of a step are complete
  *   end
  *
- * "Trip" is the time for a cache line to go from the first rank's core to its partner's and back,
- * seconds, 0 when they share no memory: it tells where a hypervisor has put the cores.
+ * "Trip" is the round-trip time of a cache line between the cores of the first rank and of its partner,
+ * seconds; 0 if the ranks share no memory. It shows where a hypervisor has placed the cores.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -56,7 +56,7 @@
 enum { DATA = 1, ACK = 2, TEXT = 3, SYNC = 4, MOST_THREADS = 64, MOST_PATTERNS = 64 };
 enum { LEAST_SAMPLES = 20, MOST_SAMPLES = 60, GROUP = 5 };
 
-/* Who takes part in an operation: ranks below `pairs` with their partners, or every rank. */
+/* Participants of an operation: ranks below `pairs` with their partners, or every rank. */
 enum { PAIR, THREADS, PAIRS, ALL };
 static const char *const participants[] = {"pair", "threads", "pairs", "all"};
 
@@ -65,7 +65,8 @@ typedef struct {
     const char *name;
     /* Runs n operations and returns this rank's seconds. */
     double (*run)(Test *, long n);
-    /* What an operation leaves in the receiving buffers, and of whom: names in messages_patterns.h. */
+    /* Content of the receive buffers after an operation, and the ranks that have it: names in
+       messages_patterns.h. */
     int arrives, where;
 } Pattern;
 
@@ -80,7 +81,7 @@ struct Test {
     volatile unsigned long *line; /* the shared cache line, or NULL */
 };
 
-/* What is asked of a pattern. */
+/* Requested measurements of a pattern. */
 typedef struct {
     const Pattern *pattern;
     int participants;
@@ -105,7 +106,7 @@ static void fail(const char *what) {
     MPI_Abort(MPI_COMM_WORLD, 2);
 }
 
-/* Adds to the answer; `flush` sends it when this process may print. */
+/* Appends to the output; `flush` prints it if this process may print. */
 static void say(const char *format, ...) {
     va_list list;
     if (text_used + 512 > text_room) {
@@ -141,9 +142,9 @@ static double now(void) { return MPI_Wtime(); }
 #include "messages_shared_line.h"
 #include "messages_measure.h"
 
-/* ---- all of it ----------------------------------------------------------------------------- */
+/* ---- control ------------------------------------------------------------------------------- */
 
-/* Reads a size such as "8/100/0" and returns where the next one begins. */
+/* Reads a size such as "8/100/0" and returns the start of the next one. */
 static const char *read_size(Test *t, const char *at) {
     char *end;
     t->bytes = strtol(at, &end, 10);
@@ -152,7 +153,7 @@ static const char *read_size(Test *t, const char *at) {
     return end + (*end == ',');
 }
 
-/* One pattern, all sizes, on `comm`; `first` and `second` are the world ranks that are named. */
+/* Runs all sizes of one pattern on `comm`; `first` and `second` are the world ranks in the output. */
 static void run_pattern(const Request *request, MPI_Comm comm, int first, int second) {
     const Pattern *pattern = request->pattern;
     Test t = {.pattern = pattern, .comm = comm, .window = asked.window,
@@ -165,7 +166,7 @@ static void run_pattern(const Request *request, MPI_Comm comm, int first, int se
     t.sender = t.rank < t.pairs;
     t.partner = t.sender ? t.rank + t.pairs : t.rank - t.pairs;
     if (t.rank >= 2 * t.pairs)
-        t.partner = MPI_PROC_NULL; /* one of an odd number has none */
+        t.partner = MPI_PROC_NULL; /* with an odd number of ranks, one has no partner */
     t.senders = asked.senders, t.receivers = asked.receivers;
     t.buffers = asked.multiple && !collective ? (int)asked.window : 1;
     for (const char *at = request->sizes; *at;) {
@@ -203,8 +204,8 @@ static void run_patterns(MPI_Comm comm, int first, int second) {
 }
 
 /*
- * Steps such as "0-1,2-3;0-2,1-3": the pairs of a step work at once, step after step. Who has
- * nothing to do sleeps, so that it neither polls memory nor heats the chip.
+ * Runs steps such as "0-1,2-3;0-2,1-3": the pairs of a step run concurrently, one step after another. Ranks
+ * without work sleep, so that they neither poll memory nor heat the chip.
  */
 static void run_steps(void) {
     const char *at = asked.steps;
@@ -264,7 +265,7 @@ static void run_steps(void) {
     }
 }
 
-/* The CPUs that the kernel lets this process run on: 0-3,8. */
+/* Writes the CPUs on which this process may run: 0-3,8. */
 static void my_cpus(char *list, size_t room) {
     size_t used = 0;
     list[0] = 0;
@@ -289,12 +290,13 @@ static void my_cpus(char *list, size_t room) {
         snprintf(list, room, "?");
 }
 
-/* Whether the library's control variables were looked at. That ends last: MPICH 5.0.0 gives up with it what its
-   collectives read, and MPI_Bcast crashes; Open MPI 4.1.4 crashes when it ends behind MPI itself. */
-static int variables_told;
+/* True if MPI_T was initialised. It is finalised last, directly before MPI itself: in MPICH 5.0.0,
+   MPI_T_finalize frees data of the collectives, and a later MPI_Bcast crashes; Open MPI 4.1.4 crashes if it is
+   called after MPI_Finalize. */
+static int variables_read;
 
-/* Tells the library's control variables whose names speak of eager messages: whole numbers of no object. */
-static void tell_variables(void) {
+/* Prints the library's control variables with "eager" in their names: integers that belong to no object. */
+static void print_variables(void) {
 #if MPI_VERSION >= 3
     int level, count = 0;
     if (MPI_T_init_thread(MPI_THREAD_SINGLE, &level) || MPI_T_cvar_get_num(&count))
@@ -320,7 +322,7 @@ static void tell_variables(void) {
             say("variable %s %lld\n", name, type == MPI_INT ? value.whole : value.large);
         MPI_T_cvar_handle_free(&handle);
     }
-    variables_told = 1;
+    variables_read = 1;
 #endif
 }
 
@@ -343,7 +345,7 @@ static void introduce(int level) {
             (level >= MPI_THREAD_FUNNELED) + (level >= MPI_THREAD_SERIALIZED)
                 + (level >= MPI_THREAD_MULTIPLE));
         say("library %.400s\n", library);
-        tell_variables();
+        print_variables();
         for (int r = 0; r < world_ranks; r++)
             say("rank %d %s\n", r, all + (size_t)r * sizeof mine);
         flush();
@@ -351,7 +353,7 @@ static void introduce(int level) {
     free(all);
 }
 
-/* Reads "latency:pair:8/100/0,16/100/0"; a pattern that is not known here is left out. */
+/* Reads "latency:pair:8/100/0,16/100/0"; an unknown pattern is ignored. */
 static void read_pattern(char *text) {
     char *who = strchr(text, ':'), *sizes = who ? strchr(who + 1, ':') : NULL;
     Request request = {NULL, -1, sizes ? sizes + 1 : NULL};
@@ -399,7 +401,7 @@ static void read_arguments(int count, char **words) {
 int main(int count, char **words) {
     int level = MPI_THREAD_SINGLE, threads = 0;
 #ifdef __linux__
-    /* Whoever started this process is gone: so is this. */
+    /* This process ends with its parent. */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
 #endif
     read_arguments(count, words);
@@ -432,7 +434,7 @@ int main(int count, char **words) {
         say("end\n");
     flush();
 #if MPI_VERSION >= 3
-    if (variables_told)
+    if (variables_read)
         MPI_T_finalize();
 #endif
     MPI_Finalize();

@@ -1,9 +1,9 @@
 /*
- * How the message probe measures one size: warm-up, batches until the median is stable, what other
- * programs took. Part of messages.c.
+ * Measurement of one size in the message probe: warm-up, batches until the median is stable, and the time
+ * lost to other programs. Part of messages.c.
  */
 
-/* A batch that others took more than this share of does not count. */
+/* A batch is discarded if other programs used more than this share of its time. */
 static const double MOST_LOST = 0.02;
 
 static int ascending(const void *a, const void *b) {
@@ -12,8 +12,8 @@ static int ascending(const void *a, const void *b) {
 }
 
 /*
- * Whether the median is known to half a percent: half the width of its distribution-free 95 %
- * interval, whose ends are the order statistics about sqrt(n) from the middle.
+ * True if the median is known to half a percent: half the width of its distribution-free 95 %
+ * confidence interval, whose ends are the order statistics at a distance of about sqrt(n) from the middle.
  */
 static int stable(const double *samples, long n) {
     double sorted[MOST_SAMPLES];
@@ -27,12 +27,12 @@ static int stable(const double *samples, long n) {
     return sorted[n / 2 + reach] - sorted[n / 2 - reach] <= 0.01 * sorted[n / 2];
 }
 
-/* How many operations make a batch, and how many batches lie between two looks at the clock. */
+/* Number of operations per batch, and number of batches between two checks of the limit. */
 typedef struct {
     long operations, group;
 } Plan;
 
-/* Warms up in doubling pieces, so that a slow machine stays within a share of the limit. */
+/* Warms up in pieces of doubling size, so that a slow machine uses only a share of the limit. */
 static Plan warm_up(Test *t) {
     const long fixed = t->operations, custom = t->warm_up, whole = whole_operations(t);
     long done = 0, piece = whole, plan[3];
@@ -44,7 +44,7 @@ static Plan warm_up(Test *t) {
         done += piece;
         plan[0] = done >= custom || now() - start > asked.limit / 4;
         plan[1] = (long)(asked.batch / (one > 1e-9 ? one : 1e-9)) + 1;
-        /* At least eight batches fit the limit. */
+        /* At least eight batches must fit in the limit. */
         while (plan[1] > 1 && (double)plan[1] * one > asked.limit / 8)
             plan[1] /= 2;
         plan[1] = (plan[1] + whole - 1) / whole * whole;
@@ -57,7 +57,7 @@ static Plan warm_up(Test *t) {
     return (Plan){plan[1], plan[2]};
 }
 
-/* Whether it is over, and why; the first rank decides. */
+/* Returns the reason to stop, or NULL to continue; rank 0 decides. */
 static const char *over(const double *samples, long have, long clean, long fixed, long left,
                         double started) {
     if (fixed || asked.samples) {
@@ -71,7 +71,7 @@ static const char *over(const double *samples, long have, long clean, long fixed
     return now() - started >= asked.limit ? "limit" : NULL;
 }
 
-/* Involuntary switches of this thread so far, and its time on a core. */
+/* Involuntary context switches of this thread so far, and its CPU time. */
 typedef struct {
     long switches;
     double on_core;
@@ -88,8 +88,8 @@ static Use use(void) {
     return u;
 }
 
-/* Runs a batch; tells the share of the time for which others had this thread's core. A thread that
- * sleeps by itself, as some libraries do while they wait for a network, lost nothing. */
+/* Runs a batch; `lost` is the share of the time in which other programs used this thread's core. A thread
+ * that sleeps voluntarily, as in some libraries that wait for a network, has lost nothing. */
 static double batch(Test *t, long n, double *lost) {
     const Use before = use();
     const double start = now(), seconds = t->pattern->run(t, n), wall = now() - start;

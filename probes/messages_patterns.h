@@ -1,12 +1,12 @@
 /*
- * The message probe's patterns, one function each, and what their data must be. Part of messages.c,
- * which says what all of it is. Who takes part and which sizes there are stands in a row of
+ * The patterns of the message probe, one function each, and the expected data. Part of messages.c,
+ * which describes the probe. The participants and sizes of each pattern are in the table of
  * crates/messages/src/pattern.rs.
  */
 
 /* ---- point to point ---------------------------------------------------------------------- */
 
-/* Both sides of a pair are there. */
+/* Synchronises the two sides of a pair. */
 static void meet(Test *t) {
     if (t->sender) {
         MPI_Send(NULL, 0, MPI_CHAR, t->partner, SYNC, t->comm);
@@ -17,7 +17,7 @@ static void meet(Test *t) {
     }
 }
 
-/* Both sides are in the loop before the clock starts, and where pairs work side by side, all of them. */
+/* Synchronises both sides before the clock starts; with several pairs, all of them. */
 static void start_together(Test *t) {
     if (t->participants == PAIRS)
         MPI_Barrier(t->comm);
@@ -58,7 +58,7 @@ static double ping(Test *t, long n) {
     return (MPI_Wtime() - start) / 2;
 }
 
-/* No division here: at small sizes it would cost as much as a tenth of a message. */
+/* Without a division, which would cost up to a tenth of a small message. */
 static void post_sends(Test *t) {
     const int bytes = (int)t->bytes, partner = t->partner, step = t->buffers > 1;
     for (long w = 0; w < t->window; w++)
@@ -71,7 +71,7 @@ static void post_receives(Test *t, MPI_Request *requests) {
         MPI_Irecv(t->in[step ? w : 0], bytes, MPI_CHAR, partner, DATA, t->comm, &requests[w]);
 }
 
-/* A window of sends, answered by four bytes. */
+/* A window of sends with a four-byte reply. */
 static double stream(Test *t, long n) {
     const int window = (int)t->window;
     double start, sum = 0;
@@ -96,7 +96,7 @@ static double stream(Test *t, long n) {
     return asked.each ? sum : MPI_Wtime() - start;
 }
 
-/* A window each way at once. */
+/* A window in each direction concurrently. */
 static double both_ways(Test *t, long n) {
     const int window = (int)t->window;
     double start, sum = 0;
@@ -126,8 +126,8 @@ typedef struct {
 } Worker;
 
 /*
- * Thread v of a side takes operations v, v + threads, ... With one sender any receiver may take any
- * message; with several each operation has a tag of its own, so that answers find their asker.
+ * Thread v of a side performs operations v, v + threads, ... With one sender, any receiver may receive any
+ * message. With several senders, each operation has its own tag, so that the reply reaches its sender.
  */
 static void *work(void *argument) {
     Worker *w = argument;
@@ -173,13 +173,13 @@ static double threaded(Test *t, long n) {
         last = workers[v].end > last ? workers[v].end : last;
     }
     pthread_barrier_destroy(&gate);
-    /* Senders work at once: an operation takes each of them so much longer. */
+    /* Senders run concurrently, so the time of one operation is longer by their number. */
     return (last - first) / 2 * t->senders;
 }
 
 /* ---- collectives ------------------------------------------------------------------------- */
 
-/* Each call is timed by itself; what lies between is not. */
+/* Times each call separately, without the statement `between`. */
 #define TIMED_WITH(between, call)                                                                 \
     double start, sum = 0;                                                                        \
     MPI_Barrier(t->comm);                                                                         \
@@ -190,10 +190,10 @@ static double threaded(Test *t, long n) {
         between;                                                                                  \
     }                                                                                             \
     return sum
-/* With a barrier between, so that no rank runs ahead. */
+/* With a barrier between calls, so that no rank runs ahead. */
 #define TIMED(call) TIMED_WITH(MPI_Barrier(t->comm), call)
 
-/* Nothing between: one that is not timed would take over its work. */
+/* No barrier between calls: an untimed barrier would do part of the timed one's work. */
 static double barrier(Test *t, long n) { TIMED_WITH((void)0, MPI_Barrier(t->comm)); }
 
 static double bcast(Test *t, long n) {
@@ -216,14 +216,14 @@ static double alltoall(Test *t, long n) {
                        t->comm));
 }
 
-/* What an operation leaves in the receiving buffers, and of whom. */
+/* Content of the receive buffers after an operation. */
 enum {
-    NOTHING,          /* nothing that was sent */
+    NOTHING,          /* no data */
     MESSAGE,          /* the partner's message, in the first buffer */
     WINDOW,           /* the partner's window of messages, in all buffers */
     FROM_ROOT,        /* rank 0's block */
-    FROM_EACH,        /* a block of each rank, the same for all */
-    FROM_EACH_FOR_ME, /* a block of each rank, another one for each */
+    FROM_EACH,        /* a block of each rank, the same for all receivers */
+    FROM_EACH_FOR_ME, /* a block of each rank, different for each receiver */
     SUM               /* the sum of all ranks' single-precision numbers */
 };
 enum { AT_ALL, AT_RECEIVERS, AT_ROOT };
@@ -244,17 +244,17 @@ static const Pattern patterns[] = {
 
 /* ---- data -------------------------------------------------------------------------------- */
 
-/* The byte at `i` of what rank `from` sends to `to` in round `round`. */
+/* Returns byte `i` of the message from rank `from` to `to` in round `round`. */
 static unsigned char byte(long i, int from, int to, long round) {
     return (unsigned char)(i * 7 + from * 13 + to * 17 + round * 31 + 5);
 }
 
-/* Operations that belong together: each sender's threads meet each receiver's. */
+/* Returns the number of operations in which each sending thread meets each receiving thread. */
 static long whole_operations(const Test *t) {
     return t->participants == THREADS ? (long)t->senders * t->receivers : 1;
 }
 
-/* Blocks of a rank's sending buffer, and of its receiving one. */
+/* Number of blocks in a rank's send buffer, and in its receive buffer. */
 static long blocks_out(const Test *t) { return t->pattern->arrives == FROM_EACH_FOR_ME ? t->ranks : 1; }
 static long blocks_in(const Test *t) {
     return t->pattern->arrives == FROM_EACH ? t->ranks : blocks_out(t);
@@ -293,7 +293,7 @@ static long wrong_sums(const Test *t, long round) {
     return wrong;
 }
 
-/* Bytes (of sums: numbers) that are not what was sent to this rank. */
+/* Returns the number of received bytes (for sums: numbers) that differ from the expected ones. */
 static long check(Test *t, long round) {
     const int arrives = t->pattern->arrives;
     long wrong = 0;

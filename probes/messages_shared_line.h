@@ -1,9 +1,9 @@
 /*
- * The core-to-core latency of the message probe: a ping-pong through one cache line that the first rank
- * and its partner share. Part of messages.c.
+ * Core-to-core latency in the message probe: a ping-pong through one cache line that the first rank and
+ * its partner share. Part of messages.c.
  */
 
-/* Spins until the line holds an odd (sender's) or even (answer's) number other than `seen`. */
+/* Spins until the line holds an odd (sent) or even (reply) number other than `seen`; returns 0 after `until`. */
 static unsigned long await(volatile unsigned long *line, unsigned long odd, unsigned long seen,
                            double until) {
     unsigned long value;
@@ -19,7 +19,8 @@ static unsigned long await(volatile unsigned long *line, unsigned long odd, unsi
     }
 }
 
-/* Round trip of the shared line between the first rank and its partner; the fastest batch counts. */
+/* Returns the round-trip time of the shared line between the first rank and its partner, in the fastest
+   batch. */
 static double trip(Test *t) {
     enum { TRIPS = 64, BATCHES = 6 };
     double best = 0, start, until = now() + 2e-3;
@@ -40,7 +41,7 @@ static double trip(Test *t) {
             best = best == 0 || start < best ? start : best;
         }
     out:
-        /* ULONG_MAX is odd: the partner reads it like any other number, and ends. */
+        /* ULONG_MAX is odd, so that the partner reads it like any other number; then it stops. */
         __atomic_store_n(t->line, ULONG_MAX, __ATOMIC_RELEASE);
     } else {
         unsigned long seen = 0;
@@ -52,9 +53,9 @@ static double trip(Test *t) {
     return best;
 }
 
-/* Memory without a name, 4 KiB of it, so that a rank that is killed leaves no file behind. -1 where the
-   kernel has none. */
-static int nameless_page(void) {
+/* Returns 4 KiB of anonymous memory, so that a killed rank leaves no file behind; -1 if the kernel does not
+   support it. */
+static int anonymous_page(void) {
     int file = -1;
 #ifdef SYS_memfd_create
     file = (int)syscall(SYS_memfd_create, "nodegauge", 0u);
@@ -66,12 +67,12 @@ static int nameless_page(void) {
     return file;
 }
 
-/* Maps one page that the first rank and its partner share; both or neither have it. The partner opens
-   it through /proc, and compares its number: in another process namespace the path is another file. */
+/* Maps one page that the first rank and its partner share; either both have it or neither. The partner opens
+   it through /proc, and compares its inode number: in another PID namespace, the path is another file. */
 static void open_line(Test *t) {
     char path[64] = "", host[256] = "", other[256];
     unsigned long long number = 0;
-    struct stat said;
+    struct stat status;
     int file = -1, good, both;
     void *map = MAP_FAILED;
     MPI_Status *any = MPI_STATUS_IGNORE;
@@ -84,9 +85,9 @@ static void open_line(Test *t) {
     if (strcmp(host, other) != 0)
         return;
     if (t->sender) {
-        file = nameless_page();
-        if (file >= 0 && fstat(file, &said) == 0)
-            number = said.st_ino;
+        file = anonymous_page();
+        if (file >= 0 && fstat(file, &status) == 0)
+            number = status.st_ino;
         snprintf(path, sizeof path, "/proc/%ld/fd/%d", (long)getpid(), file);
         MPI_Send(path, sizeof path, MPI_CHAR, t->partner, TEXT, t->comm);
         MPI_Send(&number, 1, MPI_UNSIGNED_LONG_LONG, t->partner, TEXT, t->comm);
@@ -94,7 +95,7 @@ static void open_line(Test *t) {
         MPI_Recv(path, sizeof path, MPI_CHAR, t->partner, TEXT, t->comm, any);
         MPI_Recv(&number, 1, MPI_UNSIGNED_LONG_LONG, t->partner, TEXT, t->comm, any);
         file = number ? open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK) : -1;
-        if (file >= 0 && (fstat(file, &said) != 0 || said.st_ino != number)) {
+        if (file >= 0 && (fstat(file, &status) != 0 || status.st_ino != number)) {
             close(file);
             file = -1;
         }

@@ -1,4 +1,4 @@
-/* What CUDA's headers would say, for clang without a toolkit: see crates/devices/src/cuda/compile.rs. */
+/* Replacement of CUDA's headers for clang without a toolkit: see crates/devices/src/cuda/compile.rs. */
 #define __global__ __attribute__((global))
 #define __device__ __attribute__((device))
 #define __shared__ __attribute__((shared))

@@ -1,12 +1,13 @@
 /*
- * What the message probe uses of MPI, for libraries that are opened when it runs: where there is no mpicc, the
- * probe is the one that nodegauge carries, compiled with this header in place of the library's own. Every
- * function is a pointer of the function's name, which open_mpi() fills; so the probe's text is one and the same.
+ * Declarations of the MPI functions that the message probe uses, for libraries that are opened at run time.
+ * Without mpicc, nodegauge uses its embedded probe, which is compiled with this header instead of the library's
+ * own. Every function is a pointer with the function's name, filled by open_mpi(), so that the probe needs no
+ * changes in its source.
  *
- * The build script makes "mpi_abi.h" with the values of handles and constants: MPI_HANDLES, MPI_CONSTANTS and the
- * address of MPI_STATUS_IGNORE. The status is that of a binary interface (ABI) that libraries keep:
+ * The build script generates "mpi_abi.h" with the values of handles and constants: MPI_HANDLES, MPI_CONSTANTS and
+ * the address of MPI_STATUS_IGNORE. The layout of the status is that of one stable binary interface (ABI):
  *
- *   MPI_ABI_MPICH     libmpi.so.12 of MPICH since 3.1 and of those that agreed on its ABI: Intel MPI, MVAPICH, Cray
+ *   MPI_ABI_MPICH     libmpi.so.12 of MPICH since 3.1 and of MPIs with the same ABI: Intel MPI, MVAPICH, Cray
  *   MPI_ABI_OPEN_MPI  libmpi.so.40 of Open MPI 3 to 5: handles are addresses of symbols of the library
  *   MPI_ABI_STANDARD  libmpi_abi.so of MPI 5.0, chapter 20
  */
@@ -51,7 +52,7 @@ typedef struct MPI_a_cvar_handle *MPI_T_cvar_handle;
 #define MPI_CONSTANT(name, value) name = value,
 enum { MPI_CONSTANTS(MPI_CONSTANT) MPI_CONSTANTS_END };
 
-/* Functions: type of the result, name, arguments. */
+/* Functions: result type, name, arguments. */
 #define MPI_FUNCTIONS(_)                                                                          \
     _(int, MPI_Init, (int *, char ***))                                                           \
     _(int, MPI_Init_thread, (int *, char ***, int, int *))                                        \
@@ -101,9 +102,9 @@ enum { MPI_CONSTANTS(MPI_CONSTANT) MPI_CONSTANTS_END };
 MPI_HANDLES(MPI_HANDLE)
 MPI_FUNCTIONS(MPI_FUNCTION)
 
-/* Opens the library at `path` and finds all that is named above, or ends this process. */
+/* Opens the library at `path` and looks up all names above; on failure, ends this process. */
 static void open_mpi(const char *path) {
-    /* Plug-ins of Open MPI look for its symbols among those of all. */
+    /* RTLD_GLOBAL: plug-ins of Open MPI look up its symbols in the global scope. */
     void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL), *found;
     if (!library) {
         fprintf(stderr, "nodegauge-messages: %s\n", dlerror());

@@ -312,7 +312,7 @@ fn a_planted_probe_is_not_run() {
     runs_anew("is not what was compiled");
     std::fs::remove_file(probe).unwrap();
     std::os::unix::fs::symlink(&trap, probe).unwrap();
-    runs_anew("is a link");
+    runs_anew("is a symbolic link");
     std::fs::set_permissions(probe, Permissions::from_mode(0o755)).unwrap();
     runs_anew("is open to others");
     if is_root() {

@@ -1,21 +1,21 @@
-//! The patterns: one row each. What a row says is all that the gauge knows of a pattern; what it does
-//! is one function in `probes/messages_patterns.h`.
+//! Table of the message patterns, one row per pattern. A row holds all properties of a pattern that the
+//! gauge uses; its implementation is one function in `probes/messages_patterns.h`.
 
 use nodegauge_measure::{Unit, UnknownName, names};
 use std::fmt;
 use std::str::FromStr;
 
-/// Messages above this are large: fewer operations, by the custom of the OSU micro-benchmarks.
+/// Largest small message, bytes. Larger messages have fewer operations, as in the OSU micro-benchmarks.
 const LARGE: u64 = 8192;
 
-/// Ranks that take part in an operation.
+/// Participants of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Participants {
     /// Two ranks.
     Pair,
     /// Several threads of each of two ranks.
     Threads,
-    /// All ranks in pairs, each with a figure of its own.
+    /// All ranks in pairs, with a separate figure per pair.
     Pairs,
     /// All ranks together.
     All,
@@ -30,43 +30,42 @@ names!(
     All = "all"
 );
 
-/// Which of a rank's buffers have a block for every rank.
+/// Buffers of a rank that have one block per rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Gathered {
-    /// No buffer holds a message of every rank: each holds one message.
+    /// Neither buffer: each holds one message.
     Neither,
-    /// The receive buffer.
+    /// Receive buffer.
     Received,
-    /// Both the receive and the send buffer.
+    /// Receive buffer and send buffer.
     Both,
 }
 
 /// Properties of a pattern.
 pub(crate) struct PatternRow {
-    /// As options, records and the probe name it.
+    /// Name in options, records and the probe.
     name: &'static str,
-    /// Ranks that take part.
+    /// Participants.
     pub(crate) participants: Participants,
-    /// For a rate, windows in progress at once: one in each direction. Without it the figure is the time.
+    /// Number of directions with concurrent windows, for a rate; `None` if the figure is the time itself.
     ways: Option<u32>,
-    /// True if messages per second are a figure besides.
+    /// True if messages per second are an additional figure.
     pub(crate) counts_messages: bool,
-    /// Smallest size that means something, and the largest by custom, bytes; of one without a size, all
-    /// calls are alike.
+    /// Smallest meaningful and largest customary size, bytes; (0, 0) for a pattern without a size.
     sizes: (u64, u64),
-    /// Sizes are multiples of this; of one byte, unless ranks send numbers to calculate with.
+    /// Divisor of all sizes, bytes: 1, or the size of a number for patterns that calculate.
     pub(crate) multiple_of: u64,
-    /// Which buffers have a block for every rank; the probe knows it by what `arrives`.
+    /// Buffers with one block per rank; the probe derives them from `arrives`.
     gathered: Gathered,
-    /// Operations that warm up by custom: of small and of large messages.
+    /// Customary number of warm-up operations, for small and for large messages.
     warm_up: (u64, u64),
-    /// Timed operations of the OSU micro-benchmarks: of small and of large messages.
+    /// Number of timed operations of the OSU micro-benchmarks, for small and for large messages.
     operations: (u64, u64),
-    /// Name in the OSU micro-benchmarks, between `OSU MPI` and `Test`.
+    /// Title in the OSU micro-benchmarks, between `OSU MPI` and `Test`.
     pub(crate) title: &'static str,
 }
 
-/// Base row for pairs of ranks that exchange single messages.
+/// Base row of patterns in which pairs of ranks exchange single messages.
 const TIME: PatternRow = PatternRow {
     name: "",
     participants: Participants::Pair,
@@ -79,7 +78,7 @@ const TIME: PatternRow = PatternRow {
     operations: (10_000, 1000),
     title: "",
 };
-/// Base row for pairs of ranks with windows of messages in progress.
+/// Base row of patterns in which pairs of ranks exchange windows of messages.
 const RATE: PatternRow = PatternRow {
     ways: Some(1),
     sizes: (1, u64::MAX),
@@ -87,7 +86,7 @@ const RATE: PatternRow = PatternRow {
     operations: (100, 20),
     ..TIME
 };
-/// Base row for all ranks together.
+/// Base row of collectives.
 const COLLECTIVE: PatternRow = PatternRow {
     participants: Participants::All,
     sizes: (1, 1 << 20),
@@ -98,14 +97,14 @@ const COLLECTIVE: PatternRow = PatternRow {
 /// Declares the patterns with their rows, in the order of running.
 macro_rules! patterns {
     ($($(#[$doc:meta])* $variant:ident => $row:expr;)*) => {
-        /// A message pattern of the OSU micro-benchmarks.
+        /// Message pattern of the OSU micro-benchmarks.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Pattern {
             $($(#[$doc])* $variant,)*
         }
 
         impl Pattern {
-            /// All, in the order of running.
+            /// All patterns, in the order of running.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
         }
 
@@ -114,25 +113,25 @@ macro_rules! patterns {
 }
 
 patterns! {
-    /// Half the time of a message there and back.
+    /// Half of a message's round-trip time.
     Latency => PatternRow { name: "latency", title: "Latency", ..TIME };
-    /// Windows of messages one way, each answered by four bytes.
+    /// Windows of messages in one direction, each with a four-byte reply.
     Bw => PatternRow { name: "bw", title: "Bandwidth", ..RATE };
-    /// Windows of messages both ways at once.
+    /// Windows of messages in both directions concurrently.
     Bibw => PatternRow {
         name: "bibw",
         title: "Bi-Directional Bandwidth",
         ways: Some(2),
         ..RATE
     };
-    /// Latency of several pairs at once.
+    /// Latency of several concurrent pairs.
     MultiLat => PatternRow {
         name: "multi_lat",
         title: "Multi Latency",
         participants: Participants::Pairs,
         ..TIME
     };
-    /// Bandwidth and message rate of several pairs at once.
+    /// Bandwidth and message rate of several concurrent pairs.
     MbwMr => PatternRow {
         name: "mbw_mr",
         title: "Multiple Bandwidth / Message Rate",
@@ -179,59 +178,61 @@ impl Pattern {
         &ROWS[self as usize]
     }
 
-    /// Returns the patterns between pairs.
+    /// Returns the point-to-point patterns.
     pub fn point_to_point() -> impl Iterator<Item = Self> {
         Self::ALL.iter().copied().filter(|pattern| !pattern.is_collective())
     }
 
-    /// Returns the patterns of all ranks together.
+    /// Returns the collectives.
     pub fn collectives() -> impl Iterator<Item = Self> {
         Self::ALL.iter().copied().filter(|pattern| pattern.is_collective())
     }
 
-    /// As options, records and the probe name it.
+    /// Returns the name in options, records and the probe.
     pub fn name(self) -> &'static str {
         self.row().name
     }
 
-    /// True if every rank takes part in one operation.
+    /// True if all ranks participate in one operation.
     pub fn is_collective(self) -> bool {
         self.row().participants == Participants::All
     }
 
-    /// True if its figure is a rate; else a time.
+    /// True if the figure is a rate; otherwise it is a time.
     pub fn is_rate(self) -> bool {
         self.row().ways.is_some()
     }
 
-    /// True if it has no size: all calls are alike.
+    /// True if the pattern has no message size.
     pub(crate) fn is_sizeless(self) -> bool {
         self.row().sizes == (0, 0)
     }
 
-    /// The unit of its figure.
+    /// Returns the unit of the figure.
     pub fn unit(self) -> Unit {
         if self.is_rate() { Unit::BytesPerSecond } else { Unit::Seconds }
     }
 
-    /// Returns those of `sizes` that have a meaning for the pattern: a rate of no bytes has none, nor has a sum of
-    /// half a number. A pattern without a size has one size.
+    /// Returns the meaningful ones of `sizes`: rates require at least one byte, and sums whole numbers. For a
+    /// pattern without a size, returns one size, 0.
     pub fn sizes_of(self, sizes: &[u64]) -> Vec<u64> {
         let PatternRow { sizes: (least, _), multiple_of, .. } = self.row();
         let takes = |bytes: &u64| bytes >= least && bytes.is_multiple_of(*multiple_of);
-        match self.is_sizeless() {
-            true => vec![0],
-            false => sizes.iter().copied().filter(takes).collect(),
+        if self.is_sizeless() {
+            return vec![0];
         }
+        sizes.iter().copied().filter(takes).collect()
     }
 
-    /// Returns the usual sizes: 0 and the powers of two to 4 MiB; collectives to 1 MiB, as in OSU's programs.
+    /// Returns the default sizes: 0 and the powers of two up to 4 MiB, for collectives up to 1 MiB, as in the
+    /// OSU micro-benchmarks.
     pub fn usual_sizes(self) -> Vec<u64> {
         let powers = (0..=22).map(|power| 1 << power).filter(|bytes| *bytes <= self.row().sizes.1);
         self.sizes_of(&std::iter::once(0).chain(powers).collect::<Vec<_>>())
     }
 
-    /// Messages that a rank's sending and receiving buffers hold, of `ranks` with `buffers` a side.
+    /// Returns the number of messages in the send and in the receive buffers of a rank, with `ranks` ranks and
+    /// `buffers` buffers per direction.
     pub(crate) fn blocks(self, ranks: u64, buffers: u64) -> (u64, u64) {
         match self.row().gathered {
             _ if !self.is_collective() => (buffers, buffers),
@@ -241,14 +242,15 @@ impl Pattern {
         }
     }
 
-    /// Warm-up operations (windows, for rates) by custom, and timed ones of the OSU micro-benchmarks.
+    /// Returns the customary number of warm-up operations (windows, for rates), and the number of timed
+    /// operations of the OSU micro-benchmarks.
     pub(crate) fn customary_operations(self, bytes: u64) -> (u64, u64) {
         let PatternRow { warm_up, operations, .. } = self.row();
         if bytes > LARGE { (warm_up.1, operations.1) } else { (warm_up.0, operations.0) }
     }
 
-    /// The figure of an operation that takes `seconds`: itself, or bytes per second of `pairs`
-    /// pairs with windows of `window` messages.
+    /// Returns the figure of an operation with the elapsed time `seconds`: the time itself, or for rates the
+    /// bytes per second of `pairs` pairs with windows of `window` messages.
     pub fn figure(self, seconds: f64, bytes: u64, window: u32, pairs: u32) -> f64 {
         let messages = f64::from(window) * f64::from(pairs);
         let rate = |ways| f64::from(ways) * bytes as f64 * messages / seconds;

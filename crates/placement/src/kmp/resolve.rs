@@ -18,7 +18,7 @@ impl KmpAffinity {
     ///
     /// # Errors
     /// Fails when the proclist names a CPU that this process may not use, `permute` exceeds the levels of
-    /// the machine, or this process may use no CPU.
+    /// the machine, or this process may not use any CPU.
     pub fn resolve(
         &self,
         topology: &Topology,

@@ -154,7 +154,7 @@ mod tests {
         for name in ["zen3", "haswell", "sandybridge", "generic", "not_in_the_table"] {
             check(Vendor::Blis, name).unwrap();
         }
-        // Of another vendor the name means nothing.
+        // Another vendor has no kernel with this name.
         check(Vendor::Mkl, "skx").unwrap();
     }
 

@@ -124,7 +124,7 @@ impl Symbols {
     /// Returns a routine by its Fortran name, which may have a suffix in builds with 64-bit integers.
     ///
     /// # Safety
-    /// As for [`Symbols::function`].
+    /// `F` must satisfy the condition of [`Symbols::function`].
     unsafe fn routine<F: Copy>(&self, path: &Path, name: &str) -> Result<F, ToolchainError> {
         let mut names = ["", "64_", "_64_"].into_iter().map(|suffix| format!("{name}{suffix}"));
         // SAFETY: the caller's promise.
