@@ -1,4 +1,4 @@
-//! Which loop serves each kernel best on a device, found by measuring shortly: successive halving, kernels
+//! Choice of the fastest loop per kernel on a device, by successive halving with short measurements. Kernels are
 //! interleaved as in the run itself.
 
 use crate::bench::{Bench, Shape};
@@ -9,24 +9,24 @@ use nodegauge_measure::clock;
 use nodegauge_measure::schedule::halving::{Halving, Shuffler};
 use std::time::Instant;
 
-/// What was chosen.
+/// Result of the choice.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Chosen {
-    /// A loop for each kernel.
+    /// Chosen loop of each kernel.
     pub loops: Vec<(Kernel, Shape)>,
-    /// Loops that were tried, of the kernel with most of them.
+    /// Largest number of loops that were tried for a kernel.
     pub tried: usize,
 }
 
-/// Whoever is slower than this share of the fastest in the first turn, in which some drivers still compile, does
-/// not get another.
+/// A loop whose rate in the first turn is below this share of the fastest is dropped. Some drivers still compile during
+/// the first turn, so the share is small.
 const HOPELESS: f64 = 0.25;
 
-/// Chooses a loop for each kernel until `deadline` at the latest, or until `stop` says so. A loop that does not
-/// build is none; when time is short only the first are tried.
+/// Chooses a loop for each kernel, until `deadline` at the latest or until `stop` returns true. Loops that cannot be
+/// built are skipped; if time is short, only the first loops are tried.
 ///
 /// # Errors
-/// When not even one loop of a kernel works.
+/// Fails if no loop of a kernel works.
 pub fn choose(
     bench: &mut Bench,
     kernels: &[Kernel],
@@ -35,7 +35,7 @@ pub fn choose(
     stop: &dyn Fn() -> bool,
 ) -> Result<Chosen, DeviceError> {
     let late = || clock::now() >= deadline || stop();
-    // The first turn of a loop builds it, and says whether it works.
+    // The first turn of a loop builds the loop and shows if it works.
     let shapes: Vec<Vec<Shape>> = kernels.iter().map(|kernel| Shape::of(*kernel, device)).collect();
     let mut works: Vec<Vec<(Shape, f64)>> = vec![Vec::new(); kernels.len()];
     let mut refused = None;
@@ -63,7 +63,7 @@ pub fn choose(
         let near: Vec<(Shape, f64)> =
             works.into_iter().filter(|(_, rate)| *rate >= HOPELESS * best).collect();
         let mut halving = Halving::new(near.iter().map(|(shape, _)| *shape));
-        // So that nobody is without a sample however short the time is.
+        // The first turn counts as a sample, so that every loop has one even if time is short.
         near.iter().enumerate().for_each(|(at, (_, rate))| halving.record(at, *rate, f64::NAN));
         (*kernel, halving)
     };
