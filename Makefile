@@ -1,4 +1,4 @@
-# make run: install what is needed, build, gauge this node.   make test: run all tests.
+# make run: install required packages, build, and measure this node.   make test: run all tests.
 .PHONY: run build test check bench install clean
 
 run: build
@@ -12,7 +12,7 @@ test:
 	@./scripts/setup run test
 	cargo test --workspace --locked --no-fail-fast
 
-# What continuous integration asks beyond the tests.
+# Checks of continuous integration in addition to the tests.
 check:
 	@./scripts/setup run check
 	cargo fmt --all --check
@@ -22,8 +22,8 @@ check:
 	./scripts/memcheck
 	./scripts/arm
 
-# nodegauge and reference programs, one after another; each file under benches/ says what its variables add,
-# e.g. STREAM_C=path/to/stream.c. One alone: make bench BENCHES=tune
+# Comparisons of nodegauge with reference programs; each file under benches/ describes its variables, e.g.
+# STREAM_C=path/to/stream.c. To run one of them: make bench BENCHES=tune
 BENCHES = memory compilers tune caches hpl io mpi apps trapezoid roofline device history fuzz
 bench:
 	@./scripts/setup run bench

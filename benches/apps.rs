@@ -1,10 +1,10 @@
-//! `apps iccg` beside Eigen: products of the same matrix with a vector, by turns, `ROUNDS` times (default 3); and
-//! what of the node's bandwidth each part of the solver reaches.
+//! Compares `apps iccg` with Eigen: products of the same matrix with a vector, interleaved, `ROUNDS` times (default
+//! 3). Also prints the share of the node's bandwidth that each part of the solver reaches.
 //!
-//! Eigen's (Debian: libeigen3-dev) is compiled with `g++ -O3 -march=native -fopenmp` and runs on as many threads,
-//! bound to cores; it reads the matrix, made by the same element, from a file. `ELEMENTS` (default 60) is the
-//! number along an edge. Prints Markdown for docs/benchmarks.md.
-//! A solution ends at a residual of 1e-4, so that a round takes seconds.
+//! Eigen's product (Debian: libeigen3-dev) is compiled with `g++ -O3 -march=native -fopenmp` and runs on the same
+//! number of threads, bound to cores; it reads the same matrix from a file. `ELEMENTS` (default 60) is the number of
+//! elements along an edge. The solver stops at a residual of 1e-4, so that a round takes seconds. Prints Markdown for
+//! docs/benchmarks.md.
 
 mod common;
 
@@ -18,7 +18,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::process::Command;
 
-/// Products of a run of Eigen.
+/// Number of products per run of Eigen.
 const PRODUCTS: &str = "20";
 /// Parts of an iteration.
 const PARTS: [&str; 4] = ["spmv", "preconditioner", "dots", "axpy"];
@@ -41,9 +41,9 @@ fn main() {
             rivals.extend(products(program, &folder.path().join("matrix"), &threads));
         }
     }
-    let (n, unknowns) = (edge, 3 * (edge + 1).pow(3));
+    let unknowns = 3 * (edge + 1).pow(3);
     print(&format!(
-        "{n} x {n} x {n} hexahedra, {unknowns} unknowns, {threads} threads, {rounds} rounds\n"
+        "{edge} x {edge} x {edge} hexahedra, {unknowns} unknowns, {threads} threads, {rounds} rounds\n"
     ));
     print("| product | best | median | median over nodegauge's |\n| --- | --- | --- | --- |");
     let own = of_all(&runs, "spmv", |m| {
@@ -81,18 +81,19 @@ fn number(m: &Measurement, key: &str) -> Option<f64> {
     m.config.get(key).and_then(Value::as_f64)
 }
 
-/// What `of` makes of a figure, of all runs.
+/// Returns the values of `of` for a figure, over all runs.
 fn of_all(runs: &[Record], name: &str, of: impl Fn(&Measurement) -> Vec<f64>) -> Vec<f64> {
     runs.iter().filter_map(|run| figure(run, name)).flat_map(of).collect()
 }
 
 fn line(name: &str, seconds: &[f64], base: f64) {
-    let (best, median) = (stats::quantile(seconds, 0.0), stats::median(seconds));
+    let best = stats::quantile(seconds, 0.0);
+    let median = stats::median(seconds);
     let ratio = median / base;
     print(&format!("| {name} | {} | {} | {ratio:.3} |", Seconds(best), Seconds(median)));
 }
 
-/// Compiles Eigen's product and writes the matrix for it; `None` where it cannot be compiled.
+/// Compiles Eigen's product and writes its matrix; `None` if it cannot be compiled.
 fn eigen(folder: &Path, edge: usize) -> Option<std::path::PathBuf> {
     let program = folder.join("eigen");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/elasticity.cpp");
@@ -101,18 +102,19 @@ fn eigen(folder: &Path, edge: usize) -> Option<std::path::PathBuf> {
         .args([&program, &source])
         .status();
     if !compiled.is_ok_and(|status| status.success()) {
-        note("left out: Eigen, which does not compile here (libeigen3-dev)");
+        note("Eigen is skipped: it cannot be compiled here (libeigen3-dev)");
         return None;
     }
     write(&folder.join("matrix"), edge).expect("room for the matrix");
     Some(program)
 }
 
-/// Writes the matrix by rows, in natural order, as benches/elasticity.cpp reads it.
+/// Writes the matrix by rows in natural order, in the format of benches/elasticity.cpp.
 fn write(path: &Path, edge: usize) -> io::Result<()> {
     let whole = Subdomain::whole(Mesh { elements: [edge; 3] });
     let assembler = Assembler::new(&whole, &Stretch).map_err(io::Error::other)?;
-    let (rows, blocks) = (3 * whole.mesh.count(), whole.mesh.blocks());
+    let rows = 3 * whole.mesh.count();
+    let blocks = whole.mesh.blocks();
     let mut file = BufWriter::new(File::create(path)?);
     let mut put = |bytes: &[u8]| file.write_all(bytes);
     put(&(rows as i64).to_le_bytes())?;
@@ -148,7 +150,7 @@ fn write(path: &Path, edge: usize) -> io::Result<()> {
     file.flush()
 }
 
-/// Seconds of single products by Eigen.
+/// Runs Eigen's product and returns the seconds of each product.
 fn products(program: &Path, matrix: &Path, threads: &str) -> Vec<f64> {
     let run = Command::new(program)
         .arg(matrix)

@@ -1,10 +1,9 @@
-//! The caches and reference programs, interleaved in one run: the latency of `memory latency` and of the
-//! multichase that `MULTICHASE=PATH` names, and the bandwidth of `memory ladder` in the first two
-//! caches and of likwid-bench where it is installed; all on one core.
+//! Compares figures of caches with reference programs, interleaved in one run on one core: the latency of `memory
+//! latency` with multichase (`MULTICHASE=PATH`), and the bandwidth of `memory ladder` in the first two caches with
+//! likwid-bench, if it is installed.
 //!
-//! Every program runs once a round, in turn, `ROUNDS` times (default 7), and each round gives one
-//! ratio of bests for each row, so that what the machine does to a round it does to both. Prints
-//! Markdown for docs/benchmarks.md.
+//! Every program runs once per round, `ROUNDS` times (default 7). Each round gives one ratio of bests per row, so that
+//! interference during a round affects both programs. Prints Markdown for docs/benchmarks.md.
 
 mod common;
 
@@ -18,20 +17,20 @@ use std::process::Command;
 const SETS: [u64; 4] = [16 << 10, 256 << 10, 4 << 20, 128 << 20];
 /// Working sets of the bandwidths, bytes: in the first cache and in the second.
 const LEVELS: [(&str, u64); 2] = [("L1", 16 << 10), ("L2", 192 << 10)];
-/// Patterns of the ladder, and likwid-bench's kernels of the same loop.
+/// Patterns of the ladder, with likwid-bench's kernels for the same loop.
 const LOOPS: [(&str, &[&str]); 2] = [
     ("read", &["load", "load_sse", "load_avx", "load_avx512"]),
     ("copy", &["copy", "copy_sse", "copy_avx", "copy_avx512"]),
 ];
 
-/// One round: what was measured to its figure, and that of the reference program.
+/// Results of one round: for each quantity the figure of nodegauge and that of the reference program.
 type Round = BTreeMap<String, (f64, f64)>;
 
 fn main() {
     let rounds = variable("ROUNDS").unwrap_or(7);
     let chase = variable::<String>("MULTICHASE");
     if chase.is_none() {
-        note("MULTICHASE is not set: no multichase");
+        note("MULTICHASE is not set: multichase is skipped");
     }
     let likwid = is_installed("likwid-bench");
     if !likwid {
@@ -66,13 +65,13 @@ fn latencies(chase: &str, figures: &mut Round) {
             });
             let bytes = set.to_string();
             let output = Command::new(chase)
-                // A line each, in random order over the whole set, as the own chase.
+                // One access per line, in random order over the whole set, as in nodegauge.
                 .args(["-s", "64", "-m", &bytes, "-T", &bytes, "-n", "3"])
                 .args(options)
                 .output()
                 .expect("multichase runs");
-            let said = String::from_utf8_lossy(&output.stdout);
-            let theirs = said.trim().parse::<f64>().map(|ns| ns * 1e-9);
+            let text = String::from_utf8_lossy(&output.stdout);
+            let theirs = text.trim().parse::<f64>().map(|ns| ns * 1e-9);
             if let (Some(own), Ok(theirs)) = (own.and_then(|m| m.value), theirs) {
                 let name = format!("latency {} KiB, {pages} pages, ns", set >> 10);
                 figures.insert(name, (own * 1e9, theirs * 1e9));

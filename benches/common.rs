@@ -1,21 +1,21 @@
-//! What benches share: variables, other programs, output.
+//! Functions that benchmarks share: environment variables, other programs, output.
 #![allow(dead_code)]
 
 use nodegauge_measure::record::Record;
 use std::process::Command;
 use std::str::FromStr;
 
-/// A variable of the environment that is set and can be read.
+/// Returns an environment variable that is set and can be parsed.
 pub fn variable<T: FromStr>(name: &str) -> Option<T> {
     std::env::var(name).ok().filter(|value| !value.is_empty())?.parse().ok()
 }
 
-/// Whether a program can be started.
+/// True if a program can be started.
 pub fn is_installed(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok()
 }
 
-/// The record of a run of nodegauge, which is not saved.
+/// Runs nodegauge without saving and returns the record.
 pub fn nodegauge(args: &[&str]) -> Record {
     let output = Command::new(env!("CARGO_BIN_EXE_nodegauge"))
         .args(args)
@@ -25,26 +25,26 @@ pub fn nodegauge(args: &[&str]) -> Record {
     serde_json::from_slice(&output.stdout).expect("a record")
 }
 
-/// The figure that likwid-bench prints after `label` for a kernel on a work group, in units; `more` are
+/// Runs likwid-bench for a kernel on a work group and returns the figure after `label`, in base units; `more` has
 /// further arguments.
 pub fn likwid_bench(kernel: &str, group: &str, label: &str, more: &[&str]) -> Option<f64> {
     let args = ["-t", kernel, "-w", group];
     let output = Command::new("likwid-bench").args(args).args(more).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let number = text.lines().find_map(|line| line.strip_prefix(label))?;
-    // Its first note may follow on the same line.
+    // The first note of likwid-bench may follow on the same line.
     let digits: String =
         number.trim().chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
     digits.parse::<f64>().ok().map(|millions| millions * 1e6)
 }
 
-/// Markdown for the documentation.
+/// Prints Markdown for the documentation to standard output.
 #[allow(clippy::print_stdout)]
 pub fn print(text: &str) {
     println!("{text}");
 }
 
-/// What is left out, and how far it is.
+/// Prints progress and omissions to standard error.
 #[allow(clippy::print_stderr)]
 pub fn note(text: &str) {
     eprintln!("{text}");

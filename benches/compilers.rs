@@ -1,12 +1,11 @@
-//! The native kernels beside what every installed compiler makes of the same loops, on the same
-//! arrays and threads, by turns in one run: `nodegauge stream --compiler all`.
+//! Compares the native kernels with the same loops built by every installed compiler, on the same arrays and threads,
+//! interleaved in one run: `nodegauge stream --compiler all`.
 //!
-//! STREAM's four run together, as STREAM runs them; each of the other kernels alone, because what the
-//! kernel before it leaves in the caches is not the same after streaming and after regular stores.
-//! `BUDGET` is the time of each run in seconds (default 30); arguments are the kernels of each run
-//! in the place of these, e.g. `cargo bench --bench compilers -- read dot`. Prints Markdown for docs/benchmarks.md:
-//! for each kernel and regime the best and the median of all compiled variants, each of whichever
-//! variant has it.
+//! The four kernels of STREAM run together, as in STREAM. Each of the other kernels runs alone, because the content of
+//! the caches after the previous kernel depends on its stores (non-temporal or regular). `BUDGET` is the time of each
+//! run in seconds (default 30). Arguments replace the list of kernels per run, e.g.
+//! `cargo bench --bench compilers -- read dot`. Prints Markdown for docs/benchmarks.md: for each kernel and regime the
+//! best rate and the best median of all compiled variants; the two may belong to different variants.
 
 mod common;
 
@@ -17,9 +16,9 @@ use nodegauge_measure::regime;
 use nodegauge_measure::stats::Summary;
 use serde_json::Value;
 
-/// Kernels of each run.
+/// Kernels per run.
 const RUNS: [&str; 6] = ["copy,scale,add,triad", "read", "write", "update", "dot", "nstream"];
-/// A regime with fewer samples of a loop than this says nothing of it.
+/// Minimum number of samples of a loop in a regime; regimes with fewer samples are left out.
 const LEAST: usize = 3;
 
 fn main() {
@@ -27,7 +26,7 @@ fn main() {
     let mut out = String::from(
         "| loop | round trip | native best (median) | compiled best | of | compiled median | of | best / best | median / median | samples |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",
     );
-    // `cargo bench` adds options of its own.
+    // `cargo bench` adds options to the arguments.
     let asked: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     let runs = if asked.is_empty() { RUNS.map(str::to_owned).to_vec() } else { asked };
     for kernels in &runs {
@@ -56,7 +55,7 @@ fn command(m: &Measurement) -> &str {
     m.config["compiler"]["command"].as_str().unwrap_or("?")
 }
 
-/// Each regime that a loop met often enough, with its round trip (NaN for one thread).
+/// Returns the regimes with enough samples of a loop, each with its round trip (NaN for one thread).
 fn regimes(m: &Measurement) -> Vec<(f64, Summary)> {
     if m.regimes.is_empty() {
         let trip = m.config.get("round_trip_s").and_then(Value::as_f64).unwrap_or(f64::NAN);

@@ -1,5 +1,5 @@
-//! STREAM through OpenCL on the host's processor (PoCL), by turns with nodegauge's own loops with regular stores, and with
-//! BabelStream's OpenCL model where `BABELSTREAM_OCL` is the path of one.
+//! Compares STREAM through OpenCL on the host's processor (PoCL) with nodegauge's own loops with regular stores, and
+//! with the OpenCL build of BabelStream that `BABELSTREAM_OCL` names, interleaved.
 //!
 //! `BABELSTREAM_OCL=path/to/ocl-stream ROUNDS=5 make bench BENCHES=device`
 
@@ -10,9 +10,9 @@ use nodegauge_measure::stats::{median, quantile};
 use std::collections::BTreeMap;
 use std::process::Command;
 
-/// Elements of an array for all: 420 MiB, four times the caches of the machine of docs/benchmarks.md.
+/// Elements per array for all programs: 420 MiB, four times the caches of the machine in docs/benchmarks.md.
 const ELEMENTS: &str = "55050240";
-/// Kernels, as nodegauge and BabelStream call them.
+/// Kernels, by their names in nodegauge and in BabelStream.
 const KERNELS: [(&str, &str); 6] = [
     ("copy", "Copy"),
     ("scale", "Mul"),
@@ -37,7 +37,7 @@ fn ours(args: &[&str]) -> Rates {
     record.measurements.iter().filter_map(rate).collect()
 }
 
-/// BabelStream's own figures: best, and the average of all passes.
+/// Returns BabelStream's figures: the best pass and the average of all passes.
 fn babelstream(program: &str) -> Rates {
     let args = ["--arraysize", ELEMENTS, "--numtimes", "20", "--csv"];
     let output = Command::new(program).args(args).output().expect("BabelStream runs");
@@ -84,18 +84,19 @@ fn main() {
             let medians: Vec<f64> = all.iter().map(|(_, median)| *median).collect();
             (!all.is_empty()).then(|| (quantile(&best, 1.0), median(&medians)))
         };
-        let words = |rates: Option<(f64, f64)>| match rates {
+        let best_and_median = |rates: Option<(f64, f64)>| match rates {
             Some((best, median)) => format!("{:.1} ({:.1})", best / 1e9, median / 1e9),
             None => "-".to_owned(),
         };
         let ours = of(&found[0]);
-        let mut line = format!("| {kernel} | {} GB/s", words(ours));
+        let mut line = format!("| {kernel} | {} GB/s", best_and_median(ours));
         for other in &found[1..] {
             let other = of(other);
             let ratio = ours.zip(other).map(|((best, middle), (of, of_middle))| {
                 format!("{:.2} ({:.2})", best / of, middle / of_middle)
             });
-            line += &format!(" | {} | {}", words(other), ratio.unwrap_or_else(|| "-".to_owned()));
+            let ratio = ratio.unwrap_or_else(|| "-".to_owned());
+            line += &format!(" | {} | {ratio}", best_and_median(other));
         }
         print(&format!("{line} |"));
     }

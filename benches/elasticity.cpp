@@ -1,5 +1,6 @@
-// Products of Eigen's sparse matrix with a vector, for benches/apps.rs: reads a matrix by rows (rows, nonzeros,
-// starts, columns, values, all of 64 bits but the columns of 32), and prints the seconds of single products.
+// Products of Eigen's sparse matrix with a vector, for benches/apps.rs. Reads a matrix by rows (number of rows, number
+// of nonzeros, starts, columns, values; all of 64 bits, but the columns of 32 bits) and prints the seconds of each
+// product.
 #include <Eigen/Sparse>
 #include <chrono>
 #include <cstdint>
@@ -26,7 +27,7 @@ int main(int count, char **words) {
         auto begun = std::chrono::steady_clock::now();
         y.noalias() = matrix * x;
         std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
-        // The first warms up.
+        // The first product is a warm-up.
         if (i > 0) std::printf("%.9f\n", took.count());
     }
     return y.norm() >= 0 ? 0 : 1;

@@ -1,7 +1,7 @@
-//! A history of many runs: how long the commands take that list, filter, find and compare them.
+//! Measures the time of commands that list, filter, find and compare the runs of a large history.
 //!
-//! `RUNS` is how many (default 10000), `SAMPLES` how many samples each figure has (default 100), `ROUNDS` how
-//! often each command is run (default 5). Prints Markdown for docs/benchmarks.md.
+//! `RUNS` is the number of runs (default 10000), `SAMPLES` the number of samples per figure (default 100), `ROUNDS` the
+//! number of executions of each command (default 5). Prints Markdown for docs/benchmarks.md.
 
 mod common;
 
@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Instant;
 
-/// A recorded run of `stream`, of which the others are made.
+/// Recorded run of `stream`, from which all runs are made.
 const RECORDED: &str = include_str!("../tests/golden/stream/record.json");
 
 fn main() {
@@ -25,10 +25,11 @@ fn main() {
     let file = file.to_str().expect("a temporary path is text");
     let per_run = lines.len() / runs.max(1) / 1000;
     print(&format!(
-        "{runs} runs of `stream`, {samples} samples a figure, {per_run} kB a record:\n"
+        "{runs} runs of `stream`, {samples} samples per figure, {per_run} kB per record:\n"
     ));
     print("| command | seconds, best of them |\n| --- | ---: |");
-    let (id, date) = (id(runs / 2), &started(runs / 2)[..10]);
+    let id = id(runs / 2);
+    let date = &started(runs / 2)[..10];
     let nodegauge = |words: &[&str]| timed(folder.path(), words);
     let import = nodegauge(&["history", "import", file]);
     print(&format!("| `history import runs.jsonl` | {import:.2} |"));
@@ -49,7 +50,7 @@ fn main() {
     }
 }
 
-/// Seconds of a command.
+/// Runs a command and returns its seconds.
 fn timed(folder: &Path, words: &[&str]) -> f64 {
     let began = Instant::now();
     let output: Output = Command::new(env!("CARGO_BIN_EXE_nodegauge"))
@@ -58,23 +59,25 @@ fn timed(folder: &Path, words: &[&str]) -> f64 {
         .stdin(Stdio::null())
         .output()
         .expect("nodegauge runs");
-    let took = began.elapsed().as_secs_f64();
+    let seconds = began.elapsed().as_secs_f64();
     assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
-    took
+    seconds
 }
 
 fn id(i: usize) -> String {
     format!("01M7ZV{i:020}")
 }
 
-/// Ten minutes after the run before.
+/// Start time of run `i`, ten minutes after that of the previous run.
 fn started(i: usize) -> String {
-    let (day, minute) = (i / 144, i % 144 * 10);
-    let (month, day) = (1 + day / 28 % 12, 1 + day % 28);
-    format!("2026-{month:02}-{day:02}T{:02}:{:02}:00Z", minute / 60, minute % 60)
+    let days = i / 144;
+    let minutes = i % 144 * 10;
+    let month = 1 + days / 28 % 12;
+    let day = 1 + days % 28;
+    format!("2026-{month:02}-{day:02}T{:02}:{:02}:00Z", minutes / 60, minutes % 60)
 }
 
-/// A run on one of twenty hosts, one of ten with its batch's label.
+/// Record of run `i`, on one of twenty hosts; ten successive runs share the label `batch`.
 fn record(i: usize, samples: usize) -> Value {
     let mut record: Value = serde_json::from_str(RECORDED).expect("a record");
     record["id"] = json!(id(i));
@@ -82,7 +85,7 @@ fn record(i: usize, samples: usize) -> Value {
     record["machine"]["host"] = json!(format!("n{:02}", i % 20));
     record["labels"] = json!({"nps": (1 << (i % 3)).to_string(), "batch": (i / 10).to_string()});
     for m in record["measurements"].as_array_mut().into_iter().flatten() {
-        // Samples that differ, as they do.
+        // Samples vary, as measured ones do.
         let value = m["value"].as_f64().unwrap_or(1e9);
         let all: Vec<f64> =
             (0..samples).map(|j| value * (1.0 - (i * 31 + j * 17) as f64 % 97.0 / 1e4)).collect();

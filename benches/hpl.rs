@@ -1,12 +1,10 @@
-//! nodegauge's LU and reference programs, interleaved in one run: the same OpenBLAS's own dgetrf on all
-//! threads, Debian's hpcc with a rank a core at each of its usual NB, likwid-bench's peakflops.
+//! Compares nodegauge's LU with reference programs, interleaved in one run: dgetrf of the same OpenBLAS on all threads,
+//! Debian's hpcc with one rank per core at each NB, and likwid-bench's peakflops.
 //!
-//! Everything runs once a round, in turn, `ROUNDS` times (default 3), at `N` (default 8000) and
-//! `NBS` (default 128,192,256). What runs first after a change of program is slower (memory is
-//! made, clocks settle), so a small system is solved before each round. The
-//! library is `BLAS` (default Debian's libopenblas.so.0), by the kernels it takes itself unless
-//! OPENBLAS_CORETYPE says otherwise, for all alike. Ratios are of bests and of medians. Prints
-//! Markdown for docs/benchmarks.md.
+//! Every program runs once per round, `ROUNDS` times (default 3), at order `N` (default 8000) and panel widths `NBS`
+//! (default 128,192,256). The first run after a change of program is slower (page faults, clocks), so a small system
+//! is solved before each round. The library is `BLAS` (default Debian's libopenblas.so.0); OPENBLAS_CORETYPE selects
+//! its kernels for all programs. Ratios are those of bests and of medians. Prints Markdown for docs/benchmarks.md.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is a program for a terminal")]
 
@@ -25,7 +23,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Widths of panels, unless `NBS` says otherwise.
+/// Default panel widths.
 const NBS: [usize; 3] = [128, 192, 256];
 /// Order of the system that is solved before each round.
 const WARM_UP: usize = 2000;
@@ -35,7 +33,8 @@ const PEAKS: [&str; 4] =
 
 type Rates = BTreeMap<String, Vec<f64>>;
 
-/// DGETRF of the library on all its threads; a process of its own, since here it has one.
+/// Runs DGETRF of the library on all its threads and returns FLOP/s. Runs in a child process, because the library has
+/// one thread in this process.
 fn dgetrf(path: &Path, n: usize) -> f64 {
     type Dgetrf =
         unsafe extern "C" fn(*const i32, *const i32, *mut f64, *const i32, *mut i32, *mut i32);
@@ -44,10 +43,12 @@ fn dgetrf(path: &Path, n: usize) -> f64 {
     for j in 0..n {
         residual::MatrixSource::column(&sequence, j, matrix.column(j));
     }
-    let (order, ld) = (n as i32, matrix.distance() as i32);
-    let (mut pivots, mut info) = (vec![0i32; n], 0i32);
+    let order = n as i32;
+    let ld = matrix.distance() as i32;
+    let mut pivots = vec![0i32; n];
+    let mut info = 0i32;
     let a = matrix.column(0).as_mut_ptr();
-    // SAFETY: the Fortran interface of LAPACK; the matrix has n columns at that distance.
+    // SAFETY: the type is that of LAPACK's Fortran interface; the matrix has n columns with leading dimension `ld`.
     unsafe {
         let library = libloading::Library::new(path).expect("the library");
         let dgetrf: libloading::Symbol<'_, Dgetrf> = library.get(b"dgetrf_").expect("dgetrf");
@@ -59,8 +60,8 @@ fn dgetrf(path: &Path, n: usize) -> f64 {
     }
 }
 
-/// The HPL inside hpcc at every NB: NB and rate. HPL is the last that hpcc does, and the rest takes
-/// long, so one run serves for all.
+/// Runs the HPL of hpcc and returns NB and rate for each NB. hpcc runs HPL last and its other tests take long, so one
+/// run covers all NB.
 fn hpcc(n: usize, nbs: &[usize], ranks: usize) -> Option<Vec<(usize, f64)>> {
     let folder = tempfile::tempdir().ok()?;
     let input = dat::write(n, nbs, &[nodegauge_compute::size::grid(ranks)]);
@@ -88,7 +89,7 @@ fn solved(team: &mut Team, n: usize, nb: usize, multiplier: &Multiplier) -> f64 
     lu::flops(n) / seconds
 }
 
-/// Loads the library once a child process has tried it.
+/// Loads the library after a child process has tested it.
 fn load(blas: &str) -> BlasLibrary {
     let request = blas.parse().expect("a request");
     let candidate = blas::find::resolve(&request, &[]).expect("a library");
@@ -135,8 +136,8 @@ fn main() {
         for nb in nbs.iter().copied() {
             keep(format!("nodegauge NB {nb}"), solved(&mut team, n, nb, &multiplier));
             let child = Command::new(&me).args(["dgetrf", &blas]).env("N", n.to_string()).output();
-            let said = child.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
-            if let Some(rate) = said.ok().and_then(|text| text.trim().parse().ok()) {
+            let text = child.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+            if let Some(rate) = text.ok().and_then(|text| text.trim().parse().ok()) {
                 keep("dgetrf".to_owned(), rate);
             }
             let dgemm = dgemm::measure(&mut team, &multiplier, Duration::from_millis(500));

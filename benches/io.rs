@@ -1,8 +1,9 @@
-//! nodegauge's files beside IOzone and fio, interleaved in one run, and what a latency costs.
+//! Compares `nodegauge io` with IOzone and fio, interleaved in one run, and measures the overhead of a latency sample.
 //!
-//! `IOZONE=PATH` names an iozone (it is not free, so no package is relied on); fio is taken from the
-//! `PATH`. `ONLY=agreement` compares two runs by turns of the default grid, and nothing else. `FOLDER=DIR` is where files are made (default: here), `ROUNDS` how often (default 4),
-//! `MAX_MIB` the largest file of the grid (default 64). Prints Markdown for docs/io.md.
+//! `IOZONE=PATH` names an iozone (its licence is not free, so no package is required); fio is found in `PATH`.
+//! `FOLDER=DIR` is the directory of the files (default: the current one), `ROUNDS` the number of rounds (default 4),
+//! `MAX_MIB` the largest file of the grid (default 64). `ONLY=agreement` only compares two interleaved runs of the
+//! default grid. Prints Markdown for docs/io.md.
 
 mod common;
 
@@ -20,7 +21,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Files below this are not compared: a call's own time is most of it.
+/// Smaller files are not compared: the time of the system calls dominates.
 const COUNTED: u64 = 1 << 20;
 
 fn main() {
@@ -33,7 +34,7 @@ fn main() {
     cost();
     match variable::<PathBuf>("IOZONE") {
         Some(program) => grid(&program, &folder, mib, rounds),
-        None => note("IOZONE names no iozone: the grid is skipped"),
+        None => note("IOZONE is not set: the grid is skipped"),
     }
     if is_installed("fio") {
         device(&folder, rounds);
@@ -42,7 +43,7 @@ fn main() {
     }
 }
 
-/// What a latency costs: nothing may hide in the figures.
+/// Prints the overhead of a latency sample, to show that it does not affect the figures.
 fn cost() {
     let mut best = f64::INFINITY;
     let mut memory = Bytes::default();
@@ -52,12 +53,12 @@ fn cost() {
         memory = bytes;
     }
     print(&format!(
-        "A latency costs {:.1} ns (best of 20 x 100000) and {memory} in all.\n",
+        "A latency sample costs {:.1} ns (best of 20 x 100000) and {memory} in total.\n",
         best * 1e9
     ));
 }
 
-/// The default grid twice, and how far its figures are apart: those that are valid, and the others.
+/// Runs the default grid twice and prints the differences of the figures, separately for valid and suspect ones.
 fn agreement(folder: &std::path::Path, max_file: Option<Bytes>) {
     let options = FilesOptions {
         paths: vec![folder.to_owned()],
@@ -68,7 +69,7 @@ fn agreement(folder: &std::path::Path, max_file: Option<Bytes>) {
     let runs = [(); 2].map(|()| {
         let started = Instant::now();
         let found = measured(options.clone(), Vec::new());
-        note(&format!("a run took {:.1} s", started.elapsed().as_secs_f64()));
+        note(&format!("elapsed time of a run: {:.1} s", started.elapsed().as_secs_f64()));
         found
     });
     print("| figures | number | median of A/B | within 10 % | within 20 % |");
@@ -95,7 +96,7 @@ fn agreement(folder: &std::path::Path, max_file: Option<Bytes>) {
     }
 }
 
-/// The grid by turns with IOzone, cell by cell; then both as a whole, timed.
+/// Runs the grid interleaved with IOzone, cell by cell, and then measures the time of the whole grid of both.
 fn grid(program: &std::path::Path, folder: &std::path::Path, mib: u64, rounds: usize) {
     let iozone = ReferenceProgram::iozone(program, None).expect("this is an iozone");
     let options = FilesOptions {
@@ -109,26 +110,27 @@ fn grid(program: &std::path::Path, folder: &std::path::Path, mib: u64, rounds: u
         "Grid to {mib} MiB, {rounds} rounds by turns; medians over cells with files of 1 MiB and more.\n"
     ));
     table(&found, "IOzone");
-    let mut times = (Vec::new(), Vec::new());
+    let mut own_times = Vec::new();
+    let mut iozone_times = Vec::new();
     for _ in 0..rounds {
         let started = Instant::now();
         measured(FilesOptions { samples: Some(1), ..options.clone() }, Vec::new());
-        times.0.push(started.elapsed().as_secs_f64());
+        own_times.push(started.elapsed().as_secs_f64());
         let started = Instant::now();
         let max = format!("{mib}M");
         let args = ["-a", "-g", &max, "-f", "nodegauge-bench-iozone"];
         let output = Command::new(program).args(args).current_dir(folder).output();
         assert!(output.expect("it runs").status.success());
-        times.1.push(started.elapsed().as_secs_f64());
+        iozone_times.push(started.elapsed().as_secs_f64());
     }
     print(&format!(
         "Whole grid once: nodegauge {:.2} s, IOzone {:.2} s (medians of {rounds}).\n",
-        median(&times.0),
-        median(&times.1)
+        median(&own_times),
+        median(&iozone_times)
     ));
 }
 
-/// Direct I/O by turns with fio, at the same block size, engine and depth.
+/// Compares direct I/O with fio, interleaved, at the same block size, engine and depth.
 fn device(folder: &std::path::Path, rounds: usize) {
     let cases: [(&str, u64, IoEngine, u32); 6] = [
         ("read", 1 << 20, IoEngine::Sync, 1),
@@ -138,7 +140,7 @@ fn device(folder: &std::path::Path, rounds: usize) {
         ("random_write", 4 << 10, IoEngine::Uring, 8),
         ("random_write", 128 << 10, IoEngine::Uring, 8),
     ];
-    print("Direct I/O on a file of 256 MiB beside fio; medians of rounds by turns.\n");
+    print("Direct I/O on a file of 256 MiB, compared with fio; medians of interleaved rounds.\n");
     print("| operation | block | engine | depth | nodegauge GB/s | fio GB/s | ratio |");
     print("| --- | --- | --- | --- | --- | --- | --- |");
     let limit = Duration::from_millis(700);
@@ -161,7 +163,8 @@ fn device(folder: &std::path::Path, rounds: usize) {
             let m = found.iter().find(|m| m.category == category);
             m.map_or_else(Vec::new, |m| m.samples.clone())
         };
-        let (ours, theirs) = (of(Category::Variant), of(Category::Reference));
+        let ours = of(Category::Variant);
+        let theirs = of(Category::Reference);
         let ratios: Vec<f64> = ours.iter().zip(&theirs).map(|(a, b)| a / b).collect();
         print(&format!(
             "| {name} | {} | {} | {depth} | {:.3} | {:.3} | {:.3} |",
@@ -184,7 +187,7 @@ fn measured(options: FilesOptions, programs: Vec<ReferenceProgram>) -> Vec<Measu
     outcome.measurements
 }
 
-/// Medians by operation, and the median of the cells' ratios.
+/// Prints medians by operation, and the median of the cells' ratios.
 fn table(found: &[Measurement], program: &str) {
     print(&format!("| operation | nodegauge GB/s | {program} GB/s | ratio | cells |"));
     print("| --- | --- | --- | --- | --- |");

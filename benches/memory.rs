@@ -1,14 +1,14 @@
-//! Copy, Scale, Add, Triad, read and write beside every rival that is here, in one run: likwid-bench's
-//! kernels of the same loop, glibc's memcpy, the stream.c that `STREAM_C=PATH` names by gcc and by
-//! clang, and BabelStream's OpenMP from the source folder that `BABELSTREAM=PATH` names.
+//! Compares Copy, Scale, Add, Triad, read and write with every reference program that is available, in one run:
+//! likwid-bench's kernels of the same loop, glibc's memcpy, stream.c (`STREAM_C=PATH`) built by gcc and by clang, and
+//! BabelStream's OpenMP version from its source directory (`BABELSTREAM=PATH`).
 //!
-//! Every program runs once a round, in random order, `ROUNDS` times (default 4), on arrays of one
-//! length. Before and after each, the round trip of a cache line between two CPUs is measured,
-//! because on a virtual machine the CPUs are moved and bandwidth with them: a rival's run during which
-//! they moved is dropped, and only figures of one regime are compared (nodegauge tells its regimes
-//! apart itself). A rival's best is its best in any run: of stream.c and BabelStream of passes, of
-//! likwid-bench averages of `PASSES` passes. Its median is that over runs of what it says of a typical
-//! pass: the average, of memcpy the median. Prints Markdown for docs/benchmarks.md.
+//! Every program runs once per round, in random order, `ROUNDS` times (default 4), on arrays of one length. Before and
+//! after each run, the round trip of a cache line between two CPUs is measured: a hypervisor may move the virtual
+//! CPUs, which changes the bandwidth. A reference run during which they moved is dropped, and only figures of one
+//! regime are compared (nodegauge separates its regimes itself). The best of a reference program is its best over all
+//! runs: the best pass of stream.c and BabelStream, the best average over `PASSES` passes of likwid-bench. Its median
+//! is the median over runs of the typical pass: the median pass of memcpy, the average pass of the others. Prints
+//! Markdown for docs/benchmarks.md.
 
 mod common;
 
@@ -26,8 +26,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Kernels of STREAM and two more: the name that BabelStream has for it, and likwid-bench's kernels of
-/// the same loop with the arrays that they walk (likwid has none for Scale and Add).
+/// Kernels of STREAM, read and write. Columns: name, BabelStream's name, number of arrays, and likwid-bench's kernels
+/// for the same loop (none for Scale and Add).
 const LOOPS: [(&str, &str, u64, &[&str]); 6] = [
     ("copy", "Copy", 2, &["copy_mem_avx", "copy_mem_avx512", "copy_avx512"]),
     ("scale", "Mul", 2, &[]),
@@ -36,35 +36,35 @@ const LOOPS: [(&str, &str, u64, &[&str]); 6] = [
     ("read", "", 1, &["load_avx", "load_avx512"]),
     ("write", "", 1, &["store_mem_avx", "store_mem_avx512"]),
 ];
-/// Passes of a run of likwid-bench, stream.c and BabelStream: STREAM's own number twice.
+/// Passes per run of likwid-bench, stream.c and BabelStream: twice STREAM's default.
 const PASSES: &str = "20";
-/// A compiler whose Copy is a call of memcpy.
+/// Compiler command whose Copy is a call of memcpy.
 const MEMCPY: &str = "gcc -O3 -march=native";
 
 /// Best and typical rate of each loop in one run, B/s.
 type Rates = BTreeMap<String, (f64, f64)>;
 
-/// One run of one program.
+/// Run of one program.
 struct Run {
-    /// The program, e.g. `nodegauge`, `copy_mem_avx`, `stream.c gcc`.
+    /// Name of the program, e.g. `nodegauge`, `copy_mem_avx`, `stream.c gcc`.
     program: String,
     rates: Rates,
-    /// Round trips before and after.
+    /// Round trips before and after the run.
     trips: (f64, f64),
 }
 
-/// A program that runs once a round.
+/// Program that runs once per round.
 enum Program {
     Nodegauge,
-    /// Copy by [`MEMCPY`], by turns with the native loop.
+    /// Copy built by [`MEMCPY`], interleaved with the native loop.
     Memcpy,
-    /// A kernel of a loop on so many arrays.
+    /// Loop, likwid-bench's kernel, and number of arrays.
     Likwid(&'static str, &'static str, u64),
-    /// The name of one that prints a table of loops, and where it is.
+    /// Program that prints a table of loops: name and path.
     Table(String, PathBuf),
 }
 
-/// The core-to-core latency of the two CPUs.
+/// Measurement of the core-to-core latency of two CPUs.
 struct CoreToCore {
     team: Team,
     lines: SharedLines,
@@ -85,26 +85,29 @@ fn main() {
     let places: Vec<_> = placement.threads.iter().map(|thread| thread.cpus.clone()).collect();
     let team = Team::start(&places).expect("threads can be bound");
     let mut latency = CoreToCore { lines: SharedLines::new(team.len()), team };
-    // What nodegauge takes by itself is what all others get.
+    // The reference programs use the array length that nodegauge chooses.
     let first = common::nodegauge(&["stream", "--samples", "1", "--kernels", "copy"]);
     let array = first.measurements.iter().find_map(|m| m.config.get("array_bytes")?.as_u64());
-    let array = array.expect("a run says how long its arrays are");
+    let array = array.expect("a run records the length of its arrays");
     let scratch = std::env::temp_dir().join(format!("nodegauge-memory-{}", std::process::id()));
     std::fs::create_dir_all(&scratch).expect("a scratch folder");
-    // Twice a round, so that the own figures see as much of the machine's time as the others'.
+    // nodegauge runs twice per round, so that its figures cover as much time as those of the other programs.
     let mut programs = vec![Program::Nodegauge, Program::Nodegauge];
-    match is_installed("gcc") {
-        true => programs.push(Program::Memcpy),
-        false => note("gcc is not installed: no memcpy"),
+    if is_installed("gcc") {
+        programs.push(Program::Memcpy);
+    } else {
+        note("gcc is not installed: memcpy is skipped");
     }
-    match is_installed("likwid-bench") {
-        true => programs.extend(LOOPS.iter().flat_map(|(name, _, arrays, kernels)| {
+    if is_installed("likwid-bench") {
+        programs.extend(LOOPS.iter().flat_map(|(name, _, arrays, kernels)| {
             kernels.iter().map(|kernel| Program::Likwid(name, kernel, *arrays))
-        })),
-        false => note("likwid-bench is not installed: skipped"),
+        }));
+    } else {
+        note("likwid-bench is not installed: skipped");
     }
     programs.extend(build(&scratch, array / 8));
-    let (mut runs, mut order) = (Vec::new(), Shuffler::new(0x6D65_6D6F));
+    let mut runs = Vec::new();
+    let mut order = Shuffler::new(0x6D65_6D6F);
     for round in 0..rounds {
         note(&format!("round {} of {rounds}", round + 1));
         order.shuffle(&mut programs);
@@ -119,14 +122,14 @@ fn main() {
             };
             runs.extend(ran.into_iter().map(with));
         }
-        // What there is so far, should the run be cut off.
+        // The results so far, in case that the run is cut off.
         note(&report(&runs));
     }
     let _ = std::fs::remove_dir_all(&scratch);
     print(&report(&runs));
 }
 
-/// Runs a program: its name, and its rates, of each regime that it can tell apart.
+/// Runs a program and returns its name and its rates; nodegauge's rates are separate for each regime.
 fn run(program: &Program, array: u64, threads: usize) -> (String, Vec<(Option<f64>, Rates)>) {
     let alone = |rates: Rates| vec![(None, rates)];
     match program {
@@ -137,7 +140,7 @@ fn run(program: &Program, array: u64, threads: usize) -> (String, Vec<(Option<f6
         }
         Program::Memcpy => {
             let args = ["stream", "--compiler", MEMCPY, "--kernels", "copy", "--budget", "3"];
-            // The plain loop alone: that with pages side by side is no memcpy.
+            // Only the plain loop: the loop with pages side by side does not call memcpy.
             let args = [&args[..], &["--side-by-side", "1"]].concat();
             ("memcpy".to_owned(), regimes(&common::nodegauge(&args), "compiled"))
         }
@@ -151,7 +154,7 @@ fn run(program: &Program, array: u64, threads: usize) -> (String, Vec<(Option<f6
     }
 }
 
-/// Best and median of each loop of an engine in each regime that it met.
+/// Returns best and median of each loop of an engine, for each regime of its samples.
 fn regimes(record: &Record, engine: &str) -> Vec<(Option<f64>, Rates)> {
     let mut met: Vec<(Option<f64>, Rates)> = Vec::new();
     let mut add = |trip: Option<f64>, name: &str, rates: (f64, f64)| {
@@ -163,7 +166,7 @@ fn regimes(record: &Record, engine: &str) -> Vec<(Option<f64>, Rates)> {
     };
     let of = |m: &&Measurement| m.config.get("engine").and_then(Value::as_str) == Some(engine);
     for m in record.measurements.iter().filter(of).filter(|m| m.value.is_some()) {
-        // With several regimes each has its summary; else the one has the measurement's.
+        // With several regimes each has a summary; a single regime has the measurement's summary.
         for regime in m.regimes.iter().filter(|regime| regime.summary.n >= 3) {
             let rates = (regime.summary.best, regime.summary.median);
             add(Some(regime.round_trip_s), &m.name, rates);
@@ -176,7 +179,7 @@ fn regimes(record: &Record, engine: &str) -> Vec<(Option<f64>, Rates)> {
     met
 }
 
-/// Builds the sources that variables name, for arrays of so many elements.
+/// Builds the sources that variables name, for arrays of `elements` elements.
 fn build(scratch: &Path, elements: u64) -> Vec<Program> {
     let mut programs = Vec::new();
     let mut add = |name: &str, compiler: &str, args: &[String], sources: &[PathBuf]| {
@@ -189,9 +192,10 @@ fn build(scratch: &Path, elements: u64) -> Vec<Program> {
             .arg(&program)
             .status()
             .is_ok_and(|status| status.success());
-        match built {
-            true => programs.push(Program::Table(name.to_owned(), program)),
-            false => note(&format!("{compiler} does not build {name} here: skipped")),
+        if built {
+            programs.push(Program::Table(name.to_owned(), program));
+        } else {
+            note(&format!("{compiler} cannot build {name} here: skipped"));
         }
     };
     match variable::<PathBuf>("STREAM_C") {
@@ -201,7 +205,7 @@ fn build(scratch: &Path, elements: u64) -> Vec<Program> {
             add("stream.c gcc", "gcc", &args, std::slice::from_ref(&source));
             add("stream.c clang", "clang", &args, &[source]);
         }
-        None => note("STREAM_C is not set: no stream.c"),
+        None => note("STREAM_C is not set: stream.c is skipped"),
     }
     match variable::<PathBuf>("BABELSTREAM") {
         Some(folder) => {
@@ -212,13 +216,13 @@ fn build(scratch: &Path, elements: u64) -> Vec<Program> {
             let sources = ["main.cpp", "omp/OMPStream.cpp"].map(|file| src.join(file));
             add("BabelStream", "g++", &args, &sources);
         }
-        None => note("BABELSTREAM is not set: no BabelStream"),
+        None => note("BABELSTREAM is not set: BabelStream is skipped"),
     }
     programs
 }
 
-/// What stream.c and BabelStream print: the best rate of each loop in MB/s, and somewhere behind it the
-/// average time, which stands second and last.
+/// Runs stream.c or BabelStream and parses its table: per loop the best rate in MB/s, then times, among them the least
+/// and the average time.
 fn table_of(program: &Path, array: u64, threads: usize) -> Rates {
     let elements = (array / 8).to_string();
     let mut command = Command::new(program);
@@ -248,7 +252,7 @@ fn table_of(program: &Path, array: u64, threads: usize) -> Rates {
     text.lines().filter_map(line).collect()
 }
 
-/// A table for each regime.
+/// Returns a table for each regime.
 fn report(runs: &[Run]) -> String {
     let trips: Vec<f64> = runs.iter().flat_map(|run| [run.trips.0, run.trips.1]).collect();
     let regimes = regime::regimes(&trips);

@@ -1,16 +1,16 @@
-//! The message probe and the OSU micro-benchmarks, both MPIs, interleaved: what `nodegauge mpi --osu`
-//! measures, against the bounds that the probe is held to. `OSU_OPENMPI=DIR` and `OSU_MPICH=DIR` name
-//! builds of them. Prints Markdown: the ratio probe over OSU for each size, medians of `ROUNDS`
-//! (default 5) rounds that count, and how OSU stands to itself: its even rounds over its odd ones,
-//! which is what chance alone does to such a ratio. OSU prints two decimals of a microsecond unless it
-//! is built with its macro `FLOAT_PRECISION` set to more; `OSU_DIGITS` says how many, and half of the
-//! last one is allowed for.
+//! Compares the message probe with the OSU micro-benchmarks for both MPIs, interleaved, by `nodegauge mpi --osu`, and
+//! checks the ratios against the bounds below. `OSU_OPENMPI=DIR` and `OSU_MPICH=DIR` name builds of OSU. Prints
+//! Markdown: for each size the ratio of probe to OSU (median over `ROUNDS` rounds, default 5), and the ratio of OSU's
+//! even rounds to its odd rounds, which shows the random part of such a ratio. OSU prints two decimals of a
+//! microsecond unless its macro `FLOAT_PRECISION` is larger; `OSU_DIGITS` is the number of decimals, and half a unit
+//! of the last one is added to the bound.
 //!
-//! First, the probe that nodegauge carries beside the one that a wrapper compiles, by turns, `ROUNDS` times: the
-//! median of the rounds' ratios, which are to be within 1 %, the compiled one over itself, as above, and the best of all rounds over the best.
+//! Before that, the precompiled probe is compared with the one that a compiler wrapper builds, interleaved, `ROUNDS`
+//! times: the median of the ratios per round (expected within 1 %), the ratio of the compiled probe to itself as
+//! above, and the ratio of the bests of all rounds.
 //!
-//! With `FLOOR=1` both MPIs against the floor instead, nodegauge's own transport, start by start by turns: `ROUNDS`
-//! runs of each, the geometric mean of their shares and the least and greatest.
+//! With `FLOOR=1` both MPIs are compared with the lower bound instead, which is nodegauge's own transport: `ROUNDS`
+//! interleaved runs of each, with the geometric mean, the minimum and the maximum of their shares.
 
 mod common;
 
@@ -20,9 +20,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-/// Latency within 3 % for these sizes, bandwidth for those.
+/// Smallest and largest size, bytes, whose latencies are checked.
 const LATENCY: (u64, u64) = (1, 8 << 10);
+/// Smallest and largest size, bytes, whose bandwidths are checked.
 const RATE: (u64, u64) = (64 << 10, 4 << 20);
+/// Largest deviation of a checked ratio from 1.
 const BOUND: f64 = 0.03;
 
 fn main() {
@@ -44,7 +46,7 @@ fn main() {
     }
 }
 
-/// The record of `nodegauge mpi` with an MPI and these options.
+/// Runs `nodegauge mpi` with an MPI and these options and returns the record.
 fn record(mpicc: &str, args: &[&str]) -> Value {
     let output = Command::new(env!("CARGO_BIN_EXE_nodegauge"))
         .args(["mpi", "--no-save", "--json", "-", "--mpicc", mpicc, "--patterns", "latency,bw"])
@@ -55,7 +57,7 @@ fn record(mpicc: &str, args: &[&str]) -> Value {
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
 }
 
-/// Each MPI's share of the floor, over runs by turns.
+/// Prints the share of the lower bound that each MPI reaches, over interleaved runs.
 fn floor(rounds: usize) {
     print("| | bytes | MPI | floor | share of the floor |\n| --- | --- | --- | --- | --- |");
     let mpis = ["mpicc.openmpi", "mpicc.mpich"];
@@ -86,8 +88,8 @@ fn floor(rounds: usize) {
                 (logs / found.len() as f64).exp()
             };
             let shares = found.iter().map(|figures| figures[2]);
-            let (least, most) =
-                (shares.clone().fold(f64::INFINITY, f64::min), shares.fold(0.0, f64::max));
+            let least = shares.clone().fold(f64::INFINITY, f64::min);
+            let most = shares.fold(0.0, f64::max);
             let scale = if name == "latency" { 1e6 } else { 1e-9 };
             print(&format!(
                 "| {mpicc} {name} | {bytes} | {:.3} | {:.3} | {:.2} ({least:.2} to {most:.2}) |",
@@ -99,11 +101,11 @@ fn floor(rounds: usize) {
     }
 }
 
-/// The two probes of one MPI by turns.
+/// Compares the two probes of one MPI, interleaved.
 fn carried(mpicc: &str, mpirun: &str, rounds: usize) {
-    // A search path that leads to a launcher and to no compiler.
+    // Search path with a launcher and without a compiler.
     let bin = tempfile::tempdir().expect("a folder");
-    // Hydra looks for its proxy beside itself, Open MPI for what would start ranks elsewhere.
+    // Hydra looks for its proxy in its own directory; Open MPI looks for ssh to start ranks on other nodes.
     let proxy = "hydra_pmi_proxy";
     for (name, link) in [(mpirun, "mpirun"), (proxy, proxy), ("true", "ssh")] {
         let target = Path::new("/usr/bin").join(name);
@@ -113,10 +115,11 @@ fn carried(mpicc: &str, mpirun: &str, rounds: usize) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_nodegauge"));
         command.args(["mpi", "--no-save", "--json", "-", "--patterns", "latency,bw"]);
         command.args(["--pairs", "0-1", "--sizes", "8,1KiB,64KiB,1MiB"]);
-        match compiled {
-            true => command.args(["--mpicc", mpicc]),
-            false => command.env("PATH", bin.path()),
-        };
+        if compiled {
+            command.args(["--mpicc", mpicc]);
+        } else {
+            command.env("PATH", bin.path());
+        }
         let output = command.output().expect("nodegauge runs");
         let record: Value = serde_json::from_slice(&output.stdout)
             .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
@@ -136,7 +139,7 @@ fn carried(mpicc: &str, mpirun: &str, rounds: usize) {
     ));
     for (name, bytes) in by_turns[0].0.keys() {
         let key = (name.clone(), *bytes);
-        // Median and best of each round that has both.
+        // Median and best of each round in which both probes have the figure.
         let both: Vec<([f64; 2], [f64; 2])> = by_turns
             .iter()
             .filter_map(|(compiled, carried)| Some((*compiled.get(&key)?, *carried.get(&key)?)))
@@ -150,7 +153,8 @@ fn carried(mpicc: &str, mpirun: &str, rounds: usize) {
             both.iter().map(of).reduce(better).unwrap_or(f64::NAN)
         };
         let best = best(|(_, carried)| carried[1]) / best(|(compiled, _)| compiled[1]);
-        let (least, most) = (ratios[0], ratios[ratios.len() - 1]);
+        let least = ratios[0];
+        let most = ratios[ratios.len() - 1];
         let median = ratios[ratios.len() / 2];
         print(&format!(
             "| {name} | {bytes} | {median:.3} | {least:.3} | {most:.3} | {chance:.3} | {best:.3} |"
@@ -167,7 +171,8 @@ fn print_table(mpicc: &str, record: &Value) {
     let empty = Vec::new();
     let all = record["measurements"].as_array().unwrap_or(&empty);
     for own in all.iter().filter(|m| m["category"] == "variant") {
-        let (name, bytes) = (&own["name"], &own["config"]["message_bytes"]);
+        let name = &own["name"];
+        let bytes = &own["config"]["message_bytes"];
         let osu = all.iter().find(|m| {
             m["category"] == "reference"
                 && m["name"] == *name
@@ -181,10 +186,12 @@ fn print_table(mpicc: &str, record: &Value) {
         };
         let ratio = own["config"]["over_osu"].as_f64().unwrap_or(f64::NAN);
         let slack = if name == "latency" { half_digit / y } else { 0.0 };
-        let within = match (least..=most).contains(&size) {
-            true if (ratio - 1.0).abs() <= BOUND + slack => "yes",
-            true => "NO",
-            false => "",
+        let within = if !(least..=most).contains(&size) {
+            ""
+        } else if (ratio - 1.0).abs() <= BOUND + slack {
+            "yes"
+        } else {
+            "NO"
         };
         let (x, y) = if name == "latency" { (x * 1e6, y * 1e6) } else { (x / 1e9, y / 1e9) };
         let name = name.as_str().unwrap_or("?");
@@ -195,7 +202,7 @@ fn print_table(mpicc: &str, record: &Value) {
     }
 }
 
-/// The median of every other round over that of the rest; NaN for fewer than two.
+/// Ratio of the median of the even rounds to that of the odd rounds; NaN for fewer than two rounds.
 fn over_itself(m: &Value) -> f64 {
     let empty = Vec::new();
     let samples = m["samples"].as_array().unwrap_or(&empty);

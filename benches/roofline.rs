@@ -1,10 +1,9 @@
-//! The ceilings of `roofline` and likwid-bench's loops of the same kind by turns, on all threads and on sets of
-//! the same size.
+//! Compares the ceilings of `roofline` with likwid-bench's loops of the same kind, interleaved, on all threads and with
+//! working sets of the same size.
 //!
-//! Every round, `ROUNDS` times (default 5), has a run of nodegauge and behind each ceiling's place likwid-bench's
-//! kernels of it, of which the fastest counts. likwid-bench tells the average of a second, so the own median
-//! stands against it; the best of all rounds stand beside each other too. Prints Markdown for
-//! docs/benchmarks.md.
+//! Each of the `ROUNDS` rounds (default 5) has a run of nodegauge and then, for each ceiling, likwid-bench's kernels of
+//! the same kind, of which the fastest counts. likwid-bench prints the average over a second, so it is compared with
+//! nodegauge's median; the bests of all rounds are compared, too. Prints Markdown for docs/benchmarks.md.
 
 mod common;
 
@@ -13,7 +12,7 @@ use nodegauge_measure::record::Measurement;
 use nodegauge_measure::stats;
 use std::collections::BTreeMap;
 
-/// What ceilings end with, what likwid-bench calls the same loop, and the line that has its figure.
+/// Suffixes of ceilings, likwid-bench's kernels for the same loop, and the label of the figure in its output.
 const LOOPS: [(&str, &[&str], &str); 6] = [
     ("_read", &["load_avx", "load_avx512"], BYTES),
     ("memory_triad", &["stream_mem_avx_fma", "stream_mem_avx512", "stream_avx512_fma"], BYTES),
@@ -24,10 +23,10 @@ const LOOPS: [(&str, &[&str], &str); 6] = [
 ];
 const BYTES: &str = "MByte/s:";
 const FLOPS: &str = "MFlops/s:";
-/// The set of a thread for loops that compute, which read a little: in the first cache, bytes.
+/// Working set per thread of the loops that compute, bytes: in the first-level cache.
 const SMALL: u64 = 16 << 10;
 
-/// Median and best of one run, and likwid-bench's figure.
+/// Median and best of a run of nodegauge, and likwid-bench's figure.
 type Round = (f64, f64, f64);
 
 fn main() {
@@ -45,15 +44,15 @@ fn main() {
             ["bandwidth", "peak"].contains(&m.test.as_str()) && !m.name.ends_with("_one")
         });
         for m in ceilings {
-            let Some((median, best, theirs)) = beside(m) else { continue };
+            let Some((median, best, theirs)) = compared(m) else { continue };
             all.entry(m.name.clone()).or_default().push((median, best, theirs));
         }
     }
     print(&report(&all));
 }
 
-/// A ceiling and what likwid-bench says of it now.
-fn beside(m: &Measurement) -> Option<Round> {
+/// Runs likwid-bench for a ceiling and returns its figure with those of the ceiling.
+fn compared(m: &Measurement) -> Option<Round> {
     let (_, kernels, label) = LOOPS.iter().find(|(end, ..)| m.name.ends_with(end))?;
     let number = |key: &str| m.config.get(key).and_then(|value| value.as_u64());
     let threads = number("threads")?;

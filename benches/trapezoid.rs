@@ -1,7 +1,7 @@
-//! The loop of `nodegauge apps trapezoid` beside the same loop by gcc, on one thread by turns.
+//! Compares the loop of `nodegauge apps trapezoid` with the same loop compiled by gcc, interleaved on one thread.
 //!
-//! `CC` is the compiler (default gcc), arguments are its flags in the place of `-O3 -march=native`. Prints Markdown
-//! for docs/benchmarks.md.
+//! `CC` is the compiler (default gcc); arguments replace its flags `-O3 -march=native`. Prints Markdown for
+//! docs/benchmarks.md.
 
 mod common;
 
@@ -11,30 +11,31 @@ use std::hint::black_box;
 use std::process::Command;
 use std::time::Instant;
 
-/// Intervals of a sum: a tenth of a second on a core of some GHz.
+/// Intervals per sum: about 0.1 s on a core with a clock of some GHz.
 const POINTS: u64 = 100_000_000;
-/// Turns.
+/// Number of rounds.
 const ROUNDS: usize = 30;
 const SOURCE: &str = "double share(unsigned long first, unsigned long end, double h) {\n    double sum = 0;\n    for (unsigned long i = first; i < end; i++) {\n        double x = i * h;\n        sum += 4.0 / (1.0 + x * x);\n    }\n    return sum * h;\n}\n";
 
-/// A sum over points `first` to `end` at a distance.
+/// Sum over points `first` to `end` at distance `h`.
 type Share = unsafe extern "C" fn(u64, u64, f64) -> f64;
 
 fn main() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (source, object) = (folder.path().join("share.c"), folder.path().join("share.so"));
+    let source = folder.path().join("share.c");
+    let object = folder.path().join("share.so");
     std::fs::write(&source, SOURCE).expect("the source");
     let compiler: String = variable("CC").unwrap_or_else(|| "gcc".to_owned());
-    // `cargo bench` adds options of its own.
+    // `cargo bench` adds options to the arguments.
     let asked: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
     let flags =
         if asked.is_empty() { vec!["-O3".to_owned(), "-march=native".to_owned()] } else { asked };
     let mut command = Command::new(&compiler);
     command.args(&flags).args(["-shared", "-fPIC", "-o"]).arg(&object).arg(&source);
     assert!(command.status().expect("the compiler").success(), "{command:?}");
-    // SAFETY: the library is the function above.
+    // SAFETY: the library has only the function above.
     let library = unsafe { libloading::Library::new(&object) }.expect("the library");
-    // SAFETY: it has this type.
+    // SAFETY: the function has this type.
     let theirs = unsafe { library.get::<Share>(b"share") }.expect("the function");
     let rule = Rule::detect();
     let rate = |sum: &dyn Fn() -> f64| {
@@ -44,7 +45,7 @@ fn main() {
         POINTS as f64 / begun.elapsed().as_secs_f64()
     };
     let ours = || rule.share(black_box(POINTS), 0, 1);
-    // SAFETY: the arguments are those of the source.
+    // SAFETY: the arguments match the source.
     let theirs =
         || unsafe { theirs(1, black_box(POINTS), 1.0 / POINTS as f64) } + 3.0 / POINTS as f64;
     note(&format!("{ROUNDS} rounds of {POINTS} intervals ..."));

@@ -1,7 +1,7 @@
-//! `--tune` and an exhaustive search of the same space: every team and kind of page with every
-//! loop, each as often as a run of `stream` measures at least (`PASSES`, default 20), all by turns in
-//! random order. Then both choices run by turns, `FINAL` passes each (default 60): what counts is the
-//! ratio of their rates, in one regime of the machine. Prints Markdown for docs/benchmarks.md.
+//! Compares `--tune` with an exhaustive search of the same space: every team and kind of page with every loop, each
+//! for the minimum number of passes of a run of `stream` (`PASSES`, default 20), interleaved in random order. Then both
+//! choices run interleaved, `FINAL` passes each (default 60); the result is the ratio of their rates within one regime.
+//! Prints Markdown for docs/benchmarks.md.
 
 #![allow(clippy::print_stdout)]
 
@@ -23,10 +23,10 @@ use nodegauge_stream::tune::{Choice, Space, TunePlan};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Rates of a kernel with a loop on a site, each with the round trip of its regime.
+/// Rates by set-up, kernel and loop, each with the round trip of its regime.
 type Samples = BTreeMap<(usize, Kernel, usize), Vec<(f64, f64)>>;
 
-/// A site and a loop for each kernel.
+/// Index of a set-up, and a loop for each kernel.
 type Configuration = (usize, Vec<(Kernel, Shape)>);
 
 fn main() {
@@ -42,9 +42,9 @@ fn main() {
     let begun = Instant::now();
     let limits = Limits::new(Duration::from_secs(28), None);
     let found = plan.search(limits, &mut Silent).expect("a search");
-    let (tuned, choice) = (found.outcome, found.choice);
+    let tuned = found.outcome;
     let tuning = begun.elapsed();
-    let choice = choice.expect("nobody interrupts");
+    let choice = found.choice.expect("the search is not interrupted");
 
     let mut points: Vec<Point> = space
         .setups
@@ -91,7 +91,7 @@ fn main() {
     println!("tuning chose: site {of_choice} with {:?}", choice.loops);
 }
 
-/// Everything with everything, by turns.
+/// Measures every loop on every set-up, interleaved.
 fn exhaust(space: &Space, points: &mut [Point], passes: usize) -> Samples {
     let mut samples = Samples::new();
     let most = space.shapes.len();
@@ -129,14 +129,14 @@ fn exhaust(space: &Space, points: &mut [Point], passes: usize) -> Samples {
     samples
 }
 
-/// Rate of each kernel, B/s.
+/// Returns the rate of each kernel, B/s.
 fn rates(point: &Point, seconds: &[f64]) -> Vec<f64> {
     let config = point.config();
     let bytes = |kernel: Kernel| (kernel.counted(config.element) * config.elements) as f64;
     config.kernels.iter().zip(seconds).map(|((kernel, _), s)| bytes(*kernel) / s).collect()
 }
 
-/// The site and its loops whose median rates, in the regime of most samples, are highest.
+/// Returns the set-up and loops with the highest median rates, in the regime of most samples.
 fn best(space: &Space, samples: &Samples) -> Configuration {
     let trips: Vec<f64> = samples.values().flatten().map(|(_, trip)| *trip).collect();
     let regimes = regime::regimes(&trips);
@@ -169,7 +169,7 @@ fn best(space: &Space, samples: &Samples) -> Configuration {
     found.swap_remove(0).1
 }
 
-/// Ratios of the two, pair by pair, of pairs during which the machine stayed in one regime.
+/// Runs the two configurations in pairs and returns the ratios of pairs within one regime.
 fn play_off(
     points: &mut [Point],
     (site, choice): (usize, &Choice),
@@ -185,7 +185,7 @@ fn play_off(
         (stats::geometric_mean(&rates(point, &sample.seconds)), before)
     };
     for pair in 0..pairs {
-        // Who goes first alternates.
+        // The order alternates.
         let (tuned, other) = if pair % 2 == 0 {
             let tuned = pass(site, &choice.loops);
             (tuned, pass(best.0, &best.1))

@@ -119,10 +119,10 @@ fn bad_luck_is_a_line_with_what_to_do() {
     for (fault, code, told) in [
         ("crash", 3, "it ended with signal"),
         ("none", 3, "opencl: there is no device"),
-        ("build", 3, "opencl: a kernel does not build (clBuildProgram: -11): error: "),
-        ("memory", 3, "hint: give smaller arrays (--size)"),
-        ("busy", 3, "the device is in use by another process"),
-        ("lost=2", 3, "the device was lost while it measured"),
+        ("build", 3, "opencl: a kernel cannot be built (clBuildProgram: -11): error: "),
+        ("memory", 3, "hint: use smaller arrays (--size)"),
+        ("busy", 3, "the device is in exclusive use by another process"),
+        ("lost=2", 3, "the device was lost during the measurement"),
         ("wrong=12", 1, ""),
     ] {
         let Some((harness, outcome)) = with(fault, &stream) else { return };
@@ -148,7 +148,7 @@ fn bad_luck_is_a_line_with_what_to_do() {
 fn what_was_measured_before_a_device_is_lost_is_kept() {
     let stream = ["stream", "--device", "opencl:0", "--size", "300000", "--samples", "2000"];
     let Some((harness, outcome)) = with("lost=2000", &stream) else { return };
-    outcome.exits(3).complains("the device was lost while it measured");
+    outcome.exits(3).complains("the device was lost during the measurement");
     let record = harness.latest();
     assert_eq!(record["complete"], false);
     let doubted = |m: &Value| m["validity"]["reasons"].to_string().contains("were checked");
@@ -210,7 +210,7 @@ fn what_is_not_there_is_told_with_what_there_is() {
     let large = harness.run(&["device", "stream", "--size", "900TiB", "--device", "opencl:0"]);
     large.exits(3).complains("of memory can be had").complains("hint: use --size");
     let large = harness.run(&["device", "links", "--sizes", "1TiB", "--device", "opencl:0"]);
-    large.exits(3).complains("do not fit beside each other");
+    large.exits(3).complains("do not fit in memory");
 }
 
 #[test]

@@ -136,7 +136,7 @@ fn copies_that_do_not_arrive_as_they_were_sent_are_no_figures() {
     }
     let (all, together) = wrong("together");
     assert_eq!(together.len(), all);
-    assert!(together.iter().all(|of| of.contains("what arrived is not what was sent: ")));
+    assert!(together.iter().all(|of| of.contains("copied data differ from the source: ")));
     // Of a device both ways, and of the second one in the sums over both.
     assert!(together.iter().any(|of| of.contains("cuda:0 to host with others")), "{together:#?}");
     assert!(together.iter().any(|of| of.contains("host to cuda:1 with others")), "{together:#?}");
@@ -149,26 +149,26 @@ fn what_keeps_a_driver_from_measuring_is_a_line_with_a_remedy() {
         (&[("STANDIN_INIT", "100")][..], &["there is no device", "cuInit: 100", "hint: "][..]),
         (
             &[("STANDIN_VERSION", "7050")],
-            &["the driver is too old", "CUDA 7.5, and 8.0 is needed", "update"],
+            &["the driver is too old", "found CUDA 7.5, 8.0 is required", "update"],
         ),
         (&[("STANDIN_INIT", "802")], &["fabric manager"]),
         (
             &[("STANDIN_CONTEXT", "46")],
-            &["in use by another process", "CUDA_ERROR_DEVICE_UNAVAILABLE"],
+            &["in exclusive use by another process", "CUDA_ERROR_DEVICE_UNAVAILABLE"],
         ),
         (&[("STANDIN_ALLOCATE", "2")], &["not enough memory", "512 KiB at once", "hint: "]),
-        (&[("STANDIN_MODULE", "218")], &["a kernel does not build", "it is told to fail"]),
+        (&[("STANDIN_MODULE", "218")], &["a kernel cannot be built", "it is told to fail"]),
         (
             &[("STANDIN_LAUNCH", "719@1")],
             &["the device was lost", "CUDA_ERROR_LAUNCH_FAILED", "dmesg"],
         ),
         (
             &[("STANDIN_INIT", "100"), ("STANDIN_SILENT", "4")],
-            &["the device may not be used", "its device file cannot be opened", "cgroup"],
+            &["no permission to use the device", "its device file cannot be opened", "cgroup"],
         ),
         (
             &[("CUDA_VISIBLE_DEVICES", "-1"), ("STANDIN_DEVICES", "2")],
-            &["CUDA_VISIBLE_DEVICES=-1 hides all 2 of this node"],
+            &["CUDA_VISIBLE_DEVICES=-1 hides all 2 GPUs of this node"],
         ),
     ] {
         let args = [&STREAM[..], &["--device", "cuda:0"]].concat();
@@ -212,10 +212,7 @@ fn errors_of_memory_wrong_elements_and_falling_clocks_are_judged() {
     );
     assert!(copy["value"].is_null());
     let (status, reasons, _) = judged(&[("STANDIN_ECC", "3,0")], 0);
-    assert!(
-        status == "suspect" && reasons.contains("3 errors of its memory were corrected"),
-        "{reasons}"
-    );
+    assert!(status == "suspect" && reasons.contains("3 memory errors were corrected"), "{reasons}");
     let (status, reasons, copy) = judged(&[("STANDIN_CLOCK", "1200,0x44")], 0);
     assert!(reasons.contains("power limit, temperature"), "{status} {reasons}");
     let config = &copy["config"];

@@ -1,4 +1,4 @@
-//! Cases for all parsers: mutated texts, each read in bounded time without a panic.
+//! Fuzzing of a parser: reads mutated texts and reports panics and long times.
 
 use crate::mutate::mutated;
 use crate::parsers::Parser;
@@ -6,21 +6,20 @@ use fastrand::Rng;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-/// Longer than this no text may be read for, on a machine that does ten other things: a hundred times what the
-/// slowest takes.
+/// Longest time for a text, on a machine with other load: a hundred times that of the slowest parser.
 const LONGEST: Duration = Duration::from_secs(10);
-/// Findings after which a parser has had enough.
+/// Number of findings after which a parser is not tested further.
 const MOST: usize = 5;
 
-/// What came of the cases of a parser.
+/// Result of the cases of a parser.
 pub struct Ran {
     pub cases: u64,
     pub slowest: Duration,
-    /// What went wrong with which text.
+    /// Failures, each with its text.
     pub findings: Vec<String>,
 }
 
-/// Reads `cases` texts, less for what is slow.
+/// Reads `cases` texts with a parser, fewer if the parser is slow.
 pub fn run(parser: &Parser, cases: u64, seed: u64) -> Ran {
     let mix = |seed: u64, byte: u8| seed.wrapping_mul(31).wrapping_add(u64::from(byte));
     let mut rng = Rng::with_seed(parser.name.bytes().fold(seed, mix));
@@ -29,24 +28,24 @@ pub fn run(parser: &Parser, cases: u64, seed: u64) -> Ran {
     let seeds = &parser.seeds;
     for case in 0..cases {
         let any = |rng: &mut Rng| seeds[rng.usize(..seeds.len())].as_slice();
-        // Seeds themselves come first.
+        // The seeds themselves are read first.
         let text = match seeds.get(case as usize) {
             Some(seed) => seed.clone(),
             None => mutated(any(&mut rng), any(&mut rng), &mut rng),
         };
         let begun = Instant::now();
         let read = catch_unwind(AssertUnwindSafe(|| (parser.read)(&text)));
-        let took = begun.elapsed();
-        ran.slowest = ran.slowest.max(took);
+        let elapsed = begun.elapsed();
+        ran.slowest = ran.slowest.max(elapsed);
         let wrong = match read {
-            Ok(Ok(())) if took < LONGEST => continue,
-            Ok(Ok(())) => format!("it takes {took:?}"),
+            Ok(Ok(())) if elapsed < LONGEST => continue,
+            Ok(Ok(())) => format!("it takes {elapsed:?}"),
             Ok(Err(wrong)) => wrong,
             Err(panic) => {
-                let said = panic.downcast_ref::<String>().cloned();
-                let said =
-                    said.or_else(|| panic.downcast_ref::<&str>().map(|said| (*said).to_owned()));
-                format!("panic: {}", said.unwrap_or_default())
+                let message = panic.downcast_ref::<String>().cloned();
+                let message =
+                    message.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+                format!("panic: {}", message.unwrap_or_default())
             }
         };
         let text: String = String::from_utf8_lossy(&text).escape_debug().take(600).collect();
@@ -58,7 +57,7 @@ pub fn run(parser: &Parser, cases: u64, seed: u64) -> Ran {
     ran
 }
 
-/// The most memory that this process has had, bytes.
+/// Returns the peak memory of this process, bytes.
 pub fn most_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();

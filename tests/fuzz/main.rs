@@ -1,12 +1,12 @@
-//! Every parser against mutations of real texts: each ends with a value or a clean refusal. The texts are the same in
-//! every run; `make bench BENCHES=fuzz` tries a million others.
+//! Tests every parser with mutations of real texts: each parser must return a value or a plain error. The texts are the
+//! same in every run; `make bench BENCHES=fuzz` reads a million others.
 #![allow(clippy::unwrap_used)]
 
 mod cases;
 mod mutate;
 mod parsers;
 
-/// Cases of each parser, fewer of slow ones: some seconds in all.
+/// Number of cases per parser, fewer for slow parsers: a run takes some seconds.
 const CASES: u64 = 600;
 
 #[test]
@@ -17,7 +17,7 @@ fn whatever_is_read_ends_with_a_value_or_a_refusal() {
         ran.iter().flat_map(|ran| &ran.findings).map(String::as_str).collect();
     assert!(findings.is_empty(), "{}", findings.join("\n"));
     assert!(ran.iter().map(|ran| ran.cases).sum::<u64>() > 15_000);
-    // Beside a gigabyte that nobody asked for, what seeds and pages take is nothing.
+    // Seeds and pages need far less than 1 GiB; an unbounded allocation exceeds it.
     assert!(cases::most_memory() < 1 << 30, "{} bytes", cases::most_memory());
 }
 

@@ -1,9 +1,9 @@
-//! Mutations of a text: of its bytes, numbers, words and lines; cut, doubled, mixed with another. The same seed
-//! gives the same text.
+//! Mutations of a text: of bytes, numbers, words and lines; truncation, repetition, and mixing with another text.
+//! Results are reproducible for a seed.
 
 use fastrand::Rng;
 
-/// Numbers at which programs go wrong.
+/// Numbers that often cause failures.
 const NUMBERS: [&str; 24] = [
     "0",
     "-0",
@@ -31,7 +31,7 @@ const NUMBERS: [&str; 24] = [
     "99999999999999999999999999",
 ];
 
-/// What means something somewhere.
+/// Tokens that have a meaning in some grammar.
 const TOKENS: [&str; 40] = [
     ",",
     ":",
@@ -75,7 +75,7 @@ const TOKENS: [&str; 40] = [
     "&#0;",
 ];
 
-/// One to eight mutations of `seed`, which may take from `other`.
+/// Applies one to eight mutations to `seed`; some of them take parts of `other`.
 pub fn mutated(seed: &[u8], other: &[u8], rng: &mut Rng) -> Vec<u8> {
     let mut text = seed.to_vec();
     for _ in 0..1 + rng.usize(..8).min(rng.usize(..8)) {
@@ -101,13 +101,14 @@ fn mutate(text: &mut Vec<u8>, other: &[u8], rng: &mut Rng) {
         3 => put(text, at, TOKENS[rng.usize(..TOKENS.len())].as_bytes()),
         4 => text.truncate(at),
         5 => drop(text.drain(..at)),
-        // A part is taken out or doubled.
+        // A part is removed or repeated.
         6 | 7 => {
             let end = (at + rng.usize(..=64)).min(text.len());
             let part: Vec<u8> = text[at..end].to_vec();
-            match rng.bool() {
-                true => drop(text.drain(at..end)),
-                false => (0..rng.usize(1..=32)).for_each(|_| put(text, end, &part)),
+            if rng.bool() {
+                drop(text.drain(at..end));
+            } else {
+                (0..rng.usize(1..=32)).for_each(|_| put(text, end, &part));
             }
         }
         8 => {
@@ -122,7 +123,7 @@ fn mutate(text: &mut Vec<u8>, other: &[u8], rng: &mut Rng) {
                 .map_or(&b""[..], |part| &other[part.clone()]);
             replace(text, &words, word, rng);
         }
-        // A line goes, comes twice, or comes from elsewhere.
+        // A line is removed or replaced by one of the other text.
         10 => {
             let lines = parts(text, |byte| byte != b'\n');
             let others = parts(other, |byte| byte != b'\n');
@@ -140,11 +141,11 @@ fn mutate(text: &mut Vec<u8>, other: &[u8], rng: &mut Rng) {
             text.extend_from_slice(&other[from..]);
         }
     }
-    // Doubling does not double without end.
+    // Repetition is limited.
     text.truncate(1 << 20);
 }
 
-/// Where bytes of a kind stand together.
+/// Returns the ranges of consecutive bytes of a kind.
 fn parts(text: &[u8], of: impl Fn(u8) -> bool) -> Vec<std::ops::Range<usize>> {
     let mut parts: Vec<std::ops::Range<usize>> = Vec::new();
     for (at, _) in text.iter().enumerate().filter(|(_, byte)| of(**byte)) {

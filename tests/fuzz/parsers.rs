@@ -1,5 +1,5 @@
-//! All that reads what others wrote: the grammars of the command line and of variables, topologies, records,
-//! databases, outputs of other programs; each with real texts to start from.
+//! List of all parsers of external input: grammars of the command line and of environment variables, topologies,
+//! records, databases, and outputs of other programs; each with real texts as seeds.
 
 use nodegauge_analysis::compare::{self, Design, Side, Threshold};
 use nodegauge_analysis::csv;
@@ -44,19 +44,19 @@ use std::sync::LazyLock;
 mod list;
 use list::GAUGES;
 
-/// Something that reads.
+/// Parser under test.
 pub struct Parser {
-    /// What it reads.
+    /// Name of the input that it reads.
     pub name: &'static str,
-    /// Texts that it reads, or that people try.
+    /// Texts that it accepts, or that users may type.
     pub seeds: Vec<Vec<u8>>,
-    /// Reads; what is wrong with the way in which it did is an error. A refusal is none.
+    /// Reads a text; returns an error for wrong behaviour. Rejecting the text is not an error.
     pub read: fn(&[u8]) -> Result<(), String>,
-    /// One of how many cases it gets: more than 1 for what asks another process or the disk.
+    /// Divisor of the number of cases: more than 1 for parsers that use another process or the disk.
     pub one_in: u64,
 }
 
-/// All of them.
+/// Returns all parsers.
 pub fn all() -> Vec<Parser> {
     let mut all = vec![
         printed::<Expectation>(
@@ -232,7 +232,7 @@ fn texts(texts: &[&str]) -> Vec<Vec<u8>> {
     texts.iter().map(|text| text.as_bytes().to_vec()).collect()
 }
 
-/// A grammar whose values are printed as they can be typed.
+/// Parser of a grammar whose values are printed in the form in which they are parsed.
 fn printed<T: FromStr<Err: Display> + Display + PartialEq + Debug>(
     name: &'static str,
     seeds: &[&str],
@@ -255,12 +255,12 @@ fn printed<T: FromStr<Err: Display> + Display + PartialEq + Debug>(
     Parser { name, seeds: texts(seeds), read: read::<T>, one_in: 1 }
 }
 
-/// A grammar without a printer.
+/// Parser of a grammar without a printer.
 fn read_only<T: FromStr<Err: Display>>(name: &'static str, seeds: &[&str]) -> Parser {
     Parser { name, seeds: texts(seeds), read: |bytes| one::<T>(bytes).map(drop), one_in: 1 }
 }
 
-/// A value, unless it is refused; a refusal is short and plain.
+/// Parses a value; `None` if it is rejected with a short and plain message.
 fn one<T: FromStr<Err: Display>>(bytes: &[u8]) -> Result<Option<T>, String> {
     match String::from_utf8_lossy(bytes).parse::<T>() {
         Ok(value) => Ok(Some(value)),
@@ -268,14 +268,14 @@ fn one<T: FromStr<Err: Display>>(bytes: &[u8]) -> Result<Option<T>, String> {
     }
 }
 
-/// Whether a message, as it is printed, is short and commands no terminal.
+/// Checks that a message, as it is printed, is short and has no terminal control sequences.
 pub fn short(message: &str) -> Result<(), String> {
     let shown = legible::message(message);
     let plain = shown.chars().all(|c| !c.is_control() || c == '\n');
-    match plain && shown.lines().count() <= 6 && !shown.trim().is_empty() {
-        true => Ok(()),
-        false => Err(format!("the message is {shown:?}")),
+    if plain && shown.lines().count() <= 6 && !shown.trim().is_empty() {
+        return Ok(());
     }
+    Err(format!("the message is {shown:?}"))
 }
 
 fn processor(bytes: &[u8]) -> Result<(), String> {
@@ -283,7 +283,7 @@ fn processor(bytes: &[u8]) -> Result<(), String> {
     catalog::named(&name).map(drop).or_else(|error| short(&error.to_string()))
 }
 
-/// Threads, places, binding, KMP_AFFINITY of a program on a known machine.
+/// Reads threads, places, binding and KMP_AFFINITY of a program for a known machine.
 fn placement(bytes: &[u8]) -> Result<(), String> {
     static MACHINE: LazyLock<Topology> = LazyLock::new(|| {
         let source = "synthetic:Package:2 NUMANode:2 L3Cache:2 Core:2 PU:2".parse().unwrap();
@@ -359,7 +359,7 @@ fn of_files(bytes: &[u8]) -> Result<(), String> {
     }
 }
 
-/// Imported figures become a record that is shown, and read again as it was written.
+/// Makes a record of imported figures and checks it.
 fn shown(measurements: Vec<nodegauge_measure::record::Measurement>) -> Result<(), String> {
     static KNOWN: LazyLock<Record> =
         LazyLock::new(|| serde_json::from_slice(&records()[0]).unwrap());
@@ -386,7 +386,7 @@ fn record(bytes: &[u8]) -> Result<(), String> {
     }
 }
 
-/// All that is made of a record: pages, CSV, comparisons; and it is read again as it was written.
+/// Makes all outputs of a record (pages, CSV, comparisons) and checks that the written record is read back unchanged.
 fn seen(record: &Record) -> Result<(), String> {
     let registry = Registry::new(GAUGES.iter().flat_map(|gauge| gauge.kinds()));
     for width in [60, 120] {
@@ -402,10 +402,10 @@ fn seen(record: &Record) -> Result<(), String> {
     text::page(&nodegauge_report::compare::page(&compared), Style::default());
     let written = serde_json::to_string(record).map_err(|error| error.to_string())?;
     let again = nodegauge_history::parse(&written)?;
-    match serde_json::to_string(&again).is_ok_and(|again| again == written) {
-        true => Ok(()),
-        false => Err("it is not read as it was written".to_owned()),
+    if serde_json::to_string(&again).is_ok_and(|again| again == written) {
+        return Ok(());
     }
+    Err("it is not read as it was written".to_owned())
 }
 
 fn history(bytes: &[u8]) -> Result<(), String> {
@@ -430,7 +430,7 @@ fn history(bytes: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// Writes `bytes` to a file of this process.
+/// Writes `bytes` to a temporary file of this process.
 fn kept(name: &str, bytes: &[u8]) -> PathBuf {
     static FOLDER: LazyLock<tempfile::TempDir> = LazyLock::new(|| tempfile::tempdir().unwrap());
     let file = FOLDER.path().join(name);
@@ -438,12 +438,12 @@ fn kept(name: &str, bytes: &[u8]) -> PathBuf {
     file
 }
 
-/// The repository.
+/// Root of the repository.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// What programs really printed.
+/// Returns saved outputs of programs.
 fn files(folder: &str, ending: &str) -> Vec<Vec<u8>> {
     let entries =
         std::fs::read_dir(root().join(folder)).unwrap().map(|entry| entry.unwrap().path());
@@ -454,7 +454,7 @@ fn files(folder: &str, ending: &str) -> Vec<Vec<u8>> {
     paths.iter().map(|path| std::fs::read(path).unwrap()).collect()
 }
 
-/// The golden records, a short one first.
+/// Returns the golden records, the shortest first.
 fn records() -> Vec<Vec<u8>> {
     let folders = std::fs::read_dir(root().join("tests/golden")).unwrap();
     let paths = folders.map(|entry| entry.unwrap().path().join("record.json"));
@@ -464,7 +464,7 @@ fn records() -> Vec<Vec<u8>> {
     records
 }
 
-/// A database with two runs.
+/// Returns a database with two runs.
 fn database() -> Vec<u8> {
     let file = kept("seed.db", b"");
     std::fs::remove_file(&file).unwrap();

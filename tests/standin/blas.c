@@ -1,6 +1,6 @@
 /*
- * Stands in for a vendor's BLAS in tests: libcublas.so.12, or with -DHIP librocblas.so.4. Multiplies on the
- * processor. STANDIN_DGEMM=wrong leaves a wrong element.
+ * Test double of a vendor's BLAS: libcublas.so.12, or with -DHIP librocblas.so.4. Multiplies on the processor.
+ * STANDIN_DGEMM=wrong makes the elements wrong.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /*
- * Stands in for AMD's compiler at run time in tests: libhiprtc.so.6. It gives the name of a build, which the stand-in
- * driver runs (kernels.h); nothing compiles with STANDIN_COMPILE=fails.
+ * Test double of AMD's run-time compiler: libhiprtc.so.6. Its code is the name of a build, which the stand-in driver
+ * runs (kernels.h). Every compilation fails if STANDIN_COMPILE is set.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,20 +1,20 @@
 /*
- * Stands in for a device's driver in tests: libcuda.so.1, or with -DHIP libamdhip64.so.6. Devices are the
- * processor: memory is the host's, streams do at once what is put in them, events have the clock's time, and
- * kernels are C (kernels.h). Variables make it fail as drivers do:
+ * Test double of a device driver: libcuda.so.1, or with -DHIP libamdhip64.so.6. Devices are the processor: memory
+ * is the host's, work in streams runs at once, events have the time of the host's clock, and kernels are C
+ * (kernels.h). Variables cause the failures of real drivers (defaults in parentheses):
  *
- *   STANDIN_INIT     what initialising returns
- *   STANDIN_VERSION  the driver's version (12040)
- *   STANDIN_DEVICES  how many there are (1)
- *   STANDIN_MEMORY   bytes of each (1 GiB)
- *   STANDIN_ALLOCATE what allocating returns
- *   STANDIN_CONTEXT  what making a context returns
- *   STANDIN_MODULE   what loading a module returns
- *   STANDIN_LAUNCH   CODE@N: what launch N and all that follows returns
- *   STANDIN_WRONG    N: launch N leaves a wrong number behind
- *   STANDIN_COPY     what leaves a wrong byte behind: copies `across` devices, or those put in a stream while
- *                    another one has some (`together`)
- *   STANDIN_MIG      the device is a slice
+ *   STANDIN_INIT     error code of the initialisation
+ *   STANDIN_VERSION  version of the driver (12040)
+ *   STANDIN_DEVICES  number of devices (1)
+ *   STANDIN_MEMORY   bytes of memory per device (1 GiB)
+ *   STANDIN_ALLOCATE error code of allocations
+ *   STANDIN_CONTEXT  error code of creating a context
+ *   STANDIN_MODULE   error code of loading a module
+ *   STANDIN_LAUNCH   CODE@N: error code of launch N and of all later calls
+ *   STANDIN_WRONG    N: launch N writes a wrong number
+ *   STANDIN_COPY     copies that write a wrong byte: `in`, `out`, `across` (between devices), or `together` (in a
+ *                    stream while another stream has copies)
+ *   STANDIN_MIG      the device is a MIG slice
  */
 #define _GNU_SOURCE
 #include "kernels.h"
@@ -93,12 +93,12 @@ int NAME(cuDeviceGetAttribute, hipDeviceGetAttribute)(int *value, int attribute,
 {
     (void)device;
     switch (attribute) {
-    case NAME(1, 56): *value = 1024; break;    /* threads of a block */
+    case NAME(1, 56): *value = 1024; break;    /* threads per block */
     case NAME(13, 5): *value = 1980000; break; /* kHz */
     case NAME(16, 63): *value = 2; break;      /* multiprocessors */
     case NAME(32, 0): *value = 1; break;       /* ECC */
-    case NAME(36, 60): *value = 10000; break;  /* memory, kHz */
-    case NAME(37, 59): *value = 5120; break;   /* its bus, bits */
+    case NAME(36, 60): *value = 10000; break;  /* memory clock, kHz */
+    case NAME(37, 59): *value = 5120; break;   /* memory bus, bits */
     case NAME(38, 19): *value = 64 << 10; break; /* last cache */
     case NAME(75, 23): *value = 9; break;      /* compute capability */
     default: *value = 0;
@@ -142,7 +142,7 @@ int cuGetErrorName(int code, const char **name)
 }
 #endif
 
-/* Contexts are numbers of devices, from 1. */
+/* A context is the number of its device, from 1. */
 int NAME(cuDevicePrimaryCtxRetain, hipDevicePrimaryCtxRetain)(size_t *context, int device)
 {
     *context = (size_t)device + 1;
@@ -168,7 +168,7 @@ int NAME(cuMemGetInfo_v2, hipMemGetInfo)(size_t *free_bytes, size_t *all)
     return 0;
 }
 
-/* Each allocation has its length in front. */
+/* The length of an allocation is stored before it. */
 int NAME(cuMemAlloc_v2, hipMalloc)(char **at, size_t bytes)
 {
     int fails = (int)number("STANDIN_ALLOCATE", lost);
@@ -200,7 +200,7 @@ int NAME(cuMemHostRegister_v2, hipHostRegister)(void *at, size_t bytes, unsigned
 
 int NAME(cuMemHostUnregister, hipHostUnregister)(void *at) { return at ? 0 : 1; }
 
-/* The stream with copies that nobody has waited for. */
+/* Stream with copies that have not been waited for. */
 static size_t busy;
 
 static int copied(char *to, const char *from, size_t bytes, size_t stream, const char *way)

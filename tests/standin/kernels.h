@@ -1,7 +1,7 @@
 /*
- * The kernels of probes/device.c on the processor, for the stand-in drivers: the loops of probes/kernels.c, and plain
- * C for the rest. A module is a build: its element, the elements of a vector, and the vectors per work-item. PTX is not
- * executed: carried PTX has the fixed build that crates/devices/src/cuda/compile.rs names.
+ * Kernels of probes/device.c on the processor, for the stand-in drivers: the loops of probes/kernels.c, and plain C
+ * for the other kernels. A module is a build: element type, elements per vector, and vectors per work-item. PTX is not
+ * executed: the included PTX has the fixed build that crates/devices/src/cuda/compile.rs names.
  */
 #include <dlfcn.h>
 #include <math.h>
@@ -29,7 +29,7 @@ static void put(const Module *m, void *array, size_t at, double value)
         ((double *)array)[at] = value;
 }
 
-/* The build of an image: `build ELEMENT WIDTH ITEMS`, as compiler.c writes it, or carried PTX. */
+/* Returns the build of an image: `build ELEMENT WIDTH ITEMS`, as compiler.c writes it, or included PTX. */
 static Module *module_read(const char *image, char *log, size_t room)
 {
     Module m = {0, 2, 2};
@@ -47,7 +47,7 @@ static Module *module_read(const char *image, char *log, size_t room)
     return module;
 }
 
-/* A kernel by its name; loops are functions of this library. */
+/* Looks up a kernel by name; loops are functions of this library. */
 static Function *function_of(const Module *module, const char *name)
 {
     static const char *others[] = {"nodegauge_fill", "nodegauge_check", "nodegauge_chains"};
@@ -62,7 +62,7 @@ static Function *function_of(const Module *module, const char *name)
             return NULL;
         else if (!strcmp(name, others[i]))
             break;
-    /* Maps return 0. */
+    /* A loop that is not a reduction returns 0. */
     double ones[3] = {1, 1, 1};
     f.adds_up = f.loop && f.loop(ones, ones + 1, ones + 2, 1, 1) != 0;
     Function *function = malloc(sizeof f);
@@ -70,7 +70,7 @@ static Function *function_of(const Module *module, const char *name)
     return function;
 }
 
-/* Runs a loop on doubles. A sum is left by the first of the groups, in place of array c. */
+/* Runs a loop on doubles. The first group writes the sum of a reduction, in place of array c. */
 static void loop_run(const Function *f, size_t groups, void **args)
 {
     const Module *m = f->module;
@@ -101,7 +101,7 @@ static void fill_run(const Module *m, void **args)
         put(m, *(void **)args[0], i, get(m, args[1], 0));
 }
 
-/* The first group counts and has the worst; the others have found nothing. */
+/* The first group has the count and the largest deviation; the others have 0. */
 static void check_run(const Module *m, size_t groups, void **args)
 {
     const void *array = *(void **)args[0];
@@ -120,7 +120,7 @@ static void check_run(const Module *m, size_t groups, void **args)
     }
 }
 
-/* Chains end as they began: the numbers of an item's chains, added up. The time of a round is spent. */
+/* Chains end with their initial numbers: writes the sum of an item's chains. The rounds only take time. */
 static void chains_run(const Module *m, size_t groups, size_t threads, void **args)
 {
     double factor = get(m, args[1], 0), term = get(m, args[2], 0);
@@ -137,7 +137,7 @@ static void chains_run(const Module *m, size_t groups, size_t threads, void **ar
     }
 }
 
-/* Runs a kernel to its end. */
+/* Runs a kernel. */
 static void function_run(const Function *f, size_t groups, size_t threads, void **args)
 {
     if (f->loop)

@@ -1,12 +1,12 @@
 /*
- * Stands in for NVIDIA's management library in tests: libnvidia-ml.so.1. Variables say what it sees, which may
- * change from one reading to the next:
+ * Test double of NVIDIA's management library: libnvidia-ml.so.1. Variables set the values that it returns, some of
+ * which change between readings (defaults in parentheses):
  *
- *   STANDIN_DEVICES    how many GPUs there are (1)
- *   STANDIN_SILENT     what asking for a GPU returns
- *   STANDIN_ECC        CORRECTED,UNCORRECTED errors from the second reading on
- *   STANDIN_CLOCK      MHz,REASONS: the clock from the third reading on, and what holds it down
- *   STANDIN_PROCESSES  how many processes compute on it (1)
+ *   STANDIN_DEVICES    number of GPUs (1)
+ *   STANDIN_SILENT     error code of getting a GPU's handle
+ *   STANDIN_ECC        CORRECTED,UNCORRECTED: memory errors from the second reading on
+ *   STANDIN_CLOCK      MHz,REASONS: clock from the third reading on, and the reasons why it is reduced
+ *   STANDIN_PROCESSES  number of compute processes on a GPU (1)
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ static long number(const char *variable, long otherwise)
     return text && *text ? strtol(text, NULL, 0) : otherwise;
 }
 
-/* The number behind the first comma of a variable. */
+/* Returns the number after the first comma of a variable. */
 static long second(const char *variable)
 {
     const char *comma = getenv(variable) ? strchr(getenv(variable), ',') : NULL;

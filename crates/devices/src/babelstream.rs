@@ -1,6 +1,6 @@
-//! What BabelStream prints, as text and as CSV, and figures of it. Pure.
+//! Parser of the output of BabelStream, as text and as CSV, and its figures. Pure.
 //!
-//! A line is believed only where its rate times its least time gives the bytes that its kernel counts.
+//! A line is accepted only if its rate times its least time equals the counted bytes of its kernel.
 
 use crate::GAUGE;
 use crate::config::{DeviceConfig, DeviceStreamConfig};
@@ -15,49 +15,49 @@ use std::fmt;
 const TITLE: &str = "BabelStream";
 /// First words of the CSV form, before the unit.
 const CSV: &str = "function,num_times,n_elements,sizeof,max_";
-/// Bytes of the units that it prints.
+/// Bytes per unit, for the units that BabelStream prints.
 const UNITS: [(&str, f64); 4] =
     [("MB", 1e6), ("GB", 1e9), ("MiB", 1048576.0), ("GiB", 1073741824.0)];
-/// How far rate and time may disagree: times are printed with five digits behind the point.
+/// Tolerance of the comparison of rate and time: times are printed with five decimal places.
 const ROUNDED_SECONDS: f64 = 5.1e-6;
 
-/// A kernel's line.
+/// Line of a kernel.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Line {
-    /// The kernel; its Mul is Scale.
+    /// Kernel; BabelStream's Mul is Scale.
     pub kernel: Kernel,
     /// Best rate, B/s.
     pub rate: f64,
-    /// Least, greatest and average time, seconds.
+    /// Minimum, maximum and average time, seconds.
     pub times: [f64; 3],
 }
 
-/// What a run printed.
+/// Output of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BabelStreamOutput {
-    /// Its version; the CSV form has none.
+    /// Version of BabelStream; the CSV form has none.
     pub version: Option<String>,
-    /// The model it was built for, e.g. `CUDA`.
+    /// Programming model of the build, e.g. `CUDA`.
     pub model: Option<String>,
-    /// The device that it says it uses.
+    /// Name of the device.
     pub device: Option<String>,
     /// Type of the elements.
     pub element: Element,
-    /// Elements of an array.
+    /// Elements per array.
     pub elements: u64,
-    /// How often each kernel ran.
+    /// Number of runs of each kernel.
     pub repeats: u64,
-    /// What it says of wrong results.
+    /// Message about wrong results.
     pub failed: Option<String>,
-    /// The table.
+    /// Lines of the table.
     pub lines: Vec<Line>,
 }
 
 impl BabelStreamOutput {
-    /// Reads what a run printed; `None` of another program's text.
+    /// Parses the output of a run; returns `None` for another program's output.
     ///
     /// # Errors
-    /// What is missing or does not hold together.
+    /// Returns a message that names the missing or inconsistent part.
     pub fn read(text: &str) -> Option<Result<Self, String>> {
         let is_title = |line: &str| line.trim() == TITLE || line.starts_with(CSV);
         text.lines().any(is_title).then(|| Self::parse(text))
@@ -112,7 +112,7 @@ impl BabelStreamOutput {
             }
         }
         if found.lines.is_empty() && found.failed.is_none() {
-            return Err("it has no table: the run did not come to its end".to_owned());
+            return Err("it has no table: the run did not finish".to_owned());
         }
         for line in &found.lines {
             let [least, most, average] = line.times;
@@ -123,7 +123,7 @@ impl BabelStreamOutput {
             if !positive || !ordered || off > ROUNDED_SECONDS + least * 1e-3 {
                 let name = name_of(line.kernel);
                 return Err(format!(
-                    "rate and times of {name} do not fit {} elements",
+                    "rate and times of {name} are inconsistent with {} elements",
                     found.elements
                 ));
             }
@@ -131,12 +131,12 @@ impl BabelStreamOutput {
         Ok(found)
     }
 
-    /// Bytes that a pass of a kernel counts.
+    /// Counted bytes of a pass of a kernel.
     fn bytes(&self, kernel: Kernel) -> f64 {
         kernel.counted(self.element) as f64 * self.elements as f64
     }
 
-    /// The figures, on a device where that is known.
+    /// Returns the figures; `on` is the device, if known.
     pub fn measurements(&self, on: Option<&DeviceConfig>) -> Vec<Measurement> {
         let named = DeviceConfig { device_name: self.device.clone(), ..DeviceConfig::default() };
         let words = [self.version.as_deref(), self.model.as_deref()];
@@ -164,7 +164,7 @@ impl BabelStreamOutput {
     }
 }
 
-/// `100` of `Classic kernels 100 times`.
+/// Returns the number before the word `what`, e.g. `100` for `times` in `Classic kernels 100 times`.
 fn number_before(words: &str, what: &str) -> Option<u64> {
     let words: Vec<&str> = words.split_whitespace().collect();
     let at = words.iter().position(|word| *word == what)?;
@@ -185,7 +185,7 @@ fn kernel_of(name: &str) -> Option<Kernel> {
     crate::kernels::kernels().map(|spec| spec.kernel).find(|kernel| name_of(*kernel) == name)
 }
 
-/// Its CSV form.
+/// Prints the CSV form.
 impl fmt::Display for BabelStreamOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{CSV}MB_per_sec,min_runtime,max_runtime,avg_runtime")?;

@@ -1,4 +1,4 @@
-//! Three arrays on a device, the loops that run over them, and the check of every element.
+//! Three arrays on a device, the loops over them, and the check of every element.
 
 use crate::driver::{
     Arg, Copy, Device, DeviceError, Grid, HostMemory, Kernel as Loop, Memory, Program, Queue,
@@ -11,30 +11,30 @@ use nodegauge_measure::clock;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// The arrays of a pass, with their names.
+/// Arrays of a pass, with their names.
 const ARRAYS: [(Array, &str); 3] = [(Array::A, "a"), (Array::B, "b"), (Array::C, "c")];
-/// Room for the sums of all groups.
+/// Size of the buffer for the sums of all groups.
 const SUMS_BYTES: usize = 4 << 20;
-/// Additions of a work-item at most: a sum of equal numbers drifts with each of them.
+/// Maximum number of additions per work-item: the rounding error of a sum of equal numbers grows with each addition.
 const MOST_ADDITIONS: u64 = 1024;
-/// Groups that check, a compute unit.
+/// Number of groups per compute unit in a check.
 const CHECKERS: usize = 8;
 
-/// How a loop is built and launched.
+/// Parameters of the build and launch of a loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Shape {
-    /// Elements of a vector.
+    /// Elements per vector.
     pub width: u32,
-    /// Vectors that a work-item has under way.
+    /// Vectors in flight per work-item.
     pub vectors: u32,
-    /// Work-items of a group.
+    /// Work-items per group.
     pub group: usize,
-    /// Groups a compute unit that go on from tile to tile (grid-stride); `None` for a group for each tile.
+    /// Groups per compute unit in a grid-stride loop; `None` for one group per tile.
     pub strided: Option<usize>,
 }
 
-/// Shapes that are tried on GPUs, best guess first: what is under way on each compute unit, and how wide its
-/// accesses are.
+/// Candidate shapes on GPUs, best guess first. They differ in the data in flight per compute unit and in the width of
+/// accesses. Columns: the fields of [`Shape`].
 const ON_GPU: [(u32, u32, usize, Option<usize>); 13] = [
     (1, 1, 256, None),
     (2, 2, 256, Some(16)),
@@ -51,8 +51,8 @@ const ON_GPU: [(u32, u32, usize, Option<usize>); 13] = [
     (1, 8, 128, None),
 ];
 
-/// The same of processors, where the driver makes vectors of neighbouring items, or a single item goes through
-/// memory by vectors.
+/// Candidate shapes on processors: the driver combines neighbouring work-items into vectors, or a single work-item
+/// uses vectors itself. Columns: the fields of [`Shape`].
 const ON_CPU: [(u32, u32, usize, Option<usize>); 6] = [
     (1, 1, 1024, None),
     (8, 8, 1, Some(2)),
@@ -62,7 +62,7 @@ const ON_CPU: [(u32, u32, usize, Option<usize>); 6] = [
     (8, 16, 1, Some(8)),
 ];
 
-/// All shapes for devices of a class.
+/// Returns all candidate shapes for devices of a class.
 pub fn shapes(class: Class) -> impl Iterator<Item = Shape> {
     let all = if class == Class::Cpu { &ON_CPU[..] } else { &ON_GPU[..] };
     let shape = |(width, vectors, group, strided)| Shape { width, vectors, group, strided };
@@ -70,16 +70,19 @@ pub fn shapes(class: Class) -> impl Iterator<Item = Shape> {
 }
 
 impl Shape {
-    /// The shapes that a kernel can have on a device. Sums are left by groups that go on.
+    /// Returns the shapes that a kernel can have on a device. Reductions require a grid-stride loop.
     pub fn of(kernel: Kernel, device: &DeviceInfo) -> Vec<Self> {
         let largest_group = device.largest_group.max(1);
-        let fits = |shape: &Self| match kernel.writes() {
-            true => shape.group <= largest_group,
-            false => shape.strided.is_some() && shape.group <= largest_group.min(LARGEST_SUM_GROUP),
+        let fits = |shape: &Self| {
+            if kernel.writes() {
+                shape.group <= largest_group
+            } else {
+                shape.strided.is_some() && shape.group <= largest_group.min(LARGEST_SUM_GROUP)
+            }
         };
         let mut shapes: Vec<Self> = shapes(device.class).filter(fits).collect();
         if shapes.is_empty() {
-            // A device of very small groups, down to a single item.
+            // The device supports only very small groups, down to a single work-item.
             let group = 1 << largest_group.ilog2();
             shapes.push(Self { width: 1, vectors: 1, group, strided: Some(16) });
         }
@@ -91,41 +94,39 @@ impl Shape {
         KernelSource { element, width, items: vectors, strided: strided.is_some() }
     }
 
-    /// Work-items for so many elements, on so many compute units.
+    /// Returns the grid for `elements` elements on `units` compute units.
     pub fn grid(self, kernel: Kernel, elements: u64, units: u32) -> Grid {
         let vectors = elements / u64::from(self.width);
         let tiles = vectors / (self.group as u64 * u64::from(self.vectors));
-        let least = match kernel.writes() {
-            true => 1,
-            false => vectors.div_ceil(self.group as u64 * MOST_ADDITIONS),
-        };
-        let groups = self.strided.map_or(tiles, |a_unit| {
-            (a_unit as u64 * u64::from(units.max(1))).clamp(least, tiles.max(least))
+        let least =
+            if kernel.writes() { 1 } else { vectors.div_ceil(self.group as u64 * MOST_ADDITIONS) };
+        let groups = self.strided.map_or(tiles, |per_unit| {
+            (per_unit as u64 * u64::from(units.max(1))).clamp(least, tiles.max(least))
         });
         Grid { groups: groups.max(1) as usize, items: self.group }
     }
 }
 
-/// What checks found.
+/// Result of the checks.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Checked {
-    /// How often all elements were checked.
+    /// Number of checks of all elements.
     pub checks: u64,
-    /// Elements that were off by more than is allowed.
+    /// Number of elements with a deviation above the tolerance.
     pub wrong: u64,
-    /// The greatest relative deviation.
+    /// Largest relative deviation.
     pub worst: f64,
-    /// What was wrong, in words.
+    /// Messages about wrong results.
     pub reasons: Vec<String>,
 }
 
-/// Arrays with the loops that run over them.
+/// Arrays on a device, with the loops that run over them.
 pub struct Bench {
     /// Type of the elements.
     pub element: Element,
-    /// Elements of an array: a multiple of [`TILE`].
+    /// Elements per array: a multiple of [`TILE`].
     pub elements: u64,
-    /// What checks found.
+    /// Result of the checks.
     pub checked: Checked,
     values: Values,
     loops: HashMap<(KernelSource, String), Loop>,
@@ -139,14 +140,14 @@ pub struct Bench {
     device: Rc<dyn Device>,
 }
 
-/// Times of a kernel, seconds: by the device's clock, and by the host's.
+/// Times of a kernel, seconds: by the device's clock and by the host's clock.
 pub type Times = (f64, f64);
 
 impl Bench {
     /// Allocates and fills arrays of `elements` elements, rounded down to whole tiles.
     ///
     /// # Errors
-    /// When there is too little memory, or nothing builds.
+    /// Fails if there is too little memory, or if the loops cannot be built.
     pub fn new(
         device: Rc<dyn Device>,
         element: Element,
@@ -174,12 +175,12 @@ impl Bench {
         Ok(bench)
     }
 
-    /// Bytes of an array.
+    /// Bytes per array.
     pub fn array_bytes(&self) -> u64 {
         self.elements * self.element.bytes()
     }
 
-    /// The shape that fills and checks; any does.
+    /// Shape of the fill and check kernels; any valid shape serves.
     fn plain(&self) -> Shape {
         Shape::of(Kernel::Dot, self.device.info())[0]
     }
@@ -204,7 +205,7 @@ impl Bench {
         }
     }
 
-    /// Fills the arrays anew.
+    /// Fills the arrays with their initial values.
     fn fill(&mut self) -> Result<(), DeviceError> {
         let shape = self.plain();
         let source = shape.source(self.element);
@@ -216,16 +217,16 @@ impl Bench {
             let value = self.scalar(self.values.of(array));
             let args =
                 [Arg::Memory(memory), value, Arg::U64(self.elements / u64::from(shape.width))];
-            // SAFETY: arguments as the source has them; the arrays live as long as the queue.
+            // SAFETY: the arguments match the source; the arrays live as long as the queue.
             unsafe { self.queue.launch(kernel, &args, grid.clone()) }?;
         }
         self.queue.wait()
     }
 
-    /// Runs each kernel once by its loop.
+    /// Runs each kernel once with its loop.
     ///
     /// # Errors
-    /// What went wrong on the device.
+    /// Returns the failure of the device.
     pub fn pass(&mut self, loops: &[(Kernel, Shape)]) -> Result<Vec<Times>, DeviceError> {
         if self.values.must_renew() {
             self.check()?;
@@ -235,7 +236,8 @@ impl Bench {
     }
 
     fn run(&mut self, kernel: Kernel, shape: Shape) -> Result<Times, DeviceError> {
-        let (source, symbol) = (shape.source(self.element), kernels::symbol(kernel));
+        let source = shape.source(self.element);
+        let symbol = kernels::symbol(kernel);
         self.build(source, &symbol)?;
         let grid = shape.grid(kernel, self.elements, self.device.info().units);
         let sums = (!kernel.writes())
@@ -246,10 +248,11 @@ impl Bench {
         let last = if sums.is_some() { &self.sums } else { c };
         let vectors = self.elements / u64::from(shape.width);
         let args = [Arg::Memory(a), Arg::Memory(b), Arg::Memory(last), scalar, Arg::U64(vectors)];
-        let (queue, loop_) = (&mut self.queue, &self.loops[&(source, symbol)]);
+        let queue = &mut self.queue;
+        let loop_ = &self.loops[&(source, symbol)];
         let begun = clock::now();
         let from = queue.mark()?;
-        // SAFETY: arguments as the source has them, whose arrays hold so many vectors; all of it lives until
+        // SAFETY: the arguments match the source; the arrays hold `vectors` vectors, and all memories live until
         // the queue is done.
         unsafe {
             queue.launch(loop_, &args, grid)?;
@@ -265,7 +268,7 @@ impl Bench {
         let device = queue.between(&from, &to)?.0;
         let each = self.values.apply(kernel);
         if let Some(sums) = sums {
-            // By parts, for a long sum of equal numbers drifts.
+            // The sum is computed in parts, because the rounding error of a long sum of equal numbers grows.
             let parts = numbers(&self.here[0], self.element, sums);
             let sum: f64 = parts.chunks(256).map(|part| part.iter().sum::<f64>()).sum();
             if let Err(wrong) = self.values.check_sum(kernel, each, self.elements, sum) {
@@ -276,10 +279,10 @@ impl Bench {
         Ok((device, host))
     }
 
-    /// Holds every element of every array against the replay, on the device.
+    /// Compares every element of every array with the replay, on the device.
     ///
     /// # Errors
-    /// What went wrong on the device.
+    /// Returns the failure of the device.
     pub fn check(&mut self) -> Result<(), DeviceError> {
         let shape = self.plain();
         let source = shape.source(self.element);
@@ -299,18 +302,18 @@ impl Bench {
                 Arg::U64(self.elements),
             ];
             let element = self.element.bytes() as usize;
-            // SAFETY: arguments as the source has them; all of it lives until the queue is done.
+            // SAFETY: the arguments match the source; all memories live until the queue is done.
             unsafe {
                 self.queue.launch(kernel, &args, Grid { groups, items: shape.group })?;
                 self.queue.copy(Copy::Out(&self.sums, &self.here[0]), groups * 8)?;
                 self.queue.copy(Copy::Out(&self.worst, &self.here[1]), groups * element)?;
             }
             self.queue.wait()?;
-            // SAFETY: the copy is over; the memory is page-aligned and long enough.
+            // SAFETY: the copy is complete; the memory is page-aligned and long enough.
             let counts = unsafe {
                 std::slice::from_raw_parts(self.here[0].start.cast::<u64>().as_ptr(), groups)
             };
-            // What a broken device leaves there may be anything.
+            // A broken device may return any number.
             let wrong =
                 counts.iter().fold(0, |all: u64, n| all.saturating_add(*n)).min(self.elements);
             let off = numbers(&self.here[1], self.element, groups);
@@ -329,10 +332,10 @@ impl Bench {
     }
 }
 
-/// Numbers that a copy has left on the host.
+/// Returns the numbers that a copy has written to host memory.
 pub(crate) fn numbers(here: &HostMemory, element: Element, count: usize) -> Vec<f64> {
     assert!(count * element.bytes() as usize <= here.bytes, "{count} numbers");
-    // SAFETY: page-aligned and so long, and no copy is under way.
+    // SAFETY: the memory is page-aligned and long enough, and no copy is in progress.
     unsafe {
         match element {
             Element::F64 => {

@@ -1,27 +1,27 @@
-//! What the configuration of a figure may hold.
+//! Configuration keys of the figures of devices.
 
 use crate::keys;
 use nodegauge_measure::keys::shared;
 
 nodegauge_measure::config! {
-    /// The device of a figure.
+    /// Device of a figure.
     pub struct DeviceConfig {
-        /// Its driver and its place in the driver's list, e.g. `cuda:0`.
+        /// Driver of the device and index in the driver's list, e.g. `cuda:0`.
         device: String = Setting "device", speaks;
         device_name: shared::device_name;
         /// `cpu`, `gpu` or `accelerator`.
         class: String = Setting "class";
-        /// Of a part of a device (MIG), what part it is.
+        /// Part of the device (MIG), if it is not a whole device.
         slice: String = Setting "slice";
-        /// The driver's version.
+        /// Version of the driver.
         driver_version: String = Setting "driver";
-        /// Where it is on the PCI bus.
+        /// Address on the PCI bus.
         pci: String = Observation "PCI address";
-        /// The vendor's unique name of it.
+        /// Unique identifier that the vendor assigned.
         uuid: String = Observation "UUID";
-        /// Clock of its compute units behind the first and behind the last sample, Hz.
+        /// Clock of the compute units after the first and after the last sample, Hz.
         clock_hz: shared::clock_hz as Observation of Vec<f64> = "read before and after the samples";
-        /// What held its clocks down behind the last sample.
+        /// Reasons for reduced clocks after the last sample.
         slowed_by: Vec<String> = Observation "slowed by";
         stopped: shared::stopped;
     }
@@ -30,28 +30,28 @@ nodegauge_measure::config! {
 nodegauge_measure::config! {
     /// Configuration of figures of STREAM's kernels on devices.
     pub struct DeviceStreamConfig including on: DeviceConfig {
-        /// Whose loops: `native`, or a program such as `babelstream`.
+        /// Origin of the loops: `native`, or a program such as `babelstream`.
         engine: shared::engine;
         engine_version: shared::engine_version;
         element: shared::element;
         array_bytes: shared::array_bytes;
-        /// Size of an array over the device's last cache.
+        /// Size of an array divided by the size of the device's last cache.
         array_times_llc: shared::array_times_llc;
         group_items: keys::group_items;
-        /// Vectors that a work-item has under way.
-        vectors: u64 = Choice "vectors a work-item";
+        /// Vectors in flight per work-item.
+        vectors: u64 = Choice "vectors per work-item";
         vector_elements: keys::vector_elements;
-        /// Groups that go on from tile to tile (grid-stride); absent where there is a group for each tile.
+        /// Number of groups of a grid-stride loop; absent if there is one group per tile.
         strided_groups: u64 = Choice "groups";
         loops_tried: shared::loops_tried;
         /// Median time of the kernel by the device's clock, seconds.
         device_seconds: f64 = Observation "time by the device";
-        /// The same by the host's, from the launch until the host knows that it is over.
+        /// Median time of the kernel by the host's clock, from the launch until completion is known, seconds.
         host_seconds: f64 = Observation "time by the host";
         checks: shared::checks;
-        /// Elements that were not what they must be.
+        /// Elements that deviate from the replay by more than the tolerance.
         wrong_elements: u64 = Observation "wrong elements";
-        /// The greatest relative deviation of an element from the replay.
+        /// Largest relative deviation of an element from the replay.
         worst_error: keys::worst_error;
     }
 }
@@ -59,23 +59,23 @@ nodegauge_measure::config! {
 nodegauge_measure::config! {
     /// Configuration of figures of copies between host and devices.
     pub struct LinkConfig including on: DeviceConfig {
-        /// Whose copies: `native`, or a program such as `nvbandwidth`.
+        /// Origin of the copies: `native`, or a program such as `nvbandwidth`.
         engine: shared::engine;
         engine_version: shared::engine_version;
-        /// Bytes of a copy.
+        /// Bytes per copy.
         message_bytes: shared::message_bytes;
-        /// The device at the other end.
+        /// Device at the other end.
         peer: String = Setting "other device", speaks;
         /// `pinned` or `pageable`.
         host_memory: String = Setting "host memory", speaks;
         /// NUMA node that the host's memory was bound to.
         host_node: u64 = Setting "NUMA node";
         on_node: shared::on_node;
-        /// Devices that copy at once.
+        /// Number of devices that copy at the same time.
         devices: u64 = Setting "devices";
-        /// Copies of a sample, each way.
-        copies: u64 = Observation "copies a sample";
-        /// Whose clock: `device` or `host`.
+        /// Copies per sample and direction.
+        copies: u64 = Observation "copies per sample";
+        /// Clock of the times: `device` or `host`.
         clock: shared::clock;
     }
 }
@@ -84,18 +84,18 @@ nodegauge_measure::config! {
     /// Configuration of peaks of devices.
     pub struct DevicePeakConfig including on: DeviceConfig {
         element: shared::element;
-        /// Chains of multiply-adds of a work-item, side by side.
+        /// Independent chains of multiply-adds per work-item.
         chains: u64 = Choice "chains";
-        /// Numbers of a vector.
+        /// Elements per vector.
         vector_elements: keys::vector_elements;
         group_items: keys::group_items;
-        /// Groups.
+        /// Number of groups.
         groups: u64 = Choice "groups";
-        /// Of products of matrices, their order.
+        /// Order of the matrices of a product.
         n: shared::n;
-        /// The library that multiplied.
+        /// Library that computed the product.
         library: String = Setting "library";
-        /// The greatest deviation from what must come out, relatively.
+        /// Largest relative deviation from the expected result.
         worst_error: keys::worst_error;
     }
 }

@@ -1,10 +1,10 @@
-//! The back end on CUDA's driver API: NVIDIA's GPUs with nothing but the driver.
+//! Back end for CUDA's driver API: NVIDIA's GPUs; it requires only the driver.
 
 pub(crate) mod api;
 mod blas;
 mod compile;
+mod context;
 pub(crate) mod device;
-mod place;
 
 use crate::driver::{Device, DeviceError, Driver, Kind};
 use crate::info::{Class, DeviceInfo};
@@ -15,33 +15,33 @@ use nodegauge_measure::record::Figure;
 use nodegauge_measure::{Bytes, Hertz};
 use std::ffi::c_int;
 
-/// The driver's library.
+/// Library name of the driver.
 const LIBRARIES: &[&str] = &["libcuda.so.1"];
-/// The oldest version that loads the carried loops, 8.0, and knows what they are made for.
+/// Oldest driver version, 8.0, that loads the included PTX and supports its target architecture.
 const OLDEST: c_int = 8000;
 
-/// Attributes of a device by the driver's numbers.
+/// Numbers of device attributes in the driver's API.
 #[derive(Debug, Clone, Copy)]
 pub struct Attributes {
-    /// Threads of a block at most.
+    /// Maximum number of threads per block.
     pub largest_block: c_int,
-    /// Kilohertz.
+    /// Clock of the compute units, kHz.
     pub clock: c_int,
-    /// Multiprocessors.
+    /// Number of multiprocessors.
     pub units: c_int,
-    /// Whether its memory is the host's.
+    /// 1 if the device uses the host's memory.
     pub integrated: c_int,
-    /// Whether ECC is on.
+    /// 1 if ECC is enabled.
     pub ecc: c_int,
-    /// Kilohertz.
+    /// Clock of the memory, kHz.
     pub memory_clock: c_int,
-    /// Bits.
+    /// Width of the memory bus, bits.
     pub bus: c_int,
-    /// Bytes.
+    /// Size of the last cache, bytes.
     pub last_cache: c_int,
 }
 
-/// `CUdevice_attribute` of cuda.h.
+/// Values of `CUdevice_attribute` of cuda.h.
 const ATTRIBUTES: Attributes = Attributes {
     largest_block: 1,
     clock: 13,
@@ -52,25 +52,27 @@ const ATTRIBUTES: Attributes = Attributes {
     bus: 37,
     last_cache: 38,
 };
-/// Major and minor number of the compute capability.
+/// Attributes of the major and minor number of the compute capability.
 const CAPABILITY: [c_int; 2] = [75, 76];
 
-/// The driver, loaded.
+/// Loaded CUDA driver.
 pub struct Cuda {
     api: &'static Api,
 }
 
 impl Cuda {
-    /// Loads the library, with everything that it does then: a child process has tried it before.
+    /// Loads the library, which runs its initialisation; a child process has loaded it before.
     ///
     /// # Errors
-    /// When it is not there, too old, or shows no device.
+    /// Fails if the library is missing or too old, or lists no device.
     pub fn load() -> Result<Self, DeviceError> {
         let api = Api::load(Dialect::Cuda, LIBRARIES).map_err(explained)?;
         let version = version(api)?;
         if version < OLDEST {
             let error = Dialect::Cuda.error(Kind::TooOld, LIBRARIES[0], 0);
-            return Err(error.saying(format!("CUDA {}, and 8.0 is needed", words(version))));
+            return Err(
+                error.with_detail(format!("found CUDA {}, 8.0 is required", words(version)))
+            );
         }
         Ok(Self { api })
     }
@@ -81,7 +83,7 @@ impl Cuda {
         let kernel = nvml.as_ref().and_then(Nvml::driver);
         let kernel = kernel.map(|version| format!(" (driver {version})")).unwrap_or_default();
         let slice = slice(self.api, number);
-        // What the bus of a slice is, the driver does not say.
+        // The driver does not report the memory bus of a slice.
         let whole = slice.is_none();
         Ok(DeviceInfo {
             driver_version: format!("CUDA {}{kernel}", words(version(self.api)?)),
@@ -122,19 +124,23 @@ impl Driver for Cuda {
     }
 }
 
-/// Loads the compiler of source into the child process that lists devices, so that one which crashes does so there.
+/// Loads the run-time compiler into the child process that lists devices, so that a crash does not affect the main
+/// process.
 pub(crate) fn try_compiler(dialect: Dialect) {
     compile::is_there(dialect);
 }
 
-/// What CUDA and HIP say alike of a device; with its number.
+/// Reads the properties of a device that CUDA and HIP report in the same way; returns them with the driver's number
+/// of the device.
 pub(crate) fn describe(
     api: &'static Api,
     attributes: &Attributes,
     index: usize,
 ) -> Result<(DeviceInfo, c_int), DeviceError> {
     let number = number(api, index)?;
-    let (mut name, mut pci, mut memory) = ([0u8; 256], [0u8; 32], 0);
+    let mut name = [0u8; 256];
+    let mut pci = [0u8; 32];
+    let mut memory = 0;
     // SAFETY: there is room for texts of these lengths; the number of bytes is filled in.
     unsafe {
         api.device_name(name.as_mut_ptr().cast(), name.len() as c_int, number)?;
@@ -144,7 +150,8 @@ pub(crate) fn describe(
     let get = |what| attribute(api, what, number);
     let some = |what| get(what).map(|value| Some(value).filter(|value| *value > 0));
     let hertz = |khz: c_int| Hertz(f64::from(khz) * 1e3);
-    let (memory_clock, bus) = (some(attributes.memory_clock)?.map(hertz), some(attributes.bus)?);
+    let memory_clock = some(attributes.memory_clock)?.map(hertz);
+    let bus = some(attributes.bus)?;
     let info = DeviceInfo {
         driver: api.dialect.name().to_owned(),
         index,
@@ -163,7 +170,7 @@ pub(crate) fn describe(
         double: true,
         ecc: Some(get(attributes.ecc)? == 1),
         theoretical: memory_clock.zip(bus).map(|(clock, bits)| Figure {
-            // Two transfers a clock of the memory, as the driver gives it.
+            // The memory makes two transfers per cycle of the clock that the driver reports.
             value: 2.0 * clock.0 * f64::from(bits) / 8.0,
             basis: "driver".to_owned(),
             detail: Some(format!("{bits} bits x 2 x {:.0} MHz", clock.0 / 1e6)),
@@ -174,7 +181,7 @@ pub(crate) fn describe(
     Ok((info, number))
 }
 
-/// How many devices the driver shows.
+/// Returns the number of devices that the driver lists.
 pub(crate) fn count(api: &Api) -> Result<usize, DeviceError> {
     let mut count = 0;
     // SAFETY: the count is filled in.
@@ -185,7 +192,7 @@ pub(crate) fn count(api: &Api) -> Result<usize, DeviceError> {
     }
 }
 
-/// The driver's number of a device.
+/// Returns the driver's number of a device.
 pub(crate) fn number(api: &Api, index: usize) -> Result<c_int, DeviceError> {
     let mut number = 0;
     // SAFETY: the number is filled in.
@@ -193,7 +200,7 @@ pub(crate) fn number(api: &Api, index: usize) -> Result<c_int, DeviceError> {
     Ok(number)
 }
 
-/// The driver's version, as it gives it.
+/// Returns the driver's version, as the driver encodes it.
 pub(crate) fn version(api: &Api) -> Result<c_int, DeviceError> {
     let mut version = 0;
     // SAFETY: the version is filled in.
@@ -208,30 +215,30 @@ fn attribute(api: &Api, what: c_int, number: c_int) -> Result<c_int, DeviceError
     Ok(value)
 }
 
-/// `12040` is 12.4.
+/// Formats a version number: `12040` is 12.4.
 fn words(version: c_int) -> String {
     format!("{}.{}", version / 1000, version % 1000 / 10)
 }
 
-/// A device's UUID by one of two functions, of which the second, with `_v2`, gives that of a MIG slice.
+/// Returns a device's UUID by one of two functions; the one with `_v2` returns that of a MIG slice.
 fn uuid(api: &Api, function: &str, number: c_int) -> Option<String> {
     type Uuid = unsafe extern "C" fn(*mut [u8; 16], c_int) -> c_int;
     let mut bytes = [0; 16];
-    // SAFETY: the function's declared type; 16 bytes are filled in.
+    // SAFETY: the type is that of the declaration; the call fills in 16 bytes.
     let code = unsafe { api.library.function::<Uuid>(function)?(&raw mut bytes, number) };
     let text = bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| text[part].to_owned());
     (code == 0).then(|| parts.join("-"))
 }
 
-/// Whether the device is a MIG slice: then it has another UUID than the GPU that it is of.
+/// Returns the description of a MIG slice; `None` if the device is a whole GPU. A slice has a UUID of its own.
 fn slice(api: &Api, number: c_int) -> Option<String> {
     let own = uuid(api, "cuDeviceGetUuid_v2", number)?;
     let whole = uuid(api, "cuDeviceGetUuid", number)?;
     (own != whole).then(|| format!("MIG slice of GPU-{whole}"))
 }
 
-/// Multiply-adds a clock of a multiprocessor in double and single precision, by compute capability (CUDA C++
+/// Multiply-adds per cycle of a multiprocessor in double and single precision, by compute capability (CUDA C++
 /// Programming Guide, "Throughput of Native Arithmetic Instructions").
 const MULTIPLY_ADDS: [([c_int; 2], [u32; 2]); 10] = [
     ([6, 0], [32, 64]),
@@ -263,10 +270,11 @@ fn peaks(capability: [c_int; 2], units: u32, clock: Option<Hertz>) -> [Option<Fi
     })
 }
 
-/// The same failure with its reason, where there is no device for CUDA and NVML sees some.
+/// Adds the reason to a failure, if CUDA has no device and NVML lists some.
 fn explained(error: DeviceError) -> DeviceError {
     if error.code == 802 {
-        return error.saying("NVSwitch's fabric manager (nvidia-fabricmanager) is not running");
+        return error
+            .with_detail("NVSwitch's fabric manager (nvidia-fabricmanager) is not running");
     }
     match error.kind {
         Kind::NoDevice | Kind::NotAllowed => {
@@ -277,7 +285,7 @@ fn explained(error: DeviceError) -> DeviceError {
     }
 }
 
-/// Why there is no device, by what NVML sees, whatever is hidden from CUDA.
+/// Adds the reason why CUDA has no device, according to NVML, which also lists devices that are hidden from CUDA.
 fn because(
     mut error: DeviceError,
     seen: Result<NvmlReading, NvmlError>,
@@ -286,18 +294,18 @@ fn because(
     let seen = match seen {
         Ok(seen) => seen,
         Err(NvmlError::Missing(_)) => return error,
-        Err(cause) => return error.saying(cause),
+        Err(cause) => return error.with_detail(cause),
     };
     if let Some((index, cause)) = seen.silent.first() {
         if *cause == NvmlError::NoPermission {
             error.kind = Kind::NotAllowed;
         }
-        return error.saying(format!("GPU {index}: {cause}"));
+        return error.with_detail(format!("GPU {index}: {cause}"));
     }
     match (visible, seen.gpus.len()) {
-        (Some(value), gpus @ 1..) => {
-            error.saying(format!("CUDA_VISIBLE_DEVICES={value} hides all {gpus} of this node"))
-        }
+        (Some(value), gpus @ 1..) => error.with_detail(format!(
+            "CUDA_VISIBLE_DEVICES={value} hides all {gpus} GPUs of this node"
+        )),
         _ => error,
     }
 }

@@ -1,8 +1,8 @@
-//! What devices are reached through: a [`Driver`] lists and opens them, an opened [`Device`] has memory,
-//! programs and queues, and a [`Queue`] takes work that it does later.
+//! Traits of a back end: a [`Driver`] lists and opens devices, an opened [`Device`] has memory,
+//! programs and queues, and a [`Queue`] runs work asynchronously.
 //!
-//! Nothing here assumes a processor: memory of a device has no address and no pages, and what is put in a
-//! queue returns at once. A back end is one module that implements the three traits.
+//! The traits do not assume a processor: device memory has no address and no pages, and calls that put work in a
+//! queue return at once. A back end is one module that implements the three traits.
 
 use crate::info::{DeviceInfo, DeviceState};
 use crate::kernels::KernelSource;
@@ -12,90 +12,90 @@ use std::ffi::c_void;
 use std::fmt;
 use std::ptr::NonNull;
 
-/// A driver's library, loaded at run time.
+/// Library of a driver, loaded at run time.
 pub trait Driver {
-    /// Its name in the names of devices: `opencl`, `cuda`, `hip`.
+    /// Name of the driver in the names of devices: `opencl`, `cuda`, `hip`.
     fn name(&self) -> &'static str;
 
-    /// What it can reach, in its own order; no context is made.
+    /// Lists the devices in the driver's order; creates no context.
     ///
     /// # Errors
-    /// When the driver refuses; no device at all is [`Kind::NoDevice`].
+    /// Fails if the driver returns an error; an empty list is [`Kind::NoDevice`].
     fn devices(&self) -> Result<Vec<DeviceInfo>, DeviceError>;
 
-    /// Opens a device by its place in that list.
+    /// Opens the device at `index` of that list.
     ///
     /// # Errors
-    /// When there is none, or another process has it to itself.
+    /// Fails if the device is missing or in exclusive use by another process.
     fn open(&self, index: usize) -> Result<Box<dyn Device>, DeviceError>;
 }
 
-/// A device that was opened.
+/// Opened device.
 pub trait Device {
-    /// What it is.
+    /// Properties of the device.
     fn info(&self) -> &DeviceInfo;
 
-    /// Memory that is free now; `None` where the driver does not say.
+    /// Free memory now; `None` if the driver does not report it.
     ///
     /// # Errors
-    /// When the driver fails.
+    /// Fails if the driver returns an error.
     fn free_memory(&self) -> Result<Option<Bytes>, DeviceError>;
 
-    /// Clocks, what slows them, and errors of the memory, as they are now; `None` where nothing tells.
+    /// Current clocks, reasons for reduced clocks, and memory errors; `None` if they cannot be read.
     fn state(&self) -> Option<DeviceState> {
         None
     }
 
-    /// Memory of the device, of no content.
+    /// Allocates device memory with undefined content.
     ///
     /// # Errors
-    /// When there is too little.
+    /// Fails if the device has too little memory.
     fn allocate(&self, bytes: usize) -> Result<Memory, DeviceError>;
 
-    /// Memory of the host to copy from and to, filled with zeros, so that its pages are there: where the NUMA
-    /// policy of the calling thread has them. Pinned memory is what the driver can let the device read by itself.
+    /// Allocates host memory for copies and fills it with zeros, which places its pages according to the NUMA
+    /// policy of the calling thread. The device can access pinned memory directly.
     ///
     /// # Errors
-    /// When there is too little, or it cannot be pinned.
+    /// Fails if the host has too little memory, or if the memory cannot be pinned.
     fn host(&self, bytes: usize, pinned: bool) -> Result<HostMemory, DeviceError>;
 
-    /// Builds loops.
+    /// Builds the loops.
     ///
     /// # Errors
-    /// [`Kind::Build`] with the compiler's words.
+    /// Returns [`Kind::Build`] with a line of the compiler's log.
     fn build(&self, source: &KernelSource) -> Result<Program, DeviceError>;
 
-    /// A kernel of a program by its name.
+    /// Looks up a kernel of a program by name.
     ///
     /// # Errors
-    /// When there is none of this name.
+    /// Fails if the program has no kernel of this name.
     fn kernel(&self, program: &Program, name: &str) -> Result<Kernel, DeviceError>;
 
-    /// A new queue, whose work is done in order, and beside that of others.
+    /// Creates an in-order queue; its work runs concurrently with that of other queues.
     ///
     /// # Errors
-    /// When the driver fails.
+    /// Fails if the driver returns an error.
     fn queue(&self) -> Result<Box<dyn Queue>, DeviceError>;
 
-    /// Products of matrices by the vendor's library; `None` where there is none.
+    /// Opens the vendor's BLAS library; `None` if it is not installed.
     ///
     /// # Errors
-    /// When it is there and does not work.
+    /// Fails if the library is installed and does not work.
     fn blas(&self) -> Result<Option<Box<dyn Blas>>, DeviceError> {
         Ok(None)
     }
 }
 
-/// A queue of a device.
+/// Queue of a device.
 pub trait Queue {
-    /// Puts a kernel in the queue.
+    /// Enqueues a kernel.
     ///
     /// # Errors
-    /// When the driver refuses.
+    /// Fails if the driver returns an error.
     ///
     /// # Safety
-    /// `args` are what the kernel takes, memories are as long as it goes, and live until [`Self::wait`] has
-    /// returned.
+    /// `args` match the kernel's parameters; each memory is at least as long as the kernel's accesses and lives
+    /// until [`Self::wait`] has returned.
     unsafe fn launch(
         &mut self,
         kernel: &Kernel,
@@ -103,59 +103,59 @@ pub trait Queue {
         grid: Grid,
     ) -> Result<(), DeviceError>;
 
-    /// Puts a copy of the first `bytes` bytes in the queue.
+    /// Enqueues a copy of the first `bytes` bytes.
     ///
     /// # Errors
-    /// When the driver refuses.
+    /// Fails if the driver returns an error.
     ///
     /// # Safety
-    /// Both ends live until [`Self::wait`] has returned, and nobody uses the host's meanwhile.
+    /// Source and destination live until [`Self::wait`] has returned, and the host memory is not used until then.
     unsafe fn copy(&mut self, copy: Copy<'_>, bytes: usize) -> Result<(), DeviceError>;
 
-    /// What the driver knows it by, for libraries that put work in it; 0 where there are none.
+    /// Handle of the queue in the driver, for libraries that enqueue work; 0 if no library does.
     fn raw(&self) -> usize {
         0
     }
 
-    /// Puts a mark in the queue: the time at which all before it is done.
+    /// Enqueues a mark, which records the time at which all earlier work is done.
     ///
     /// # Errors
-    /// When the driver refuses.
+    /// Fails if the driver returns an error.
     fn mark(&mut self) -> Result<Mark, DeviceError>;
 
-    /// Lets the device begin with what is in the queue.
+    /// Submits the enqueued work to the device.
     ///
     /// # Errors
-    /// When the driver fails.
+    /// Fails if the driver returns an error.
     fn submit(&mut self) -> Result<(), DeviceError> {
         Ok(())
     }
 
-    /// Waits until all in the queue is done.
+    /// Waits until all work of the queue is done.
     ///
     /// # Errors
-    /// What went wrong on the device.
+    /// Returns the failure of the device.
     fn wait(&mut self) -> Result<(), DeviceError>;
 
-    /// The device's own time between two marks that are done.
+    /// Returns the time between two completed marks by the device's clock.
     ///
     /// # Errors
-    /// When the device does not say.
+    /// Fails if the device does not report the times.
     fn between(&self, from: &Mark, to: &Mark) -> Result<Seconds, DeviceError>;
 }
 
-/// Products of matrices by a library of the device's vendor.
+/// BLAS library of the device's vendor.
 pub trait Blas {
-    /// The library with its version.
+    /// Name and version of the library.
     fn name(&self) -> String;
 
-    /// Puts `c = a b` of square matrices of order `n` in double precision in `queue`, of the same device.
+    /// Enqueues `c = a b` for square matrices of order `n` in double precision in `queue`, a queue of this device.
     ///
     /// # Errors
-    /// When the library refuses.
+    /// Fails if the library returns an error.
     ///
     /// # Safety
-    /// As for [`Queue::launch`]; each memory holds `n * n` numbers.
+    /// The requirements of [`Queue::launch`]; each memory holds `n * n` numbers.
     unsafe fn dgemm(
         &mut self,
         queue: &mut dyn Queue,
@@ -164,19 +164,19 @@ pub trait Blas {
     ) -> Result<(), DeviceError>;
 }
 
-/// Work-items: groups, and items of a group.
+/// Number of work-items: groups, and work-items per group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grid {
     /// Work-groups (blocks).
     pub groups: usize,
-    /// Work-items (threads) of a group.
+    /// Work-items (threads) per group.
     pub items: usize,
 }
 
-/// An argument of a kernel.
+/// Argument of a kernel.
 #[derive(Debug)]
 pub enum Arg<'a> {
-    /// Memory of the device.
+    /// Device memory.
     Memory(&'a Memory),
     /// `ulong`
     U64(u64),
@@ -187,7 +187,7 @@ pub enum Arg<'a> {
 }
 
 impl Arg<'_> {
-    /// Where its value is, and how long that is, as drivers take arguments.
+    /// Returns the address and the length of the value, in the form that drivers require.
     pub fn value(&self) -> (*const c_void, usize) {
         match self {
             Self::Memory(memory) => ((&raw const memory.handle.raw).cast(), size_of::<usize>()),
@@ -198,26 +198,26 @@ impl Arg<'_> {
     }
 }
 
-/// From where to where a copy goes.
+/// Source and destination of a copy.
 #[derive(Debug)]
 pub enum Copy<'a> {
     /// Host to device.
     In(&'a HostMemory, &'a Memory),
     /// Device to host.
     Out(&'a Memory, &'a HostMemory),
-    /// From a device of the driver to the same or another one of it.
+    /// Device to the same device or to another device of the same driver.
     Across(&'a Memory, &'a Memory),
 }
 
-/// A thing of the driver, which is released when it is dropped.
+/// Object of the driver, released when the handle is dropped.
 pub struct Handle {
-    /// The driver's own number or address of it.
+    /// Number or address of the object in the driver.
     pub raw: usize,
     release: Option<Box<dyn FnOnce(usize)>>,
 }
 
 impl Handle {
-    /// A thing that `release` gives back.
+    /// Creates a handle of an object that `release` releases.
     pub fn new(raw: usize, release: impl FnOnce(usize) + 'static) -> Self {
         Self { raw, release: Some(Box::new(release)) }
     }
@@ -237,151 +237,150 @@ impl fmt::Debug for Handle {
     }
 }
 
-/// Memory of a device.
+/// Device memory.
 #[derive(Debug)]
 pub struct Memory {
-    /// What the driver knows it by.
+    /// Handle of the memory.
     pub handle: Handle,
-    /// The device's context, for copies between devices.
+    /// Context of the device, for copies between devices.
     pub context: usize,
-    /// Its length.
+    /// Length in bytes.
     pub bytes: usize,
 }
 
-/// Loops that were built.
+/// Compiled loops.
 #[derive(Debug)]
 pub struct Program(pub Handle);
 
-/// A kernel of a program; it may outlive it.
+/// Kernel of a program; it may outlive the program.
 #[derive(Debug)]
 pub struct Kernel(pub Handle);
 
-/// A place in a queue.
+/// Position in a queue.
 #[derive(Debug)]
 pub struct Mark(pub Handle);
 
-/// Memory of the host that a device copies from or to.
+/// Host memory that a device copies from or to.
 #[derive(Debug)]
 pub struct HostMemory {
-    /// Its first byte.
+    /// First byte.
     pub start: NonNull<u8>,
-    /// Its length.
+    /// Length in bytes.
     pub bytes: usize,
-    /// What unpins or frees it; dropped before `pages`.
+    /// Unpins or frees the memory when dropped; dropped before `pages`.
     pub pin: Option<Handle>,
-    /// Its pages, where the driver did not allocate them.
+    /// Pages of the memory, unless the driver allocated them.
     pub pages: Option<Mapping>,
 }
 
 impl HostMemory {
-    /// Memory as a program gets it from the kernel, touched.
+    /// Maps anonymous memory and touches its pages.
     ///
     /// # Errors
-    /// When the kernel has no memory.
+    /// Fails if the operating system has too little memory.
     pub fn pageable(bytes: usize) -> Result<Self, DeviceError> {
         let no_memory =
-            |error| DeviceError::new(Kind::OutOfMemory, "host", "mmap", 0).saying(error);
+            |error| DeviceError::new(Kind::OutOfMemory, "host", "mmap", 0).with_detail(error);
         let pages = Mapping::anonymous(bytes, PageSize::PreferHuge).map_err(no_memory)?;
         let start = pages.at(0, bytes);
-        // SAFETY: the mapping is new, and so long.
+        // SAFETY: the mapping is new and `bytes` long.
         unsafe { start.write_bytes(0, bytes) };
         Ok(Self { start, bytes, pin: None, pages: Some(pages) })
     }
 }
 
-/// What kind of failure it is; what a command does about it hangs on this alone.
+/// Kind of a failure; it alone decides how a command reacts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Kind {
-    /// The driver's library is not there.
+    /// The driver's library is not installed.
     NoDriver,
-    /// It is older than what is asked of it, or than the device.
+    /// The driver is too old for a requested function or for the device.
     TooOld,
-    /// The driver has no device, or none that this process may see.
+    /// The driver has no device, or none that is visible to this process.
     NoDevice,
-    /// This process may not use the device file.
+    /// This process has no permission to use the device file.
     NotAllowed,
-    /// No memory left.
+    /// The memory is exhausted.
     OutOfMemory,
-    /// Another process has the device to itself.
+    /// Another process uses the device exclusively.
     InUse,
-    /// The device failed and does not answer any more.
+    /// The device failed and no longer responds.
     Lost,
-    /// Its memory has an error that could not be corrected.
+    /// The device memory has an uncorrectable error.
     Ecc,
-    /// A kernel does not build or load.
+    /// A kernel cannot be built or loaded.
     Build,
-    /// Something that this device or its driver cannot do.
+    /// The device or its driver does not support an operation.
     Unsupported,
-    /// Anything else.
+    /// Any other failure.
     Other,
 }
 
-/// A failure of a driver.
+/// Failure of a driver.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct DeviceError {
-    /// What it means.
+    /// Kind of the failure.
     pub kind: Kind,
-    /// The driver, e.g. `opencl`.
+    /// Driver, e.g. `opencl`.
     pub driver: String,
-    /// What failed: a call, or a library.
+    /// Call or library that failed.
     pub call: String,
-    /// The driver's own number; 0 where it gave none.
+    /// Error code of the driver; 0 if it returned none.
     pub code: i64,
-    /// More in a line, e.g. the first one of a compiler's log.
+    /// Further information in one line, e.g. the first line of a compiler's log.
     pub detail: String,
 }
 
 impl DeviceError {
-    /// A failure of `call` with the driver's number.
+    /// Creates a failure of `call` with the driver's error code.
     pub fn new(kind: Kind, driver: &str, call: impl Into<String>, code: i64) -> Self {
-        let (driver, call) = (driver.to_owned(), call.into());
-        Self { kind, driver, call, code, detail: String::new() }
+        Self { kind, driver: driver.to_owned(), call: call.into(), code, detail: String::new() }
     }
 
-    /// The same with more words.
-    pub fn saying(mut self, detail: impl fmt::Display) -> Self {
+    /// Returns the failure with further information.
+    pub fn with_detail(mut self, detail: impl fmt::Display) -> Self {
         self.detail = detail.to_string();
         self
     }
 
-    /// Returns what to do about it, where something is known.
+    /// Returns advice for the user, if there is any.
     pub fn hint(&self) -> Option<&'static str> {
-        self.words().1
+        self.meaning_and_hint().1
     }
 
-    /// What it means, and what can be done, where that is known.
-    fn words(&self) -> (&'static str, Option<&'static str>) {
+    /// Returns the text of the failure and advice, if there is any.
+    fn meaning_and_hint(&self) -> (&'static str, Option<&'static str>) {
         match self.kind {
             Kind::NoDriver => ("the driver's library is not installed", None),
             Kind::TooOld => ("the driver is too old", Some("update the driver")),
             Kind::NoDevice => (
                 "there is no device",
                 Some(
-                    "see that the device is there (lspci) and that CUDA_VISIBLE_DEVICES and the like do not hide it",
+                    "check that lspci lists the device and that CUDA_VISIBLE_DEVICES or a similar variable does not hide it",
                 ),
             ),
             Kind::NotAllowed => (
-                "the device may not be used",
-                Some("see the permissions of the device files in /dev, and the cgroup of the job"),
+                "no permission to use the device",
+                Some("check the permissions of the device files in /dev and the cgroup of the job"),
             ),
             Kind::OutOfMemory => (
                 "not enough memory",
-                Some("give smaller arrays (--size), or end what else uses the device"),
+                Some("use smaller arrays (--size), or end other programs on the device"),
             ),
             Kind::InUse => (
-                "the device is in use by another process, which has it to itself",
-                Some("end it, or ask for the default compute mode"),
+                "the device is in exclusive use by another process",
+                Some("end that process, or set the device to the default compute mode"),
             ),
             Kind::Lost => (
-                "the device was lost while it measured",
-                Some("see the kernel's log (dmesg); it may need a reset"),
+                "the device was lost during the measurement",
+                Some("check the kernel log (dmesg); the device may need a reset"),
             ),
             Kind::Ecc => (
-                "the device's memory has an error that could not be corrected",
-                Some("reset the device; one that fails again is to be replaced"),
+                "the device memory has an error that could not be corrected",
+                Some("reset the device; replace it if the error occurs again"),
             ),
-            Kind::Build => ("a kernel does not build", None),
-            Kind::Unsupported => ("the device cannot do this", None),
+            Kind::Build => ("a kernel cannot be built", None),
+            Kind::Unsupported => ("not supported by the device", None),
             Kind::Other => ("the driver failed", None),
         }
     }
@@ -389,7 +388,7 @@ impl DeviceError {
 
 impl fmt::Display for DeviceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (meaning, _) = self.words();
+        let (meaning, _) = self.meaning_and_hint();
         write!(f, "{}: {meaning} ({}", self.driver, self.call)?;
         match self.code {
             0 => write!(f, ")")?,

@@ -1,5 +1,5 @@
-//! The drivers that there are, what each of them lists, and which devices were asked for. A driver is first
-//! loaded in a child process, which may crash.
+//! List of drivers, the devices of each, and the choice of devices. A driver is first loaded in a child
+//! process, because loading it may crash.
 
 use crate::GAUGE;
 use crate::cuda::Cuda;
@@ -19,32 +19,32 @@ use std::time::Duration;
 /// Loads a driver's library into this process.
 type Load = fn() -> Result<Box<dyn Driver>, DeviceError>;
 
-/// A back end each: the name in the names of devices, and how its driver is loaded. Of a device that several of
-/// them reach, `all` means the first: the vendors' own come before OpenCL.
+/// Back ends: the driver's name in the names of devices, and the function that loads the driver. If several drivers
+/// list one device, `all` chooses the first driver; vendors' drivers come before OpenCL.
 pub const DRIVERS: &[(&str, Load)] = &[
     ("cuda", || Ok(Box::new(Cuda::load()?))),
     ("hip", || Ok(Box::new(Hip::load()?))),
     ("opencl", || Ok(Box::new(OpenCl::load()?))),
 ];
 
-/// The hidden command by which the program asks one driver in a process of its own.
+/// Hidden command that lists the devices of one driver in a child process.
 pub const LIST_DEVICES: &str = "list-devices";
-/// What to do where there is no driver.
+/// Advice for a node without a driver.
 const INSTALL: &str =
     "install the driver of the device's vendor, or pocl-opencl-icd for this node's processor";
-/// Longest time for an answer: drivers of many devices wake each of them up.
+/// Timeout of a listing: a driver of many devices wakes each of them.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What a driver has, or why it has nothing.
+/// Devices of a driver, or the reason why there are none.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Listing {
-    /// The driver's name.
+    /// Name of the driver.
     pub driver: String,
-    /// Its devices.
+    /// Devices of the driver.
     pub devices: Result<Vec<DeviceInfo>, DeviceError>,
 }
 
-/// What the child process prints of the driver of this name: its [`Listing`] as JSON.
+/// Returns the output of the child process for the driver `name`: its [`Listing`] as JSON.
 pub fn answer(name: &str) -> String {
     let devices = load(name).and_then(|driver| driver.devices());
     serde_json::to_string(&Listing { driver: name.to_owned(), devices }).unwrap_or_default()
@@ -55,10 +55,10 @@ fn load(name: &str) -> Result<Box<dyn Driver>, DeviceError> {
     known.map_or_else(|| Err(DeviceError::new(Kind::NoDriver, name, name, 0)), |(_, load)| load())
 }
 
-/// What all drivers have, each asked in a child process.
+/// Lists the devices of all drivers, each in a child process.
 ///
 /// # Errors
-/// When this program cannot start itself, or the user ends the run.
+/// Fails if this program cannot start itself, or if the user ends the run.
 pub fn list(interrupted: &dyn Fn() -> bool) -> Result<Vec<Listing>, Failure> {
     let program = std::env::current_exe().map_err(|cause| {
         Failure::missing(format!("cannot find this program's own file: {cause}"))
@@ -69,14 +69,15 @@ pub fn list(interrupted: &dyn Fn() -> bool) -> Result<Vec<Listing>, Failure> {
         let job = Job::new(CommandLine::new(program.clone(), words), LIMIT);
         let output = run(&job, interrupted)?;
         let died = |how: String| {
-            let said = last_lines(&output.stderr);
-            let said = said.lines().last().map(|line| format!(": {line}")).unwrap_or_default();
-            DeviceError::new(Kind::Other, name, "tried in a process of its own", 0)
-                .saying(format!("it ended with {how}{said}"))
+            let lines = last_lines(&output.stderr);
+            let last_line = lines.lines().last().map(|line| format!(": {line}"));
+            let last_line = last_line.unwrap_or_default();
+            DeviceError::new(Kind::Other, name, "listed in a child process", 0)
+                .with_detail(format!("it ended with {how}{last_line}"))
         };
         let devices = match output.end {
             ChildEnd::Exited(status) => {
-                // A driver may print on standard output itself; the answer is the last line.
+                // A driver may print to standard output, too; the listing is the last line.
                 let line = output.stdout.lines().next_back().unwrap_or_default();
                 let answer = serde_json::from_str::<Listing>(line).ok();
                 let answer = answer.filter(|_| status.success());
@@ -90,13 +91,13 @@ pub fn list(interrupted: &dyn Fn() -> bool) -> Result<Vec<Listing>, Failure> {
     DRIVERS.iter().map(ask).collect()
 }
 
-/// Which devices are asked for.
+/// Requested devices.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum DeviceChoice {
-    /// Every one.
+    /// All devices.
     #[default]
     All,
-    /// One of a driver, by its place in the driver's list.
+    /// Device of a driver, by its index in the driver's list.
     One(String, usize),
 }
 
@@ -112,7 +113,7 @@ impl fmt::Display for DeviceChoice {
 impl FromStr for DeviceChoice {
     type Err = String;
 
-    /// `all`, or a driver with a number: `opencl:0`.
+    /// Parses `all`, or a driver with a number: `opencl:0`.
     fn from_str(text: &str) -> Result<Self, String> {
         if text == "all" {
             return Ok(Self::All);
@@ -131,10 +132,10 @@ impl FromStr for DeviceChoice {
     }
 }
 
-/// The devices that were asked for, in the order of the drivers, each once.
+/// Returns the requested devices in the order of the drivers, without duplicates.
 ///
 /// # Errors
-/// When there is none, or not the one that was named.
+/// Fails if there is no device, or if a named device is missing.
 pub fn chosen(
     choices: &[DeviceChoice],
     listings: &[Listing],
@@ -155,7 +156,11 @@ pub fn chosen(
                         Some(known) => notices.push(Notice::new(
                             NoticeId::LeftOut,
                             GAUGE,
-                            format!("{} is {}, and measured as that", device.id(), known.id()),
+                            format!(
+                                "{0} is the same device as {1} and is measured as {1}",
+                                device.id(),
+                                known.id()
+                            ),
                         )),
                         None => found.push(device.clone()),
                     }
@@ -198,16 +203,16 @@ pub fn chosen(
     Ok(once)
 }
 
-/// Why drivers have nothing, a line each.
+/// Returns the reasons why drivers have no devices, one line per driver.
 pub fn lacking(listings: &[Listing]) -> Vec<String> {
     let errors = listings.iter().filter_map(|listing| listing.devices.as_ref().err());
     errors.map(|error| Failure::from(error.clone()).in_a_line()).collect()
 }
 
-/// Opens devices, which this process does not survive where a driver is broken.
+/// Opens devices. A broken driver may crash this process.
 ///
 /// # Errors
-/// The first that does not open.
+/// Returns the first failure to open a device.
 pub fn open(devices: &[DeviceInfo]) -> Result<Vec<Rc<dyn Device>>, DeviceError> {
     let mut loaded: Vec<Box<dyn Driver>> = Vec::new();
     let mut opened = Vec::new();
@@ -226,7 +231,7 @@ pub fn open(devices: &[DeviceInfo]) -> Result<Vec<Rc<dyn Device>>, DeviceError> 
 impl From<DeviceError> for Failure {
     fn from(error: DeviceError) -> Self {
         let kind = match error.kind {
-            // What was measured is no result.
+            // Figures from faulty memory are invalid.
             Kind::Ecc => FailureKind::Unmet,
             _ => FailureKind::Missing,
         };

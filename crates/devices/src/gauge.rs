@@ -1,4 +1,4 @@
-//! The gauge as the others see it.
+//! Implementation of the gauge interface.
 
 use crate::config::{DevicePeakConfig, DeviceStreamConfig, LinkConfig};
 use crate::drivers::{self, DeviceChoice};
@@ -21,10 +21,10 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Devices;
 
-/// A run of all three parts, each with its share of `budget`.
+/// Plans all three parts (STREAM, links, peaks), each with its share of `budget`.
 ///
 /// # Errors
-/// As for [`StreamPlan::new`].
+/// The errors of [`StreamPlan::new`].
 pub fn all_parts(
     devices: Vec<DeviceInfo>,
     budget: Duration,
@@ -38,17 +38,18 @@ pub fn all_parts(
     Ok(parts)
 }
 
-/// What a roofline is made of: the kernels of STREAM, and peaks.
+/// Plans the parts of a roofline: the kernels of STREAM, and peaks.
 ///
 /// # Errors
-/// As for [`StreamPlan::new`].
+/// The errors of [`StreamPlan::new`].
 pub fn roof_parts(
     devices: Vec<DeviceInfo>,
     budget: Duration,
     samples: Option<usize>,
     notices: Vec<Notice>,
 ) -> Result<InTurn, Failure> {
-    let (of_stream, of_peaks) = (budget.mul_f64(2.0 / 3.0), budget.mul_f64(1.0 / 3.0));
+    let of_stream = budget.mul_f64(2.0 / 3.0);
+    let of_peaks = budget.mul_f64(1.0 / 3.0);
     let stream = StreamOptions { budget: of_stream, samples, ..StreamOptions::default() };
     Ok(InTurn(vec![
         Box::new(StreamPlan::new(devices.clone(), stream, notices)?),
@@ -56,12 +57,12 @@ pub fn roof_parts(
     ]))
 }
 
-/// The part of `run`: devices with memory of their own, as they are found then. The host's processor, which OpenCL
-/// may reach as well, has its own gauges.
+/// Part of `nodegauge run`: devices with memory of their own, listed when the part starts. The host's processor,
+/// which OpenCL may list as a device, is left to its own gauges.
 struct Short {
     budget: Duration,
     samples: Option<usize>,
-    /// Whether the kernel shows device files of a GPU.
+    /// True if there are device files of a GPU.
     likely: bool,
 }
 
@@ -76,7 +77,7 @@ impl Planned for Short {
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
-        observer.phase("asking drivers of devices");
+        observer.phase("listing devices");
         let listings = drivers::list(&|| observer.interrupted())?;
         let mut notices = Vec::new();
         let found = drivers::chosen(&[DeviceChoice::All], &listings, &mut notices);
@@ -120,7 +121,7 @@ impl Gauge for Devices {
             site.root.names(folder).iter().any(|name| name.starts_with(start))
         };
         let likely = has("dev", "nvidia") || has("dev", "kfd") || has("dev/dri", "renderD");
-        // A share of nothing is one that nobody foresaw.
+        // A share of zero means that no time was planned for this part.
         let budget = ask.budget.filter(|budget| !budget.is_zero()).unwrap_or(usual);
         Ok(Some(Box::new(Short { budget, samples: ask.samples, likely })))
     }

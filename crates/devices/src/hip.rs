@@ -1,4 +1,4 @@
-//! The back end on HIP: AMD's GPUs by ROCm, with the loops that CUDA runs.
+//! Back end for HIP: AMD's GPUs through ROCm, with the same loops as CUDA.
 
 use crate::cuda::api::{Api, Dialect};
 use crate::cuda::device::OpenedDevice;
@@ -7,11 +7,11 @@ use crate::driver::{Device, DeviceError, Driver};
 use crate::info::DeviceInfo;
 use std::ffi::c_int;
 
-/// ROCm's runtime, newest first.
+/// Library names of ROCm's runtime, newest first.
 const LIBRARIES: &[&str] =
     &["libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"];
 
-/// `hipDeviceAttribute_t` of hip_runtime_api.h, the same since ROCm 5.
+/// Values of `hipDeviceAttribute_t` of hip_runtime_api.h, unchanged since ROCm 5.
 const ATTRIBUTES: Attributes = Attributes {
     largest_block: 56,
     clock: 5,
@@ -23,16 +23,16 @@ const ATTRIBUTES: Attributes = Attributes {
     last_cache: 19,
 };
 
-/// The runtime, loaded.
+/// Loaded HIP runtime.
 pub struct Hip {
     api: &'static Api,
 }
 
 impl Hip {
-    /// Loads the library, with everything that it does then: a child process has tried it before.
+    /// Loads the library, which runs its initialisation; a child process has loaded it before.
     ///
     /// # Errors
-    /// When it is not there, or shows no device.
+    /// Fails if the library is missing or lists no device.
     pub fn load() -> Result<Self, DeviceError> {
         Ok(Self { api: Api::load(Dialect::Hip, LIBRARIES)? })
     }
@@ -43,7 +43,7 @@ impl Hip {
     }
 }
 
-/// `60443484` is 6.4.43484.
+/// Formats a version number: `60443484` is 6.4.43484.
 fn words(version: c_int) -> String {
     format!("HIP {}.{}.{}", version / 10_000_000, version / 100_000 % 100, version % 100_000)
 }

@@ -1,88 +1,88 @@
-//! What a device is, and how it is doing: plain data, which a child process can write down.
+//! Properties and state of a device: plain data that a child process can serialize.
 
 use nodegauge_measure::record::Figure;
 use nodegauge_measure::{Bytes, Hertz};
 use serde::{Deserialize, Serialize};
 
-/// What a device is.
+/// Class of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Class {
-    /// The host's processor, as OpenCL can use it.
+    /// The host's processor, used through OpenCL.
     Cpu,
     /// A GPU.
     #[default]
     Gpu,
-    /// Something else with memory of its own.
+    /// Another accelerator with memory of its own.
     Accelerator,
 }
 
-/// Properties of a device; what the driver does not say is `None`.
+/// Properties of a device; `None` for those that the driver does not report.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct DeviceInfo {
-    /// The driver, e.g. `opencl`.
+    /// Driver, e.g. `opencl`.
     pub driver: String,
-    /// Its place in the driver's list.
+    /// Index in the driver's list.
     pub index: usize,
-    /// What the vendor calls it.
+    /// Name that the vendor gave the device.
     pub name: String,
-    /// What it is.
+    /// Class of the device.
     pub class: Class,
-    /// The driver with its version, e.g. `OpenCL 3.0 PoCL 3.1`.
+    /// Driver and version, e.g. `OpenCL 3.0 PoCL 3.1`.
     pub driver_version: String,
-    /// The vendor's unique name of it.
+    /// Unique identifier that the vendor assigned.
     pub uuid: Option<String>,
-    /// Where it is on the PCI bus, e.g. `0000:17:00.0`.
+    /// Address on the PCI bus, e.g. `0000:17:00.0`.
     pub pci: Option<String>,
-    /// Of a part of a device (MIG), what part it is.
+    /// Part of the device (MIG); `None` for a whole device.
     pub slice: Option<String>,
-    /// All its memory.
+    /// Total memory.
     pub memory: Bytes,
-    /// The largest memory that can be had at once.
+    /// Largest single allocation.
     pub largest_allocation: Bytes,
-    /// Its memory is the host's.
+    /// True if the device uses the host's memory.
     pub shares_host_memory: bool,
-    /// The last cache before its memory.
+    /// Size of the last cache before the memory.
     pub last_cache: Option<Bytes>,
     /// Compute units (streaming multiprocessors).
     pub units: u32,
-    /// Fastest clock.
+    /// Maximum clock of the compute units.
     pub clock: Option<Hertz>,
     /// Clock of the memory.
     pub memory_clock: Option<Hertz>,
-    /// Width of its bus.
+    /// Width of the memory bus.
     pub memory_bus_bits: Option<u32>,
-    /// Work-items of a group at most.
+    /// Maximum number of work-items per group.
     pub largest_group: usize,
-    /// Whether it computes in double precision.
+    /// True if the device supports double precision.
     pub double: bool,
-    /// Whether its memory corrects errors.
+    /// True if ECC of the memory is enabled.
     pub ecc: Option<bool>,
-    /// Theoretical bandwidth of its memory, B/s, where the back end knows it.
+    /// Theoretical memory bandwidth, B/s, if the back end reports it.
     pub theoretical: Option<Figure>,
-    /// Theoretical peak by precision, FLOP/s: `f64`, `f32`, where the back end knows it.
+    /// Theoretical peaks in `f64` and `f32`, FLOP/s, if the back end reports them.
     pub peak: [Option<Figure>; 2],
 }
 
 impl DeviceInfo {
-    /// Its name in options and records, e.g. `opencl:0`.
+    /// Name of the device in options and records, e.g. `opencl:0`.
     pub fn id(&self) -> String {
         format!("{}:{}", self.driver, self.index)
     }
 }
 
-/// How a device is doing.
+/// State of a device.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct DeviceState {
-    /// Clock of the compute units now.
+    /// Current clock of the compute units.
     pub clock: Option<Hertz>,
-    /// Clock of the memory now.
+    /// Current clock of the memory.
     pub memory_clock: Option<Hertz>,
-    /// What holds its clocks down now, in words, e.g. `power limit`.
+    /// Reasons why the clocks are reduced now, e.g. `power limit`.
     pub slowed_by: Vec<String>,
-    /// Errors of the memory that were corrected, counted since some time before.
+    /// Count of corrected memory errors since an unspecified time in the past.
     pub corrected: Option<u64>,
-    /// Errors that could not be.
+    /// Count of uncorrectable memory errors since an unspecified time in the past.
     pub uncorrected: Option<u64>,
-    /// Other processes on it.
+    /// Number of other processes on the device.
     pub others: Option<u32>,
 }

@@ -1,29 +1,30 @@
-//! The loops that devices run, as source text: `probes/device.c` with the lines of `probes/kernels.c` behind it,
-//! so that one line says what a kernel does in every language.
+//! Source text of the loops that devices run: `probes/device.c` followed by the lines of `probes/kernels.c`, so
+//! that one line defines a kernel for all languages.
 
 use nodegauge_kernels::{Element, Kernel, KernelSpec};
 use std::sync::LazyLock;
 
-/// The lines of all kernels, in C.
+/// Lines of all kernels, in C.
 const LINES: &str = include_str!("../../../probes/kernels.c");
-/// Everything else.
+/// Rest of the source, before the lines of kernels.
 const PRELUDE: &str = include_str!("../../../probes/device.c");
 
-/// Elements that the length of every array is a multiple of: the largest tile of any build.
+/// Array lengths are multiples of this number of elements: the largest tile of any build.
 pub const TILE: u64 = (LARGEST_GROUP * 8 * 4) as u64;
-/// Work-items of a group at most.
+/// Maximum number of work-items per group.
 pub const LARGEST_GROUP: usize = 1024;
-/// The same of groups that add up, which do so in local memory (`LARGEST_GROUP` of the source).
+/// Maximum number of work-items per group of a reduction, which uses local memory (`LARGEST_GROUP` of the source).
 pub const LARGEST_SUM_GROUP: usize = 256;
 
-/// The name of the kernel that fills an array: array, value, vectors.
+/// Name of the kernel that fills an array. Arguments: array, value, number of vectors.
 pub const FILL: &str = "nodegauge_fill";
-/// The name of the kernel that checks an array: array, expected, allowed, counts by group (`ulong`), worst
-/// deviations by group, elements.
+/// Name of the kernel that checks an array. Arguments: array, expected value, allowed deviation, error counts per
+/// group (`ulong`), largest deviations per group, number of elements.
 pub const CHECK: &str = "nodegauge_check";
-/// The name of the kernel of multiply-adds: a vector a work-item, factor, term, rounds of [`FMAS_A_ROUND`].
+/// Name of the kernel of multiply-adds. Arguments: output (a vector per work-item), factor, term, rounds of
+/// [`FMAS_A_ROUND`] multiply-adds.
 pub const CHAINS: &str = "nodegauge_chains";
-/// Multiply-adds of an element of each chain in a round.
+/// Multiply-adds per element of each chain in a round.
 pub const FMAS_A_ROUND: u64 = 4;
 
 static TEXT: LazyLock<String> = LazyLock::new(|| {
@@ -32,26 +33,26 @@ static TEXT: LazyLock<String> = LazyLock::new(|| {
     std::iter::once(PRELUDE).chain(lines).collect::<Vec<_>>().join("\n") + "\n"
 });
 
-/// A build of all loops: what is fixed when they are compiled.
+/// Build of all loops: the parameters that are fixed at compile time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct KernelSource {
-    /// Of what the arrays are.
+    /// Type of the array elements.
     pub element: Element,
-    /// Elements of a vector: 1, 2, 4, or more on processors.
+    /// Elements per vector: 1, 2, 4, or more on processors.
     pub width: u32,
-    /// Vectors that a work-item takes of a tile; chains of multiply-adds.
+    /// Vectors of a tile per work-item; number of chains of multiply-adds.
     pub items: u32,
-    /// Groups go on to further tiles.
+    /// True if groups continue with further tiles (grid-stride).
     pub strided: bool,
 }
 
 impl KernelSource {
-    /// The source, the same for every build.
+    /// Source text, identical for all builds.
     pub fn text() -> &'static str {
         &TEXT
     }
 
-    /// The macros that make a build of it.
+    /// Macros that select the build.
     pub fn defines(&self) -> [(&'static str, String); 4] {
         let element = match self.element {
             Element::F64 => "double",
@@ -66,18 +67,18 @@ impl KernelSource {
     }
 }
 
-/// The kernels that devices run, those of passes over long arrays.
+/// Kernels that devices run: those of passes over long arrays.
 pub fn kernels() -> impl Iterator<Item = &'static KernelSpec> {
     nodegauge_kernels::KERNELS.iter().filter(|spec| spec.in_passes())
 }
 
-/// The name of a kernel's function: arrays a, b and c, scalar, vectors. One that adds up leaves a sum by group, a
-/// vector each, in c.
+/// Name of a kernel's function. Arguments: arrays a, b and c, scalar, number of vectors. A reduction writes one sum
+/// per group, each a vector, to c.
 pub fn symbol(kernel: Kernel) -> String {
     format!("nodegauge_{}", kernel.name())
 }
 
-/// BabelStream's name of a kernel, where it is another one.
+/// BabelStream's name of a kernel, if it differs.
 pub fn babelstream_name(kernel: Kernel) -> Option<&'static str> {
     (kernel == Kernel::Scale).then_some("Mul")
 }

@@ -1,7 +1,7 @@
-//! GPUs and other accelerators: STREAM on their memory, the links to them, their peaks.
+//! GPUs and other accelerators: STREAM in device memory, links between host and devices, and peaks.
 //!
-//! [`driver`] is the seam: what a back end (OpenCL, CUDA, HIP) implements, each on a library that is loaded
-//! at run time. Nothing here prints, saves or knows another gauge.
+//! [`driver`] defines the traits that a back end (OpenCL, CUDA, HIP) implements; each back end loads its library at
+//! run time. This crate does not print or save, and does not depend on another gauge.
 
 pub mod babelstream;
 mod bench;
@@ -28,5 +28,5 @@ mod view;
 
 pub use gauge::{Devices, all_parts, roof_parts};
 
-/// The gauge, as records have it.
+/// Name of the gauge in records.
 pub const GAUGE: &str = "device";

@@ -1,5 +1,5 @@
-//! `device links`: copies between host and device, both ways, alone and at once, from pageable and pinned memory
-//! of each NUMA node; between devices; and of all devices at once.
+//! `device links`: copies between host and device in each direction and in both at once, with pageable and pinned
+//! memory of each NUMA node; copies between devices; and copies of all devices at the same time.
 
 mod rig;
 
@@ -21,38 +21,38 @@ use rig::{Cell, End, Leg, Rig};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// `test` of its figures.
+/// Name of the test of these figures.
 pub use crate::names::LINKS as TEST;
 pub use crate::names::{ACROSS, TO_DEVICE, TO_HOST};
-/// Both at once.
+/// Copies in both directions at the same time.
 pub const BOTH: &str = "both_ways";
-/// What ends the name of the time of a small copy until the host knows that it is done.
+/// Suffix of the names of latencies: times of a small copy until its completion is known to the host.
 pub const LATENCY: &str = "_latency";
-/// What begins the name of the sum over all devices that copy at once.
+/// Prefix of the names of sums over all devices that copy at the same time.
 pub const ALL: &str = "all_";
-/// Copies up to so many bytes are quoted by their time.
+/// Copies of at most this many bytes are reported as a time.
 const SMALL: u64 = 8;
-/// Sizes unless others are asked for.
+/// Default sizes.
 pub const SIZES: [u64; 7] = [SMALL, 4 << 10, 64 << 10, 1 << 20, 16 << 20, 128 << 20, 1 << 30];
-/// The largest that can be asked for.
+/// Largest size that can be requested.
 pub const LARGEST: u64 = 1 << 40;
 /// Largest share of the free memory of host and device, 0 to 1.
 const SHARE: f64 = 0.5;
-/// Less of the host's memory on its node than this share makes a figure suspect.
+/// A figure is suspect if a smaller share of the host memory is on its node.
 const ON_NODE_ENOUGH: f64 = 0.99;
 
-/// What can be asked of a run.
+/// Options of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LinkOptions {
-    /// Sizes of copies, bytes; those of [`SIZES`] that fit where there are none.
+    /// Sizes of copies, bytes; if empty, those of [`SIZES`] that fit.
     pub sizes: Vec<u64>,
-    /// Time for everything.
+    /// Time limit of the whole run.
     pub budget: Duration,
-    /// Exactly this many samples, whatever the time.
+    /// Exact number of samples, regardless of the time limit.
     pub samples: Option<usize>,
 }
 
-/// A planned run.
+/// Planned run.
 pub struct LinkPlan {
     devices: Vec<DeviceInfo>,
     options: LinkOptions,
@@ -60,11 +60,11 @@ pub struct LinkPlan {
     notices: Vec<Notice>,
 }
 
-/// A NUMA node of the host with its CPUs.
+/// NUMA node of the host with its CPUs.
 type Node = (NodeId, Vec<CpuId>);
 
 impl LinkPlan {
-    /// Time for everything unless the user says otherwise.
+    /// Default time limit.
     pub const BUDGET: Duration = Duration::from_secs(20);
 
     /// Plans a run on `devices`.
@@ -76,21 +76,20 @@ impl LinkPlan {
         Self { devices, options, nvbandwidth: None, notices }
     }
 
-    /// The same with nvbandwidth on CUDA's devices among them, native copies before and behind it.
+    /// Returns the plan with a run of nvbandwidth on the CUDA devices, with native copies before and after it.
     #[must_use]
     pub fn beside(mut self, nvbandwidth: Option<UsersProgram>) -> Self {
         if nvbandwidth.is_some() && !self.devices.iter().any(is_of_cuda) {
-            let text =
-                "nvbandwidth is not run: it measures CUDA's devices, and there is none among these";
+            let text = "nvbandwidth is not run: it measures CUDA devices, and none was chosen";
             self.notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text.to_owned()));
         }
         Self { nvbandwidth, ..self }
     }
 
-    /// The sizes that fit, ascending.
+    /// Returns the sizes that fit, in ascending order.
     ///
     /// # Errors
-    /// When one that was asked for does not.
+    /// Fails if a requested size does not fit.
     fn sizes(
         &self,
         site: &Site,
@@ -115,17 +114,17 @@ impl LinkPlan {
         match sizes.last() {
             None => Ok(SIZES.into_iter().filter(|size| *size <= most).collect()),
             Some(largest) if *largest > most => Err(Failure::missing(format!(
-                "copies of {} do not fit beside each other: {} at most",
+                "copies of {} do not fit in memory: at most {}",
                 Bytes(*largest),
                 Bytes(most),
             ))
-            .hint(format!("give less, e.g. --sizes {}MiB", most >> 20))),
+            .hint(format!("use a smaller size, e.g. --sizes {}MiB", most >> 20))),
             Some(_) => Ok(sizes),
         }
     }
 }
 
-/// The host's nodes that have CPUs that may be used, by number.
+/// Returns the host's NUMA nodes that have allowed CPUs, by number.
 fn nodes(site: &Site) -> Vec<Node> {
     let topology = &site.topology;
     let cpus = |at: usize| -> Vec<CpuId> {
@@ -137,12 +136,12 @@ fn nodes(site: &Site) -> Vec<Node> {
     if found.is_empty() { vec![(NodeId(0), cpus(0))] } else { found }
 }
 
-/// Whether it is one that nvbandwidth measures.
+/// True if nvbandwidth measures the device.
 fn is_of_cuda(info: &DeviceInfo) -> bool {
     info.driver == nvbandwidth::DRIVER
 }
 
-/// The place among `nodes` of the one that a device hangs on; the first where that is not known.
+/// Returns the index in `nodes` of the node that a device is attached to; 0 if that is unknown.
 fn near(site: &Site, info: &DeviceInfo, nodes: &[Node]) -> usize {
     let mut all = site.machine.devices.iter();
     let device = all.find(|device| Some(&device.address) == info.pci.as_ref());
@@ -178,7 +177,7 @@ impl Planned for LinkPlan {
         let nodes = nodes(site);
         let sizes = self.sizes(site, &devices, nodes.len())?;
         let mut found = Outcome { notices: self.notices.clone(), ..Outcome::default() };
-        // Devices one after another, each with the host; then devices with each other, and all at once.
+        // Each device with the host, one after another; then devices with each other, and all at once.
         let mut stages: Vec<Vec<usize>> = (0..devices.len()).map(|at| vec![at]).collect();
         if devices.len() > 1 {
             stages.push((0..devices.len()).collect());
@@ -197,9 +196,9 @@ impl Planned for LinkPlan {
             match stage.measure(share, observer) {
                 Err(failure) if found.measurements.is_empty() => return Err(failure),
                 Err(failure) => found.failure = Some(failure),
-                Ok((more, theirs)) => {
+                Ok((more, program_time)) => {
                     found.extend(more);
-                    limits.started += theirs;
+                    limits.started += program_time;
                 }
             }
         }
@@ -209,7 +208,7 @@ impl Planned for LinkPlan {
     }
 }
 
-/// Devices that are measured together: one with the host, or several with each other.
+/// Devices that are measured together: one with the host, or several with each other and with the host.
 struct Stage<'a> {
     site: &'a Site,
     devices: &'a [Rc<dyn Device>],
@@ -219,7 +218,7 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    /// What was found, and the time that nvbandwidth took for its part.
+    /// Measures the stage; returns the outcome and the time of nvbandwidth.
     fn measure(
         &self,
         limits: Limits,
@@ -254,7 +253,9 @@ impl Stage<'_> {
         };
         let going_on = stop.is_some_and(|stop| stop != Stop::Interrupted);
         let program = self.nvbandwidth.filter(|_| going_on && of_cuda.len() >= least);
-        let (mut reference, mut refused, begun) = (Vec::new(), None, clock::now());
+        let mut reference = Vec::new();
+        let mut refused = None;
+        let begun = clock::now();
         if let Some(program) = program {
             observer.phase(&format!("{}: nvbandwidth", ids.join(", ")));
             match program.nvbandwidth(names, &of_cuda, largest, &|| observer.interrupted()) {
@@ -262,7 +263,7 @@ impl Stage<'_> {
                 Err(error) => refused = Some(error),
             }
         }
-        let theirs = clock::now() - begun;
+        let program_time = clock::now() - begun;
         if program.is_some() {
             failure = schedule.again(&compared, BEHIND, &mut turn).err().map(Failure::from);
         }
@@ -271,22 +272,21 @@ impl Stage<'_> {
         }
         let judged = OneRegime::new(schedule.samples, &[]);
         let stopped = stop.map(|stop| stop.to_string());
-        let of = |(number, cell): (usize, &Cell)| {
-            self.figure((number, cell), &rig, (&judged, &watched), stopped.as_ref())
-        };
-        let native = rig.cells.iter().enumerate().filter_map(of);
+        let native = rig.cells.iter().enumerate().filter_map(|(number, cell)| {
+            self.figure(number, cell, &rig, &judged, &watched, stopped.as_ref())
+        });
         let measurements = native.chain(reference).collect();
         let failure = failure.or(refused);
-        Ok((Outcome { measurements, stop, failure, ..Outcome::default() }, theirs))
+        Ok((Outcome { measurements, stop, failure, ..Outcome::default() }, program_time))
     }
 
-    /// Bytes of each memory: the largest copy, and room for a number.
+    /// Bytes of each memory: the size of the largest copy, and at least that of a number.
     fn largest(&self) -> usize {
         self.sizes.last().copied().unwrap_or(SMALL).max(SMALL) as usize
     }
 
-    /// Copies between the host and one device: all sizes from the node that is near, the smallest and the
-    /// largest from the others.
+    /// Prepares copies between the host and one device: all sizes with memory of the near NUMA node, the smallest
+    /// and the largest size with memory of the other nodes.
     fn with_host(&self, device: &Rc<dyn Device>) -> Result<Rig, DeviceError> {
         let mut rig = Rig::new(self.devices);
         let largest = self.largest();
@@ -305,9 +305,9 @@ impl Stage<'_> {
                     rig.cell(TO_DEVICE, *bytes, vec![to]);
                     rig.cell(TO_HOST, *bytes, vec![back]);
                     if host == pinned[0] && *bytes > SMALL {
-                        let back =
+                        let other_back =
                             Leg { device: 0, from: End::Device(here[1]), to: End::Host(pinned[1]) };
-                        rig.cell(BOTH, *bytes, vec![to, back]);
+                        rig.cell(BOTH, *bytes, vec![to, other_back]);
                     }
                 }
             }
@@ -315,8 +315,8 @@ impl Stage<'_> {
         Ok(rig)
     }
 
-    /// Copies between devices of one driver, and of all devices with the host at once, each with memory of the
-    /// node that is near.
+    /// Prepares copies between devices of one driver, and copies of all devices with the host at the same time, each
+    /// with memory of the near NUMA node.
     fn together(&self) -> Result<Rig, DeviceError> {
         let mut rig = Rig::new(self.devices);
         let largest = self.largest();
@@ -339,7 +339,7 @@ impl Stage<'_> {
         };
         let all = 0..self.devices.len();
         let last = self.sizes.last().copied().unwrap_or(SMALL);
-        // The smallest and the largest, each once.
+        // The smallest and the largest size, without duplicates.
         let ends = |first: u64| {
             let mut ends = vec![first, last];
             ends.dedup();
@@ -369,9 +369,11 @@ impl Stage<'_> {
 
     fn figure(
         &self,
-        (number, cell): (usize, &Cell),
+        number: usize,
+        cell: &Cell,
         rig: &Rig,
-        (judged, watched): (&OneRegime, &[Watched]),
+        judged: &OneRegime,
+        watched: &[Watched],
         stopped: Option<&String>,
     ) -> Option<Measurement> {
         let timed = judged.of(number)?;
@@ -386,7 +388,7 @@ impl Stage<'_> {
         let mut validity = Validity::valid();
         if !rig.wrong.is_empty() {
             let ways = rig.wrong.join(", ");
-            validity.invalid(format!("what arrived is not what was sent: {ways}"));
+            validity.invalid(format!("copied data differ from the source: {ways}"));
         }
         for (watched, device) in watched.iter().zip(self.devices) {
             watched.judge(&device.info().id(), &mut validity);
@@ -401,7 +403,10 @@ impl Stage<'_> {
         let mut on = watched[leg.device].config(info);
         if all {
             on.device = Some("all".to_owned());
-            (on.device_name, on.pci, on.uuid, on.slice) = (None, None, None, None);
+            on.device_name = None;
+            on.pci = None;
+            on.uuid = None;
+            on.slice = None;
         }
         on.stopped = stopped.cloned();
         let pinned = |pinned| if pinned { "pinned" } else { "pageable" }.to_owned();
@@ -439,5 +444,5 @@ impl Stage<'_> {
     }
 }
 
-/// Names of the sums over all devices.
+/// Names of the sums over all devices: [`ALL`] and the name of the copy.
 const ALL_NAMES: [&str; 3] = ["all_host_to_device", "all_device_to_host", "all_both_ways"];

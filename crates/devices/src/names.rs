@@ -1,12 +1,12 @@
-//! Names of tests and figures, as records have them.
+//! Names of tests and figures in records.
 
-/// `test` of STREAM's kernels.
+/// Test of STREAM's kernels.
 pub use nodegauge_measure::figure_names::stream::TEST_ON_DEVICES as STREAM;
-/// `test` of copies.
+/// Test of copies.
 pub const LINKS: &str = "device_links";
-/// Host to device, alone.
+/// Copies from the host to a device.
 pub const TO_DEVICE: &str = "host_to_device";
-/// Device to host, alone.
+/// Copies from a device to the host.
 pub const TO_HOST: &str = "device_to_host";
-/// From one device to another.
+/// Copies from one device to another.
 pub const ACROSS: &str = "device_to_device";

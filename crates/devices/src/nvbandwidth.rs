@@ -1,6 +1,6 @@
-//! What NVIDIA's nvbandwidth prints, as text and as JSON (`-j`), and figures of it. Pure.
+//! Parser of the output of NVIDIA's nvbandwidth, as text and as JSON (`-j`), and its figures. Pure.
 //!
-//! Test cases keep their names, but for those that measure what `device links` does, which take its names.
+//! Test cases that measure the same as `device links` get its names; the others keep their own.
 
 use crate::GAUGE;
 use crate::config::{DeviceConfig, LinkConfig};
@@ -10,59 +10,61 @@ use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Category, Measurement, Quoted};
 use std::fmt;
 
-/// The driver whose devices it measures.
+/// Driver whose devices nvbandwidth measures.
 pub const DRIVER: &str = "cuda";
 /// First words of the text form.
 const TITLE: &str = "nvbandwidth Version:";
-/// What begins a test case.
+/// First word of a test case.
 const RUNNING: &str = "Running ";
-/// Test cases that measure what `device links` does.
+/// Test cases that measure the same as `device links`, with its names.
 const SAME: [(&str, &str); 3] = [
     ("host_to_device_memcpy_ce", TO_DEVICE),
     ("device_to_host_memcpy_ce", TO_HOST),
     ("device_to_device_memcpy_write_ce", ACROSS),
 ];
 
-/// A test case with its matrix.
+/// Test case with its matrix.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TestCase {
-    /// Its name, e.g. `host_to_device_memcpy_ce`.
+    /// Name, e.g. `host_to_device_memcpy_ce`.
     pub name: String,
-    /// What rows, columns and numbers are, in its words.
+    /// Meaning of rows, columns and numbers, as nvbandwidth prints it.
     pub description: String,
-    /// Rows; `None` where nothing is measured.
+    /// Rows of the matrix; `None` for entries that are not measured.
     pub rows: Vec<Vec<Option<f64>>>,
 }
 
-/// What a run printed.
+/// Output of a run.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct NvbandwidthOutput {
-    /// Its version.
+    /// Version of nvbandwidth.
     pub version: Option<String>,
-    /// The driver's version.
+    /// Version of the driver.
     pub driver: Option<String>,
-    /// Names and PCI addresses of devices, in its order.
+    /// Names and PCI addresses of devices, in nvbandwidth's order.
     pub devices: Vec<(String, String)>,
-    /// Test cases that came to their end.
+    /// Test cases that finished.
     pub cases: Vec<TestCase>,
 }
 
 impl NvbandwidthOutput {
-    /// Reads what a run printed; `None` of another program's text.
+    /// Parses the output of a run; returns `None` for another program's output.
     ///
     /// # Errors
-    /// What is missing.
+    /// Returns a message that names the missing part.
     pub fn read(text: &str) -> Option<Result<Self, String>> {
-        let found = match text.trim_start().starts_with('{') {
-            true => Self::of_json(text)?,
-            false if text.lines().any(|line| line.starts_with(TITLE)) => Self::of_text(text),
-            false => return None,
+        let found = if text.trim_start().starts_with('{') {
+            Self::of_json(text)?
+        } else if text.lines().any(|line| line.starts_with(TITLE)) {
+            Self::of_text(text)
+        } else {
+            return None;
         };
-        let empty = "it has no matrix: no test case came to its end".to_owned();
+        let empty = "it has no matrix: no test case finished".to_owned();
         Some(if found.cases.is_empty() { Err(empty) } else { Ok(found) })
     }
 
-    /// The test cases that measure what `device links` calls so.
+    /// Returns nvbandwidth's test cases for these names of `device links`.
     pub fn cases_of(names: &[&str]) -> impl Iterator<Item = String> {
         let is_asked = |(_, ours): &&(&str, &str)| names.contains(ours);
         SAME.iter().filter(is_asked).map(|(theirs, _)| (*theirs).to_owned())
@@ -84,13 +86,16 @@ impl NvbandwidthOutput {
             } else if let Some(running) = line.strip_prefix(RUNNING) {
                 name = Some(running.trim_end_matches('.'));
             } else if let Some(name) = name.filter(|_| line.contains('(') && case.is_none()) {
-                let (name, description) = (name.to_owned(), line.trim().to_owned());
-                case = Some(TestCase { name, description, rows: Vec::new() });
+                case = Some(TestCase {
+                    name: name.to_owned(),
+                    description: line.trim().to_owned(),
+                    rows: Vec::new(),
+                });
             } else if line.trim().is_empty() {
                 found.cases.extend(case.take().filter(|case| !case.rows.is_empty()));
             } else if let Some(case) = &mut case {
                 let mut words = line.split_whitespace();
-                // The line of columns has a number each, and no value; rows have points in theirs.
+                // The line of column numbers has no values; values in rows have a decimal point.
                 let values = words.by_ref().skip(1);
                 let values: Option<Vec<Option<f64>>> = values.map(value_of).collect();
                 let is_row = line.contains('.') || line.contains("N/A");
@@ -131,8 +136,8 @@ impl NvbandwidthOutput {
         })
     }
 
-    /// The figures; of a run with copies of `bytes` bytes, where that is known. Of devices it is those at the PCI
-    /// addresses of `among`; all, by its own numbers, where there are none.
+    /// Returns the figures of a run with copies of `bytes` bytes, if known. Only devices at the PCI addresses of
+    /// `among` are included; if `among` is empty, all devices are included and have nvbandwidth's numbers.
     pub fn measurements(&self, bytes: Option<u64>, among: &[&DeviceInfo]) -> Vec<Measurement> {
         let id = |number: usize| match among {
             [] => Some(format!("{DRIVER}:{number}")),
@@ -143,16 +148,16 @@ impl NvbandwidthOutput {
         };
         let mut all = Vec::new();
         for case in &self.cases {
-            // A row is the host or a device; with one row for several columns, it is the host.
+            // A row is a device or the host; the description of matrices between devices names GPUs as rows.
             let across = case.description.contains("GPU(row)");
             for (row, values) in case.rows.iter().enumerate() {
                 for (column, value) in values.iter().enumerate() {
-                    // Nothing is copied from a device to itself between devices.
+                    // The diagonal of a matrix between devices is 0: no device copies to itself.
                     let Some(value) = value.filter(|value| *value > 0.0) else { continue };
                     let number = if across { row } else { column };
                     let Some((device, peer)) = id(number).zip(id(column)) else { continue };
                     let peer = across.then_some(peer);
-                    all.push(self.figure(case, (number, device), peer, (value, bytes)));
+                    all.push(self.figure(case, number, device, peer, value, bytes));
                 }
             }
         }
@@ -162,9 +167,11 @@ impl NvbandwidthOutput {
     fn figure(
         &self,
         case: &TestCase,
-        (number, device): (usize, String),
+        number: usize,
+        device: String,
         peer: Option<String>,
-        (value, bytes): (f64, Option<u64>),
+        value: f64,
+        bytes: Option<u64>,
     ) -> Measurement {
         let known = self.devices.get(number);
         let config = LinkConfig {
@@ -185,9 +192,10 @@ impl NvbandwidthOutput {
         };
         let same = SAME.iter().find(|(theirs, _)| *theirs == case.name);
         let name = same.map_or(case.name.as_str(), |(_, ours)| ours);
-        let (unit, factor) = match case.description.ends_with("(ns)") {
-            true => (Unit::Seconds, 1e-9),
-            false => (Unit::BytesPerSecond, 1e9),
+        let (unit, factor) = if case.description.ends_with("(ns)") {
+            (Unit::Seconds, 1e-9)
+        } else {
+            (Unit::BytesPerSecond, 1e9)
         };
         Measurement::new(GAUGE, LINKS, name, unit)
             .category(Category::Reference)
@@ -196,13 +204,13 @@ impl NvbandwidthOutput {
     }
 }
 
-/// `NVIDIA H100 80GB HBM3 (00000000:1b:00)`: name, and PCI address as the kernel writes it.
+/// Splits `NVIDIA H100 80GB HBM3 (00000000:1b:00)` into the name and the PCI address in the kernel's form.
 fn device_of(text: &str) -> Option<(String, String)> {
     let (name, address) = text.trim().strip_suffix(')')?.rsplit_once(" (")?;
     Some((name.to_owned(), format!("{}.0", address.get(4..)?.to_lowercase())))
 }
 
-/// A number of a matrix, or `N/A`.
+/// Parses an entry of a matrix: a number or `N/A`.
 fn value_of(text: &str) -> Option<Option<f64>> {
     match text {
         "N/A" => Some(None),
@@ -210,7 +218,7 @@ fn value_of(text: &str) -> Option<Option<f64>> {
     }
 }
 
-/// Its text form.
+/// Prints the text form.
 impl fmt::Display for NvbandwidthOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{TITLE} v{}\n", self.version.as_deref().unwrap_or_default())?;
@@ -245,7 +253,7 @@ impl fmt::Display for NvbandwidthOutput {
 mod tests {
     use super::*;
 
-    /// In the form that version 0.8's source prints.
+    /// Output in the form that the source of version 0.8 prints.
     const TEXT: &str = include_str!("../tests/outputs/nvbandwidth-0.8.txt");
 
     fn read(text: &str) -> NvbandwidthOutput {

@@ -1,4 +1,4 @@
-//! The back end on OpenCL: any vendor's devices, and processors by PoCL.
+//! Back end for OpenCL: devices of any vendor, and processors through PoCL.
 
 mod api;
 mod device;
@@ -12,31 +12,31 @@ use nodegauge_measure::{Bytes, Hertz};
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
 
-/// OpenCL's drivers, by the loader of the system.
+/// OpenCL's drivers, accessed through the system's loader.
 pub struct OpenCl {
     api: &'static Api,
 }
 
 impl OpenCl {
-    /// Loads the library, with everything that its drivers do then: a child process has tried it before.
+    /// Loads the library, which initialises its drivers; a child process has loaded it before.
     ///
     /// # Errors
-    /// When it is not there.
+    /// Fails if the library is missing.
     pub fn load() -> Result<Self, DeviceError> {
         Ok(Self { api: Api::load()? })
     }
 
-    /// All devices of all platforms, in their order, each with its platform.
+    /// Lists all devices of all platforms in order, each with its platform.
     fn all(&self) -> Result<Vec<(Object, Object)>, DeviceError> {
         let api = self.api;
         let platforms = list("clGetPlatformIDs", |n, at, count| {
-            // SAFETY: there is room for `n` objects, or none is wanted.
+            // SAFETY: there is room for `n` objects, or `n` is 0.
             unsafe { (api.clGetPlatformIDs)(n, at, count) }
         })?;
         let mut all = Vec::new();
         for platform in platforms {
             let devices = list("clGetDeviceIDs", |n, at, count| {
-                // SAFETY: as above; the platform was just listed.
+                // SAFETY: as above; the platform has just been listed.
                 unsafe { (api.clGetDeviceIDs)(platform, TYPE_ALL, n, at, count) }
             });
             match devices {
@@ -45,10 +45,10 @@ impl OpenCl {
                 Err(error) => return Err(error),
             }
         }
-        match all.is_empty() {
-            true => Err(DeviceError::new(Kind::NoDevice, api::NAME, "clGetDeviceIDs", -1)),
-            false => Ok(all),
+        if all.is_empty() {
+            return Err(DeviceError::new(Kind::NoDevice, api::NAME, "clGetDeviceIDs", -1));
         }
+        Ok(all)
     }
 }
 
@@ -74,10 +74,10 @@ impl Driver for OpenCl {
     }
 }
 
-/// `CL_DEVICE_TYPE_ALL`
+/// Value of `CL_DEVICE_TYPE_ALL`.
 const TYPE_ALL: u64 = 0xFFFF_FFFF;
 
-// Questions of clGetDeviceInfo (CL/cl.h, cl_ext.h).
+// Parameters of clGetDeviceInfo (CL/cl.h, cl_ext.h).
 const DEVICE_TYPE: u32 = 0x1000;
 const MAX_COMPUTE_UNITS: u32 = 0x1002;
 const MAX_WORK_GROUP_SIZE: u32 = 0x1004;
@@ -92,7 +92,7 @@ const DOUBLE_FP_CONFIG: u32 = 0x1032;
 const HOST_UNIFIED_MEMORY: u32 = 0x1035;
 const DEVICE_UUID_KHR: u32 = 0x106A;
 const DEVICE_PCI_BUS_INFO_KHR: u32 = 0x410F;
-/// Of clGetPlatformInfo.
+/// Parameter of clGetPlatformInfo.
 const PLATFORM_VERSION: u32 = 0x0901;
 
 impl OpenCl {
@@ -104,7 +104,7 @@ impl OpenCl {
     ) -> Result<DeviceInfo, DeviceError> {
         let api = self.api;
         let ask = |what: u32, bytes: usize, at: *mut c_void, length: *mut usize| {
-            // SAFETY: there is room for `bytes` bytes; the device was just listed.
+            // SAFETY: there is room for `bytes` bytes; the device has just been listed.
             unsafe { (api.clGetDeviceInfo)(device, what, bytes, at, length) }
         };
         let text = |what| info(|bytes, at, length| ask(what, bytes, at, length));
@@ -115,7 +115,7 @@ impl OpenCl {
             Some(u64::from_le_bytes(number))
         };
         let version = info(|bytes, at, length| {
-            // SAFETY: as above, of the platform.
+            // SAFETY: as above, for the platform.
             unsafe { (api.clGetPlatformInfo)(platform, PLATFORM_VERSION, bytes, at, length) }
         });
         let class = match number(DEVICE_TYPE) {
@@ -131,7 +131,7 @@ impl OpenCl {
             index,
             name: words(&text(DEVICE_NAME)?),
             class,
-            // `OpenCL 3.0 PoCL 3.1+debian  Linux, ...`: what stands behind is how it was built.
+            // In `OpenCL 3.0 PoCL 3.1+debian  Linux, ...` the part after two spaces describes the build.
             driver_version: format!(
                 "{} (driver {})",
                 words(&version?).split("  ").next().unwrap_or_default().trim(),
@@ -153,21 +153,23 @@ impl OpenCl {
     }
 }
 
-/// `domain, bus, device, function`, four numbers of 32 bits.
+/// Formats a PCI address from four 32-bit numbers: domain, bus, device, function.
 fn pci_address(bytes: &[u8]) -> Option<String> {
     let mut numbers =
         bytes.chunks_exact(4).map(|four| u32::from_le_bytes(four.try_into().unwrap_or_default()));
-    let (domain, bus, device, function) =
-        (numbers.next()?, numbers.next()?, numbers.next()?, numbers.next()?);
+    let domain = numbers.next()?;
+    let bus = numbers.next()?;
+    let device = numbers.next()?;
+    let function = numbers.next()?;
     Some(format!("{domain:04x}:{bus:02x}:{device:02x}.{function:x}"))
 }
 
-/// A text of the driver, which ends with a zero.
+/// Converts a text of the driver, which ends with a zero.
 fn words(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).trim_matches(['\0', ' ', '\n']).to_owned()
 }
 
-/// Objects of a call that first says how many there are.
+/// Returns the objects of a query that is called twice: first for their number, then for the objects.
 fn list(
     call: &str,
     ask: impl Fn(u32, *mut Object, *mut u32) -> i32,
@@ -180,7 +182,7 @@ fn list(
     Ok(all)
 }
 
-/// The answer of a call that first says how long it is.
+/// Returns the bytes of a query that is called twice: first for their length, then for the bytes.
 fn info(ask: impl Fn(usize, *mut c_void, *mut usize) -> i32) -> Result<Vec<u8>, DeviceError> {
     let mut length = 0;
     check("clGetDeviceInfo", ask(0, null_mut(), &raw mut length))?;
@@ -189,7 +191,7 @@ fn info(ask: impl Fn(usize, *mut c_void, *mut usize) -> i32) -> Result<Vec<u8>, 
     Ok(bytes)
 }
 
-/// No events to wait for.
+/// Arguments for an empty list of events to wait for.
 const NO_EVENTS: (u32, *const Object) = (0, null());
 
 #[cfg(test)]

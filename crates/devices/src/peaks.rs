@@ -1,5 +1,5 @@
-//! `device peaks`: fused multiply-adds in registers in both precisions, and DGEMM by the vendor's library where
-//! there is one, by turns.
+//! `device peaks`: fused multiply-adds in registers in both precisions, and DGEMM by the vendor's library if it is
+//! installed, interleaved.
 
 mod chains;
 mod product;
@@ -24,18 +24,18 @@ use product::Product;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// `test` of its figures.
+/// Name of the test of these figures.
 pub const TEST: &str = "device_peaks";
-/// The peak of multiply-adds.
+/// Peak of fused multiply-adds.
 pub const FMA: &str = "fma";
-/// Products of matrices.
+/// Rate of matrix products.
 pub const DGEMM: &str = "dgemm";
 
-/// Share of the time for choosing loops: some drivers take a second to build one, and what is chosen scatters
-/// little.
+/// Share of the time limit for the choice of loops: some drivers take a second to build a loop, and the samples of the
+/// chosen loop vary little.
 const CHOOSE: f64 = 0.5;
 
-/// A planned run.
+/// Planned run.
 pub struct PeakPlan {
     devices: Vec<DeviceInfo>,
     elements: Vec<Element>,
@@ -45,11 +45,11 @@ pub struct PeakPlan {
 }
 
 impl PeakPlan {
-    /// Time for everything unless the user says otherwise.
+    /// Default time limit.
     pub const BUDGET: Duration = Duration::from_secs(8);
 
-    /// Plans a run on `devices` in the precisions of `elements`, both where there are none; for so long, or of
-    /// exactly so many samples.
+    /// Plans a run on `devices` in the precisions of `elements` (both if empty), with a time limit or an exact number
+    /// of samples.
     pub fn new(
         devices: Vec<DeviceInfo>,
         elements: Vec<Element>,
@@ -64,7 +64,7 @@ impl PeakPlan {
     }
 }
 
-/// What computes.
+/// Work of a cell.
 enum Work {
     Chains(Chains),
     Product(Product),
@@ -82,7 +82,7 @@ impl Cell {
         Self { device: device.clone(), work, watched }
     }
 
-    /// Seconds of a run of it by the device's clock.
+    /// Runs the work once and returns the seconds by the device's clock.
     fn time(&mut self) -> Result<f64, DeviceError> {
         match &mut self.work {
             Work::Chains(chains) => chains.time(),
@@ -152,7 +152,7 @@ impl Planned for PeakPlan {
     }
 }
 
-/// How loops are halved: each is timed once a round.
+/// Rules of halving for loops: each is timed once per round.
 const RULES: Rules = Rules {
     seed: 0x7065_616B,
     passes: Passes::One,
@@ -163,7 +163,7 @@ const RULES: Rules = Rules {
     check: Check::Round,
 };
 
-/// Returns the fastest loop of multiply-adds. Loops that the device does not build are left out.
+/// Returns the fastest loop of multiply-adds, by successive halving. Loops that the device does not build are left out.
 fn best(
     device: &Rc<dyn Device>,
     element: Element,
@@ -206,7 +206,7 @@ impl Candidates for Loops<'_> {
 }
 
 impl Cell {
-    /// The greatest relative deviation from what must come out; `None` of what is not checked.
+    /// Returns the largest relative deviation from the expected result; `None` for work that is not checked.
     fn check(&mut self) -> Result<Option<f64>, DeviceError> {
         match &mut self.work {
             Work::Chains(chains) => chains.check().map(Some),
@@ -259,7 +259,7 @@ impl Cell {
     }
 }
 
-/// A figure's loop or library, in words.
+/// Describes the loop or library of a figure.
 pub(crate) fn loop_of(config: &DevicePeakConfig) -> String {
     match (&config.library, config.n, config.chains) {
         (Some(library), Some(n), _) => format!("{library}, order {n}"),

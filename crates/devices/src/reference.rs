@@ -1,5 +1,5 @@
-//! The user's own BabelStream and nvbandwidth beside the native figures: on the same device, with arrays and copies
-//! as long.
+//! Comparison of native figures with the user's BabelStream and nvbandwidth: on the same device, with arrays and
+//! copies of the same length.
 
 use crate::GAUGE;
 use crate::babelstream::BabelStreamOutput;
@@ -14,16 +14,16 @@ use nodegauge_toolchain::{CommandLine, ToolchainError, find_program, with_path_h
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Longest time for a run.
+/// Timeout of a run.
 const LIMIT: Duration = Duration::from_secs(3600);
-/// BabelStream's passes on devices, as it has them by itself, and on processors.
+/// Passes of BabelStream on devices (its default) and on processors.
 const REPEATS: [u64; 2] = [100, 20];
-/// Native samples behind a program's run, which others are before.
+/// Native samples after a program's run; the other native samples are taken before it.
 pub const BEHIND: usize = 3;
-/// The smallest copy that nvbandwidth's unit allows, bytes.
+/// Smallest copy of nvbandwidth, bytes: its option has the unit MiB.
 const MIB: u64 = 1 << 20;
 
-/// A program of the user's.
+/// Program that the user provides.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UsersProgram {
     path: PathBuf,
@@ -33,7 +33,7 @@ impl UsersProgram {
     /// Finds the program at `path`, or in `PATH` if it is a name without `/`.
     ///
     /// # Errors
-    /// When there is no such program.
+    /// Fails if the program is not found.
     pub fn find(path: &Path, what: &str) -> Result<Self, Failure> {
         let path = find_program(path).ok_or_else(|| {
             let hint = format!("give the path of {what} that you have built");
@@ -43,7 +43,7 @@ impl UsersProgram {
         Ok(Self { path })
     }
 
-    /// What it prints; `None` when the user ended it.
+    /// Runs the program and returns its standard output; `None` if the user interrupted it.
     fn run(
         &self,
         arguments: &[String],
@@ -63,10 +63,11 @@ impl UsersProgram {
         Failure::missing(format!("{}: {why}", self.path.display())).hint("run it by hand")
     }
 
-    /// BabelStream's figures on a device, with arrays of `elements` elements; none when the user ended it.
+    /// Runs BabelStream on a device with arrays of `elements` elements and returns its figures; none if the user
+    /// interrupted it.
     ///
     /// # Errors
-    /// When it does not run, or its results are wrong.
+    /// Fails if BabelStream does not run or reports wrong results, or if its output cannot be parsed.
     pub fn babelstream(
         &self,
         device: &DeviceInfo,
@@ -85,19 +86,19 @@ impl UsersProgram {
             return Ok(Vec::new());
         };
         let read = BabelStreamOutput::read(&text)
-            .unwrap_or_else(|| Err("it does not print what BabelStream prints".to_owned()));
+            .unwrap_or_else(|| Err("its output is not that of BabelStream".to_owned()));
         let output = read.map_err(|why| self.unreadable(&why))?;
-        // Each of its models numbers devices by itself.
+        // Each programming model of BabelStream has its own numbering of devices.
         let other = output.device.as_ref().is_some_and(|name| !name.contains(&device.name));
         let on = if other { None } else { Some(device.config()) };
         Ok(output.measurements(on.as_ref()))
     }
 
-    /// nvbandwidth's figures of the links that `device links` calls by `names`, of CUDA's devices that it is shown
-    /// alone, with copies of `bytes` bytes; none when the user ended it.
+    /// Runs the test cases of nvbandwidth for these `names` of `device links`, with copies of `bytes` bytes, and
+    /// returns its figures; none if the user interrupted it. Only the given CUDA devices are visible to nvbandwidth.
     ///
     /// # Errors
-    /// When it does not run.
+    /// Fails if nvbandwidth does not run, or if its output cannot be parsed.
     pub fn nvbandwidth(
         &self,
         names: &[&str],
@@ -113,16 +114,16 @@ impl UsersProgram {
         let text = self.run(&arguments, shown.into_iter().collect(), interrupted)?;
         let Some(text) = text else { return Ok(Vec::new()) };
         let read = NvbandwidthOutput::read(&text)
-            .unwrap_or_else(|| Err("it does not print what nvbandwidth prints".to_owned()));
+            .unwrap_or_else(|| Err("its output is not that of nvbandwidth".to_owned()));
         let output = read.map_err(|why| self.unreadable(&why))?;
         Ok(output.measurements(Some(mebibytes * MIB), devices))
     }
 }
 
-/// What tells figures of one name apart that a program has as well.
+/// Keys that distinguish figures of one name and that programs have, too.
 const ALIKE: [&str; 5] = ["device", "element", "message_bytes", "peer", "host_memory"];
 
-/// How native figures stand to those of a program, a ratio each.
+/// Returns a notice with the ratios of native figures to those of a program.
 pub fn compare(measurements: &[Measurement]) -> Option<Notice> {
     let of = |m: &Measurement| ALIKE.map(|key| m.config.get(key).cloned());
     let mut ratios = Vec::new();
@@ -130,12 +131,12 @@ pub fn compare(measurements: &[Measurement]) -> Option<Notice> {
         let same = |m: &&Measurement| {
             m.category != Category::Reference && m.name == theirs.name && of(m) == of(theirs)
         };
-        // Of several NUMA nodes of the host, nvbandwidth takes the near one by itself.
+        // nvbandwidth uses the near NUMA node of the host, so the largest native figure is compared.
         let native = measurements.iter().filter(same).filter_map(|m| m.value).reduce(f64::max);
         let Some((native, value)) = native.zip(theirs.value) else { continue };
         let device = theirs.read_config::<DeviceConfig>().device.unwrap_or_default();
         ratios.push(format!("{device} {} {:.3}", theirs.name, native / value));
     }
-    let text = format!("native over the program's: {}", ratios.join(", "));
+    let text = format!("ratios of native figures to the program's: {}", ratios.join(", "));
     (!ratios.is_empty()).then(|| Notice::new(NoticeId::Reference, GAUGE, text))
 }

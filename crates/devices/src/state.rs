@@ -1,13 +1,13 @@
-//! What a device's own counts and clocks say of figures that were measured between two looks at them.
+//! Judges figures by the device's error counts and clocks before and after the measurement.
 
 use crate::config::DeviceConfig;
 use crate::info::{Class, DeviceInfo, DeviceState};
 use nodegauge_measure::record::{Status, Validity};
 
-/// A clock that falls by more than this share is worth a word.
+/// A decrease of the clock by more than this share is reported.
 const FALLS: f64 = 0.03;
 
-/// How a device did: behind the first turn, and behind the last one.
+/// States of a device: before the measurement, after the first turn, and after the last turn.
 #[derive(Debug, Clone, Default)]
 pub struct Watched {
     before: Option<DeviceState>,
@@ -16,12 +16,12 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// As it is before anything is measured.
+    /// Starts with the state before the measurement.
     pub fn new(before: Option<DeviceState>) -> Self {
         Self { before, ..Self::default() }
     }
 
-    /// As it is now, behind a turn.
+    /// Records the state after a turn.
     pub fn look(&mut self, now: Option<DeviceState>) {
         if self.warm.is_none() {
             self.warm.clone_from(&now);
@@ -29,7 +29,7 @@ impl Watched {
         self.after = now;
     }
 
-    /// The device in a figure's configuration.
+    /// Returns the keys of the device in a figure's configuration.
     pub fn config(&self, info: &DeviceInfo) -> DeviceConfig {
         let clocks = [&self.warm, &self.after].into_iter().flatten();
         let clocks: Vec<f64> = clocks.filter_map(|state| Some(state.clock?.0)).collect();
@@ -41,7 +41,7 @@ impl Watched {
         }
     }
 
-    /// What speaks against figures: errors of the memory, a clock that fell, others on the device.
+    /// Adds reasons for doubt: memory errors, a decreased clock, and other processes on the device.
     pub fn judge(&self, id: &str, validity: &mut Validity) {
         let (Some(before), Some(after)) = (&self.before, &self.after) else { return };
         let more = |of: fn(&DeviceState) -> Option<u64>| {
@@ -49,30 +49,31 @@ impl Watched {
         };
         if let Some(errors) = more(|state| state.uncorrected) {
             validity.invalid(format!(
-                "{id}: {errors} errors of its memory could not be corrected while it measured"
+                "{id}: {errors} memory errors during the measurement could not be corrected"
             ));
         }
         if let Some(errors) = more(|state| state.corrected) {
             validity.suspect(format!(
-                "{id}: {errors} errors of its memory were corrected while it measured"
+                "{id}: {errors} memory errors were corrected during the measurement"
             ));
         }
         let clocks = self.warm.as_ref().and_then(|warm| warm.clock).zip(after.clock);
         if let Some((from, to)) = clocks.filter(|(from, to)| to.0 < from.0 * (1.0 - FALLS)) {
-            let cause = match after.slowed_by.is_empty() {
-                true => "; the driver gives no cause".to_owned(),
-                false => format!(": {}", after.slowed_by.join(", ")),
+            let cause = if after.slowed_by.is_empty() {
+                "; the driver reports no cause".to_owned()
+            } else {
+                format!(": {}", after.slowed_by.join(", "))
             };
             validity.add(Status::Valid, format!("{id}: its clock fell from {from} to {to}{cause}"));
         }
         if let Some(others) = before.others.max(after.others).filter(|others| *others > 0) {
-            validity.suspect(format!("{id}: {others} other processes are on it"));
+            validity.suspect(format!("{id}: {others} other processes use the device"));
         }
     }
 }
 
 impl DeviceInfo {
-    /// The device in a figure's configuration.
+    /// Returns the keys of the device in a figure's configuration.
     pub fn config(&self) -> DeviceConfig {
         DeviceConfig {
             device: Some(self.id()),
@@ -88,7 +89,7 @@ impl DeviceInfo {
 }
 
 impl Class {
-    /// The name, as records have it.
+    /// Name of the class in records.
     pub fn name(self) -> &'static str {
         match self {
             Self::Cpu => "cpu",

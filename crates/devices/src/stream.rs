@@ -1,5 +1,5 @@
-//! `device stream`: STREAM on devices. Passes of all devices and element types by turns; every element checked
-//! on the device; times by the device's clock, with the host's beside.
+//! `device stream`: STREAM on devices. Passes of all devices and element types are interleaved; every element is
+//! checked on the device; times are taken by the device's clock and by the host's clock.
 
 use crate::bench::{Bench, Shape};
 use crate::config::DeviceStreamConfig;
@@ -25,26 +25,26 @@ use nodegauge_measure::{
 use std::rc::Rc;
 use std::time::Duration;
 
-/// `test` of its figures.
+/// Name of the test of these figures.
 pub use crate::names::STREAM as TEST;
-/// Arrays of devices with memory of their own, where that has room: a kernel over so much takes 0.3 ms even at
-/// 10 TB/s, so that the microseconds of its launch are no part of the figure.
+/// Minimum size of an array on a device with memory of its own, if there is room: a kernel over this array takes
+/// 0.3 ms even at 10 TB/s, so that the microseconds of its launch are negligible.
 const OWN_MEMORY: Bytes = Bytes::gib(1);
 
-/// What can be asked of a run.
+/// Options of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StreamOptions {
     /// Length of each array.
     pub size: SizeSpec,
     /// Largest share of the free memory that arrays may take.
     pub memory_fraction: f64,
-    /// Types of the elements; none for double precision where the device has it.
+    /// Element types; if empty, double precision where the device supports it.
     pub elements: Vec<Element>,
     /// Kernels, in the order of a pass.
     pub kernels: Vec<Kernel>,
-    /// Time for everything.
+    /// Time limit of the whole run.
     pub budget: Duration,
-    /// Exactly this many passes behind the warm-up, whatever the time.
+    /// Exact number of passes after the warm-up, regardless of the time limit.
     pub samples: Option<usize>,
 }
 
@@ -63,10 +63,10 @@ impl Default for StreamOptions {
     }
 }
 
-/// A planned run.
+/// Planned run.
 pub struct StreamPlan {
     devices: Vec<DeviceInfo>,
-    /// The device, and the type of its elements.
+    /// Index of the device, and element type.
     cells: Vec<(usize, Element)>,
     options: StreamOptions,
     babelstream: Option<UsersProgram>,
@@ -74,7 +74,7 @@ pub struct StreamPlan {
 }
 
 impl StreamPlan {
-    /// The same with BabelStream on the same devices, native passes before and behind it.
+    /// Returns the plan with a run of BabelStream on the same devices, with native passes before and after it.
     #[must_use]
     pub fn beside(self, babelstream: Option<UsersProgram>) -> Self {
         Self { babelstream, ..self }
@@ -83,7 +83,7 @@ impl StreamPlan {
     /// Plans a run on `devices`.
     ///
     /// # Errors
-    /// A type of elements that a device cannot compute with.
+    /// Fails if a device does not support a requested element type.
     pub fn new(
         devices: Vec<DeviceInfo>,
         options: StreamOptions,
@@ -107,14 +107,14 @@ impl StreamPlan {
             }
             if device.class == Class::Cpu {
                 notices.push(Notice::new(NoticeId::Method, GAUGE, format!(
-                    "{id} is this node's processor: stores, pages and threads are its driver's (regular stores, which read each line before; threads that are not pinned); the node's own figure is that of nodegauge stream"
+                    "{id} is this node's processor: its driver decides on stores (regular ones, with write-allocate), pages and threads (not pinned); for the node's own figure run nodegauge stream"
                 )));
             }
         }
         Ok(Self { devices, cells, options, babelstream: None, notices })
     }
 
-    /// Elements of each array of a cell, and its size over the last cache.
+    /// Returns the elements per array of a cell, and the size of an array divided by that of the last cache.
     fn size(
         &self,
         site: &Site,
@@ -150,11 +150,14 @@ impl StreamPlan {
             chosen.elements = chosen.elements.min(most);
         } else if chosen.elements > most {
             return Err(Failure::missing(format!(
-                "{} gives {} at once at most",
+                "{} allocates at most {} at once",
                 info.id(),
                 info.largest_allocation,
             ))
-            .hint(format!("give less, e.g. --size {}MiB", info.largest_allocation.0 >> 20)));
+            .hint(format!(
+                "use a smaller size, e.g. --size {}MiB",
+                info.largest_allocation.0 >> 20
+            )));
         }
         for notice in chosen.notices.drain(..) {
             let text = format!("{}: {}", info.id(), notice.message);
@@ -166,7 +169,7 @@ impl StreamPlan {
     }
 }
 
-/// A device with its arrays, its loops, and how it does.
+/// Device with its arrays, its loops and its recorded states.
 struct Cell {
     device: Rc<dyn Device>,
     bench: Bench,
@@ -199,14 +202,20 @@ impl Planned for StreamPlan {
             observer.phase(&format!("{}: 3 arrays of {array}, trying loops", device.info().id()));
             let watched = Watched::new(device.state());
             let mut bench = Bench::new(device.clone(), *element, elements)?;
-            // Setting up may take long where a driver compiles: it must not cost the choice.
+            // Set-up may take long if a driver compiles; the deadline starts after it, so that the choice keeps its
+            // time.
             let deadline = clock::now() + choose;
             let stop = || observer.interrupted();
             let chosen =
                 tuner::choose(&mut bench, &self.options.kernels, device.info(), deadline, &stop)?;
-            let device = device.clone();
-            let (loops, tried) = (chosen.loops, chosen.tried);
-            cells.push(Cell { device, bench, loops, tried, times_llc, watched });
+            cells.push(Cell {
+                device: device.clone(),
+                bench,
+                loops: chosen.loops,
+                tried: chosen.tried,
+                times_llc,
+                watched,
+            });
         }
         let setting_up = limits.elapsed();
         observer.phase("measuring by turns");
@@ -247,7 +256,8 @@ impl Planned for StreamPlan {
         for (number, cell) in cells.iter().enumerate() {
             measurements.extend(cell.figures(
                 number,
-                (site, &judged),
+                site,
+                &judged,
                 stopped.as_ref(),
                 failure.is_some(),
             ));
@@ -262,21 +272,21 @@ impl Planned for StreamPlan {
 }
 
 impl Cell {
-    /// The last kernel of a pass, and its bytes.
+    /// Returns the name of the last kernel of a pass, and its bytes.
     fn last(&self) -> (String, f64) {
         let name = self.loops.last().map_or("", |(kernel, _)| kernel.name());
         let bytes = self.loops.last().map_or(0, |(kernel, _)| self.counted(*kernel));
         (format!("{} {name}", self.device.info().id()), bytes as f64)
     }
 
-    /// Bytes that STREAM's rule counts of a kernel.
+    /// Returns the bytes of a kernel by STREAM's rule.
     fn counted(&self, kernel: Kernel) -> u64 {
         kernel.counted(self.bench.element) * self.bench.elements
     }
 
-    /// A pass: the device's times of all kernels, then the host's.
+    /// Runs a pass. The sample has the times of all kernels by the device's clock, then those by the host's clock.
     fn turn(&mut self) -> Result<Vec<Sample>, DeviceError> {
-        // What others have of the host's processors is nothing to a device of its own.
+        // Stolen time of the host's processors affects only the host's processor as a device.
         let on_host = self.device.info().class == Class::Cpu;
         let stolen = || on_host.then(stolen_ticks).flatten();
         let before = stolen();
@@ -292,14 +302,16 @@ impl Cell {
     fn figures(
         &self,
         cell: usize,
-        (site, judged): (&Site, &OneRegime),
+        site: &Site,
+        judged: &OneRegime,
         stopped: Option<&String>,
         failed: bool,
     ) -> Vec<Measurement> {
         let guest = site.machine.virtualisation.is_some();
-        let (bench, info) = (&self.bench, self.device.info());
+        let bench = &self.bench;
+        let info = self.device.info();
         let checked = &bench.checked;
-        // What a data sheet says is of the whole device.
+        // The figures of a data sheet are valid for a whole device only.
         let sheet =
             || Some(catalog::named(&info.name)?.bandwidth()).filter(|_| info.slice.is_none());
         let theoretical = match info.class {
@@ -317,7 +329,7 @@ impl Cell {
             }
             if self.times_llc.is_some_and(|times| times < size::RULE_FACTOR * 0.999) {
                 validity.suspect(format!(
-                    "arrays are {:.2} times the device's last cache: STREAM asks for 4",
+                    "arrays are {:.2} times the device's last cache: STREAM requires 4",
                     self.times_llc.unwrap_or(0.0)
                 ));
             }

@@ -1,4 +1,4 @@
-//! Which loop serves each kernel best on a device, found by measuring shortly: successive halving, kernels
+//! Choice of the fastest loop per kernel on a device, by successive halving with short measurements. Kernels are
 //! interleaved as in the run itself.
 
 use crate::bench::{Bench, Shape, Times};
@@ -11,19 +11,20 @@ use nodegauge_measure::schedule::halving::{
 };
 use std::time::Instant;
 
-/// What was chosen.
+/// Result of the choice.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Chosen {
-    /// A loop for each kernel.
+    /// Chosen loop of each kernel.
     pub loops: Vec<(Kernel, Shape)>,
-    /// Loops that were tried, of the kernel with most of them.
+    /// Largest number of loops that were tried for a kernel.
     pub tried: usize,
 }
 
-/// Share of the fastest rate below which a loop gets no second turn: in the first one some drivers still compile.
+/// Share of the fastest rate below which a loop is dropped after its first turn. Some drivers still compile during the
+/// first turn, so the share is small.
 const HOPELESS: f64 = 0.25;
 
-/// How loops are halved.
+/// Rules of halving for loops.
 const RULES: Rules = Rules {
     seed: 0x6465_7669,
     passes: Passes::Growing,
@@ -34,11 +35,11 @@ const RULES: Rules = Rules {
     check: Check::Turn,
 };
 
-/// Chooses a loop for each kernel until `deadline` at the latest, or until `stop` returns true. A loop that does not
-/// build is left out; when time is short only the first are tried.
+/// Chooses a loop for each kernel, until `deadline` at the latest or until `stop` returns true. Loops that cannot be
+/// built are skipped; if time is short, only the first loops are tried.
 ///
 /// # Errors
-/// When no loop of a kernel works.
+/// Fails if no loop of a kernel works.
 pub fn choose(
     bench: &mut Bench,
     kernels: &[Kernel],

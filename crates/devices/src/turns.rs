@@ -1,4 +1,4 @@
-//! Turns on devices, which may fail in the middle.
+//! Interleaved turns on devices, which may fail during the run.
 
 use crate::driver::DeviceError;
 use nodegauge_measure::repeat::Stop;
@@ -6,10 +6,11 @@ use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{Latest, Schedule, Turn};
 use nodegauge_measure::{Failure, Observer};
 
-/// Lets all cells have their turns: why they ended, or the failure of a device behind samples that are kept.
+/// Runs the turns of all cells. Returns the reason why they ended, or the failure of a device; the samples taken
+/// before the failure are kept.
 ///
 /// # Errors
-/// The device's failure where no cell has more than its warm-up.
+/// Returns the device's failure if no cell has more samples than its warm-up.
 pub(crate) fn run(
     schedule: &mut Schedule,
     observer: &mut dyn Observer,

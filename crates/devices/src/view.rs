@@ -1,4 +1,4 @@
-//! What a person sees of devices: kernels by device, copies by size and end, peaks, and what they come to.
+//! Views of device figures: kernels by device, copies by size and direction, peaks, and rooflines.
 
 mod links;
 mod reference;
@@ -15,12 +15,13 @@ use nodegauge_measure::quantity::significant;
 use nodegauge_measure::record::{Category, Limit, Measurement, Record};
 use nodegauge_published as published;
 
-/// A figure with its configuration.
+/// Figure with its configuration.
 type Figure<'a, C> = (&'a Measurement, C);
 
-/// The sections of a record; none where it has no figures of devices.
+/// Returns the sections of a record; none if it has no figures of devices.
 pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
-    let (streams, peaks) = (figures(record, of_stream::TEST), figures(record, peaks::TEST));
+    let streams = figures(record, of_stream::TEST);
+    let peaks = figures(record, peaks::TEST);
     let links = figures(record, of_links::TEST);
     let mut sections = Vec::new();
     if !streams.is_empty() {
@@ -38,7 +39,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     sections
 }
 
-/// The native figures of a test.
+/// Returns the native figures of a test.
 fn figures<'a, C: Config>(record: &'a Record, test: &str) -> Vec<Figure<'a, C>> {
     let own = record
         .measurements
@@ -47,14 +48,14 @@ fn figures<'a, C: Config>(record: &'a Record, test: &str) -> Vec<Figure<'a, C>> 
     own.map(|m| (m, m.read_config())).collect()
 }
 
-/// `opencl:0  pthread-skylake-avx512 (cpu)`, as a heading of a device's rows.
+/// Heading of a device's rows, e.g. `opencl:0  pthread-skylake-avx512 (cpu)`.
 fn heading(on: &DeviceConfig) -> String {
     let or = |text: &Option<String>| text.clone().unwrap_or_else(|| "?".to_owned());
     let slice = on.slice.as_ref().map(|slice| format!(", {slice}")).unwrap_or_default();
     format!("{}  {} ({}{slice})", or(&on.device), or(&on.device_name), or(&on.class))
 }
 
-/// A rate in a column of GB/s; a dash without one.
+/// Cell of a rate in a column of GB/s; a dash if there is none.
 fn rate(rate: Option<f64>) -> Cell {
     rate.map_or_else(
         || "-".into(),
@@ -62,7 +63,7 @@ fn rate(rate: Option<f64>) -> Cell {
     )
 }
 
-/// The value in a column of G a second, or why there is none.
+/// Cell of the value in a column of GB/s or GFLOP/s, or its validity if there is no value.
 fn value(m: &Measurement) -> Cell {
     m.value.map_or_else(
         || m.validity.status.name().into(),
@@ -70,12 +71,12 @@ fn value(m: &Measurement) -> Cell {
     )
 }
 
-/// The share of a limit that was reached.
+/// Cell of the share of a limit that was reached.
 fn of_limit(limit: Option<&Limit>) -> Cell {
     limit.map_or_else(|| "?".into(), |limit| format!("{:.1} %", limit.fraction * 100.0).into())
 }
 
-/// Notes on the drivers of these devices, each once.
+/// Adds notes with the drivers of these devices, without duplicates.
 fn drivers<'a>(section: &mut Section, all: impl Iterator<Item = &'a DeviceConfig>) {
     let mut seen: Vec<&String> = Vec::new();
     for version in all.filter_map(|on| on.driver_version.as_ref()) {
@@ -86,7 +87,7 @@ fn drivers<'a>(section: &mut Section, all: impl Iterator<Item = &'a DeviceConfig
     }
 }
 
-/// The table of peaks.
+/// Section with the table of peaks.
 fn of_peaks(all: &[Figure<'_, DevicePeakConfig>]) -> Section {
     let mut section = Section::new(peaks::TEST);
     let titles = ["GFLOP/s", "", ">best", ">median", ">5 %", ">95 %", ">of limit", "loop"];

@@ -1,26 +1,27 @@
-//! The functions of CUDA's driver API (`libcuda.so.1`) that are used, found at run time. HIP (`libamdhip64.so`) has
-//! the same ones, with the same arguments and numbers, under names of its own: one table serves both.
+//! Table of the functions of CUDA's driver API (`libcuda.so.1`) that are used, found at run time. HIP
+//! (`libamdhip64.so`) has the same functions with the same arguments and error codes under names of its own, so one
+//! table serves both.
 
 use crate::driver::{DeviceError, Kind};
 use nodegauge_os::SharedLibrary;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
-/// Which of the two it is.
+/// API: CUDA or HIP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
-    /// NVIDIA's.
+    /// NVIDIA's API.
     Cuda,
-    /// AMD's.
+    /// AMD's API.
     Hip,
 }
 
 impl Dialect {
-    /// What the seam calls the driver.
+    /// Name of the driver in [`crate::driver`].
     pub fn name(self) -> &'static str {
         self.of("cuda", "hip")
     }
 
-    /// One of two, CUDA's first.
+    /// Returns the value for this API: the first for CUDA, the second for HIP.
     pub fn of<T>(self, cuda: T, hip: T) -> T {
         match self {
             Self::Cuda => cuda,
@@ -28,12 +29,12 @@ impl Dialect {
         }
     }
 
-    /// What cannot be done for want of a library.
+    /// Creates the failure of an operation that requires a missing library.
     pub fn lacks(self, library: &str, why: &str) -> DeviceError {
-        self.error(Kind::Unsupported, library, 0).saying(why)
+        self.error(Kind::Unsupported, library, 0).with_detail(why)
     }
 
-    /// A failure of a call or library of this driver.
+    /// Creates a failure of a call or library of this driver.
     pub fn error(self, kind: Kind, call: &str, code: c_int) -> DeviceError {
         DeviceError::new(kind, self.name(), call, code.into())
     }
@@ -41,7 +42,7 @@ impl Dialect {
 
 macro_rules! functions {
     ($($(#[$doc:meta])* $name:ident($($arg:ident: $type:ty),*) = $cuda:literal, $hip:literal;)*) => {
-        /// The pointers to all functions.
+        /// Pointers to all functions.
         struct Functions {
             $($name: unsafe extern "C" fn($($type),*) -> c_int,)*
         }
@@ -65,10 +66,10 @@ macro_rules! functions {
                 $(#[$doc])*
                 ///
                 /// # Errors
-                /// What the driver returned, by its meaning.
+                /// Returns the driver's error code, with its meaning.
                 ///
                 /// # Safety
-                /// The arguments are what the function takes.
+                /// The arguments are valid for the function.
                 pub unsafe fn $name(&self, $($arg: $type),*) -> Result<(), DeviceError> {
                     // SAFETY: the caller's promise.
                     let code = unsafe { (self.functions.$name)($($arg),*) };
@@ -82,83 +83,83 @@ macro_rules! functions {
 functions! {
     /// Initialises the driver.
     init(flags: c_uint) = "cuInit", "hipInit";
-    /// Its version: `12040` is 12.4 of CUDA; HIP has three parts.
+    /// Returns the version: `12040` is CUDA 12.4; HIP's has three parts.
     version(version: *mut c_int) = "cuDriverGetVersion", "hipDriverGetVersion";
-    /// How many devices it shows.
+    /// Returns the number of devices.
     count(count: *mut c_int) = "cuDeviceGetCount", "hipGetDeviceCount";
-    /// A device by its place.
+    /// Returns the device at an index.
     device(device: *mut c_int, index: c_int) = "cuDeviceGet", "hipDeviceGet";
-    /// Its name.
+    /// Returns the name of a device.
     device_name(text: *mut c_char, length: c_int, device: c_int) = "cuDeviceGetName", "hipDeviceGetName";
-    /// Bytes of its memory.
+    /// Returns the bytes of memory of a device.
     device_memory(bytes: *mut usize, device: c_int) = "cuDeviceTotalMem_v2", "hipDeviceTotalMem";
-    /// One of its attributes.
+    /// Returns an attribute of a device.
     attribute(value: *mut c_int, attribute: c_int, device: c_int) = "cuDeviceGetAttribute", "hipDeviceGetAttribute";
-    /// Its PCI address.
+    /// Returns the PCI address of a device.
     pci(text: *mut c_char, length: c_int, device: c_int) = "cuDeviceGetPCIBusId", "hipDeviceGetPCIBusId";
-    /// Its primary context.
+    /// Retains the primary context of a device.
     retain(context: *mut usize, device: c_int) = "cuDevicePrimaryCtxRetain", "hipDevicePrimaryCtxRetain";
-    /// Makes a context that of the calling thread.
+    /// Makes a context current in the calling thread.
     make_current(context: usize) = "cuCtxSetCurrent", "hipCtxSetCurrent";
-    /// Lets the current context reach another one's memory by itself.
+    /// Enables direct access of the current context to another context's memory.
     enable_peer(context: usize, flags: c_uint) = "cuCtxEnablePeerAccess", "hipCtxEnablePeerAccess";
-    /// Free and all bytes.
+    /// Returns the free and the total bytes of memory.
     memory_info(free: *mut usize, all: *mut usize) = "cuMemGetInfo_v2", "hipMemGetInfo";
-    /// Memory of the device.
+    /// Allocates device memory.
     allocate(at: *mut usize, bytes: usize) = "cuMemAlloc_v2", "hipMalloc";
-    /// Frees it.
+    /// Frees device memory.
     free(at: usize) = "cuMemFree_v2", "hipFree";
-    /// Pins memory of the host.
+    /// Pins host memory.
     register(at: *mut c_void, bytes: usize, flags: c_uint) = "cuMemHostRegister_v2", "hipHostRegister";
-    /// Unpins it.
+    /// Unpins host memory.
     unregister(at: *mut c_void) = "cuMemHostUnregister", "hipHostUnregister";
-    /// Host to device.
+    /// Copies from the host to the device.
     copy_in(to: usize, from: *mut c_void, bytes: usize, stream: usize) = "cuMemcpyHtoDAsync_v2", "hipMemcpyHtoDAsync";
-    /// Device to host.
+    /// Copies from the device to the host.
     copy_out(to: *mut c_void, from: usize, bytes: usize, stream: usize) = "cuMemcpyDtoHAsync_v2", "hipMemcpyDtoHAsync";
-    /// Device to device, also between contexts: addresses are unified.
+    /// Copies from device to device, also between contexts: addresses are unified.
     copy_across(to: usize, from: usize, bytes: usize, stream: usize) = "cuMemcpyDtoDAsync_v2", "hipMemcpyDtoDAsync";
-    /// A stream.
+    /// Creates a stream.
     stream(stream: *mut usize, flags: c_uint) = "cuStreamCreate", "hipStreamCreateWithFlags";
-    /// Releases it.
+    /// Releases a stream.
     stream_destroy(stream: usize) = "cuStreamDestroy_v2", "hipStreamDestroy";
-    /// Waits for all in it.
+    /// Waits for all work in a stream.
     stream_wait(stream: usize) = "cuStreamSynchronize", "hipStreamSynchronize";
-    /// An event.
+    /// Creates an event.
     event(event: *mut usize, flags: c_uint) = "cuEventCreate", "hipEventCreateWithFlags";
-    /// Releases it.
+    /// Releases an event.
     event_destroy(event: usize) = "cuEventDestroy_v2", "hipEventDestroy";
-    /// Puts it in a stream.
+    /// Records an event in a stream.
     event_record(event: usize, stream: usize) = "cuEventRecord", "hipEventRecord";
-    /// Milliseconds between two.
+    /// Returns the milliseconds between two events.
     event_elapsed(millis: *mut f32, from: usize, to: usize) = "cuEventElapsedTime", "hipEventElapsedTime";
-    /// Loads machine code, or assembly that the driver translates.
+    /// Loads a module from machine code, or from PTX that the driver compiles.
     module(module: *mut usize, image: *const c_void, options: c_uint, names: *mut c_int, values: *mut *mut c_void) = "cuModuleLoadDataEx", "hipModuleLoadDataEx";
-    /// Releases it.
+    /// Releases a module.
     module_unload(module: usize) = "cuModuleUnload", "hipModuleUnload";
-    /// A kernel of a module.
+    /// Returns a kernel of a module.
     function(function: *mut usize, module: usize, name: *const c_char) = "cuModuleGetFunction", "hipModuleGetFunction";
-    /// Starts a kernel: blocks, threads of a block, bytes of shared memory, stream, arguments.
+    /// Launches a kernel: blocks, threads per block, bytes of shared memory, stream, arguments.
     launch(function: usize, x: c_uint, y: c_uint, z: c_uint, tx: c_uint, ty: c_uint, tz: c_uint, shared: c_uint, stream: usize, arguments: *mut *mut c_void, extra: *mut *mut c_void) = "cuLaunchKernel", "hipModuleLaunchKernel";
 }
 
-/// A driver's library, initialised. It stays until the program ends, for drivers have threads of their own.
+/// Initialised library of a driver. It stays loaded until the program ends, because drivers have threads of their own.
 pub struct Api {
-    /// Which one it is.
+    /// API of the library.
     pub dialect: Dialect,
-    /// For functions that only some versions have.
+    /// Library, for functions that only some versions have.
     pub library: SharedLibrary,
     functions: Functions,
 }
 
 impl Api {
-    /// Loads the first of these libraries into this process, and initialises it.
+    /// Loads the first available library into this process and initialises it.
     ///
     /// # Errors
-    /// When it is not there, lacks a function, or finds no device.
+    /// Fails if the library is missing, lacks a function, or finds no device.
     pub fn load(dialect: Dialect, libraries: &[&str]) -> Result<&'static Self, DeviceError> {
         let missing = |_| dialect.error(Kind::NoDriver, libraries[0], 0);
-        // SAFETY: the driver, which a child process has tried.
+        // SAFETY: the library is a driver, which a child process has loaded before.
         let library = unsafe { SharedLibrary::first_of(libraries) }.map_err(missing)?;
         let functions = Functions::load(&library, dialect)?;
         let api = Self { dialect, library, functions };
@@ -167,18 +168,18 @@ impl Api {
         Ok(Box::leak(Box::new(api)))
     }
 
-    /// What was returned by a call, as a failure by its meaning.
+    /// Converts the return code of a call to a failure.
     fn check(&self, call: &str, code: c_int) -> Result<(), DeviceError> {
         let Some(kind) = kind_of(code) else { return Ok(()) };
-        Err(self.dialect.error(kind, call, code).saying(self.error_name(code)))
+        Err(self.dialect.error(kind, call, code).with_detail(self.error_name(code)))
     }
 
-    /// The driver's name of a number, e.g. `CUDA_ERROR_OUT_OF_MEMORY`.
+    /// Returns the driver's name of an error code, e.g. `CUDA_ERROR_OUT_OF_MEMORY`.
     fn error_name(&self, code: c_int) -> String {
         type Fills = unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int;
         type Returns = unsafe extern "C" fn(c_int) -> *const c_char;
         let mut name = std::ptr::null();
-        // SAFETY: the functions' declared types; names are constants of the library.
+        // SAFETY: the types are those of the declarations; names are constants of the library.
         unsafe {
             match self.dialect {
                 Dialect::Cuda => {
@@ -191,20 +192,20 @@ impl Api {
                     name = returns.map_or(name, |returns| returns(code));
                 }
             }
-            match name.is_null() {
-                true => String::new(),
-                false => CStr::from_ptr(name).to_string_lossy().into_owned(),
+            if name.is_null() {
+                return String::new();
             }
+            CStr::from_ptr(name).to_string_lossy().into_owned()
         }
     }
 }
 
-/// What a number of `CUresult` (cuda.h) means; `hipError_t` has the same ones. `None` is success.
+/// Returns the kind of failure of a `CUresult` (cuda.h); `hipError_t` has the same values. `None` is success.
 pub fn kind_of(code: c_int) -> Option<Kind> {
     Some(match code {
         0 => return None,
         2 => Kind::OutOfMemory,
-        // STUB_LIBRARY: the toolkit's, to link with, in place of the driver's
+        // STUB_LIBRARY: the toolkit's library for linking was loaded instead of the driver's
         34 => Kind::NoDriver,
         // INSUFFICIENT_DRIVER, CALL_REQUIRES_NEWER_DRIVER, UNSUPPORTED_PTX_VERSION, SYSTEM_DRIVER_MISMATCH,
         // COMPAT_NOT_SUPPORTED_ON_DEVICE
@@ -222,13 +223,13 @@ pub fn kind_of(code: c_int) -> Option<Kind> {
         // PEER_ACCESS_UNSUPPORTED, LAUNCH_OUT_OF_RESOURCES, NOT_SUPPORTED
         217 | 701 | 801 => Kind::Unsupported,
         // NVLINK_UNCORRECTABLE, CONTAINED, ILLEGAL_ADDRESS, LAUNCH_TIMEOUT, CONTEXT_IS_DESTROYED, ASSERT,
-        // HARDWARE_STACK_ERROR to LAUNCH_FAILED: nothing works in the context from then on
+        // HARDWARE_STACK_ERROR to LAUNCH_FAILED: the context is unusable afterwards
         220 | 226 | 700 | 702 | 709 | 710 | 714..=719 => Kind::Lost,
         _ => Kind::Other,
     })
 }
 
-/// A text that a call filled in, up to its zero.
+/// Converts a text that a call has filled in, up to its terminating zero.
 pub fn text_of(bytes: &[u8]) -> String {
     let text = CStr::from_bytes_until_nul(bytes).map(CStr::to_string_lossy);
     text.unwrap_or_default().trim().to_owned()

@@ -1,18 +1,18 @@
-//! Products of matrices by the vendor's library, cuBLAS or rocBLAS, whose functions have the same arguments.
+//! Matrix products by the vendor's library, cuBLAS or rocBLAS, whose functions have the same arguments.
 
 use super::api::{Dialect, text_of};
-use super::place::Place;
+use super::context::Context;
 use crate::driver::{Blas, DeviceError, Kind, Memory, Queue};
 use nodegauge_os::{ChildAnswer, SharedLibrary};
 use std::ffi::{c_char, c_int};
 use std::time::Duration;
 
-/// Libraries, newest first.
+/// Library names, newest first, for CUDA and HIP.
 const LIBRARIES: [&[&str]; 2] = [
     &["libcublas.so.13", "libcublas.so.12", "libcublas.so.11"],
     &["librocblas.so.5", "librocblas.so.4", "librocblas.so.3", "librocblas.so"],
 ];
-/// Longest time for loading: cuBLAS has hundreds of megabytes of kernels.
+/// Timeout of loading: cuBLAS has hundreds of megabytes of kernels.
 const LIMIT: Duration = Duration::from_secs(60);
 
 type Create = unsafe extern "C" fn(*mut usize) -> c_int;
@@ -35,9 +35,9 @@ type Dgemm = unsafe extern "C" fn(
     c_int,
 ) -> c_int;
 
-/// A handle of the library, in a context.
+/// Handle of the library in a context.
 pub struct VendorBlas {
-    place: Place,
+    context: Context,
     name: String,
     handle: usize,
     set_stream: SetStream,
@@ -46,25 +46,25 @@ pub struct VendorBlas {
 }
 
 impl VendorBlas {
-    /// Loads the library, after a child process has; `None` where it is not installed.
+    /// Loads the library after a child process has loaded it; `None` if it is not installed.
     ///
     /// # Errors
-    /// When it is there and crashes, lacks a function or refuses the device.
-    pub fn open(place: Place) -> Result<Option<Self>, DeviceError> {
-        let dialect = place.api.dialect;
+    /// Fails if the library crashes, lacks a function or does not support the device.
+    pub fn open(context: Context) -> Result<Option<Self>, DeviceError> {
+        let dialect = context.api.dialect;
         let libraries = LIBRARIES[dialect as usize];
-        // SAFETY: the child loads a library and ends.
-        let tried = unsafe {
+        // SAFETY: the child process only loads the library and exits.
+        let answer = unsafe {
             nodegauge_os::ask_child(LIMIT, || {
                 vec![u8::from(SharedLibrary::first_of(libraries).is_ok())]
             })
         };
-        match tried {
-            Ok(ChildAnswer::Said(said)) if said == [0] => return Ok(None),
-            Ok(ChildAnswer::Said(said)) if said == [1] => {}
+        match answer {
+            Ok(ChildAnswer::Said(output)) if output == [0] => return Ok(None),
+            Ok(ChildAnswer::Said(output)) if output == [1] => {}
             _ => return Err(dialect.lacks(libraries[0], "it crashes when it is loaded")),
         }
-        // SAFETY: a child process has survived it.
+        // SAFETY: a child process has loaded it without a crash.
         let library = unsafe { SharedLibrary::first_of(libraries) };
         let library = library.map_err(|cause| dialect.lacks(libraries[0], &cause))?;
         let lacks = |name: &str| dialect.error(Kind::TooOld, name, 0);
@@ -77,30 +77,34 @@ impl VendorBlas {
                 "rocblas_destroy_handle",
             ],
         );
-        // SAFETY: the types that cublas_v2.h and rocblas.h declare.
-        let (create, set_stream, dgemm, destroy) = unsafe {
-            (
-                library.function::<Create>(names[0]).ok_or_else(|| lacks(names[0]))?,
-                library.function(names[1]).ok_or_else(|| lacks(names[1]))?,
-                library.function(names[2]).ok_or_else(|| lacks(names[2]))?,
-                library.function(names[3]).ok_or_else(|| lacks(names[3]))?,
-            )
-        };
+        // SAFETY: cublas_v2.h and rocblas.h declare this type.
+        let create = unsafe { library.function::<Create>(names[0]) };
+        let create = create.ok_or_else(|| lacks(names[0]))?;
+        // SAFETY: as above.
+        let set_stream = unsafe { library.function::<SetStream>(names[1]) };
+        let set_stream = set_stream.ok_or_else(|| lacks(names[1]))?;
+        // SAFETY: as above.
+        let dgemm = unsafe { library.function::<Dgemm>(names[2]) };
+        let dgemm = dgemm.ok_or_else(|| lacks(names[2]))?;
+        // SAFETY: as above.
+        let destroy = unsafe { library.function::<Destroy>(names[3]) };
+        let destroy = destroy.ok_or_else(|| lacks(names[3]))?;
         let mut handle = 0;
-        // SAFETY: the context is current; the handle is filled in.
+        // SAFETY: the context is current; the call fills in the handle.
         check(dialect, names[0], unsafe { create(&raw mut handle) })?;
         let version = version(dialect, &library, handle).unwrap_or_default();
         let name = format!("{} {version}", dialect.of("cuBLAS", "rocBLAS")).trim().to_owned();
-        Ok(Some(Self { place, name, handle, set_stream, dgemm, destroy }))
+        Ok(Some(Self { context, name, handle, set_stream, dgemm, destroy }))
     }
 }
 
-/// What the library says of its version.
+/// Returns the version that the library reports.
 fn version(dialect: Dialect, library: &SharedLibrary, handle: usize) -> Option<String> {
     type Number = unsafe extern "C" fn(usize, *mut c_int) -> c_int;
     type Text = unsafe extern "C" fn(*mut c_char, usize) -> c_int;
-    let (mut number, mut text) = (0, [0u8; 64]);
-    // SAFETY: the functions' declared types; both are filled in.
+    let mut number = 0;
+    let mut text = [0u8; 64];
+    // SAFETY: the types are those of the declarations; the call fills in the number or the text.
     let code = unsafe {
         match dialect {
             Dialect::Cuda => {
@@ -116,7 +120,7 @@ fn version(dialect: Dialect, library: &SharedLibrary, handle: usize) -> Option<S
     (code == 0).then(|| dialect.of(numbers, text_of(&text)))
 }
 
-/// A status of cuBLAS or rocBLAS, by its meaning.
+/// Converts a status of cuBLAS or rocBLAS to a failure.
 fn check(dialect: Dialect, call: &str, code: c_int) -> Result<(), DeviceError> {
     let kind = match (dialect, code) {
         (_, 0) => return Ok(()),
@@ -142,20 +146,25 @@ impl Blas for VendorBlas {
         n: usize,
         matrices: [&Memory; 3],
     ) -> Result<(), DeviceError> {
-        let dialect = self.place.api.dialect;
+        let dialect = self.context.api.dialect;
         // CUBLAS_OP_N, rocblas_operation_none
         let plain = dialect.of(0, 111);
         let [a, b, c] = matrices.map(|memory| {
             assert!(n * n * 8 <= memory.bytes, "order {n} in {} bytes", memory.bytes);
             memory.handle.raw
         });
-        let (m, one, none) = (n as c_int, 1.0, 0.0);
-        // SAFETY: the matrices have that order, and the caller promises that they live; factors are read at once.
+        let m = n as c_int;
+        let alpha = 1.0;
+        let beta = 0.0;
+        // SAFETY: the matrices have that order, and the caller promises that they live; the factors are read before
+        // the call returns.
         unsafe {
             let set = (self.set_stream)(self.handle, queue.raw());
             check(dialect, dialect.of("cublasSetStream", "rocblas_set_stream"), set)?;
-            let (dgemm, one, none) = (self.dgemm, &raw const one, &raw const none);
-            let code = dgemm(self.handle, plain, plain, m, m, m, one, a, m, b, m, none, c, m);
+            let dgemm = self.dgemm;
+            let alpha = &raw const alpha;
+            let beta = &raw const beta;
+            let code = dgemm(self.handle, plain, plain, m, m, m, alpha, a, m, b, m, beta, c, m);
             check(dialect, dialect.of("cublasDgemm", "rocblas_dgemm"), code)
         }
     }

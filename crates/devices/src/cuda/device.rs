@@ -1,9 +1,9 @@
-//! An opened device of CUDA or HIP: its context, memory, modules and streams.
+//! Opened device of CUDA or HIP: context, memory, modules and streams.
 
 use super::api::Api;
 use super::blas::VendorBlas;
 use super::compile;
-use super::place::Place;
+use super::context::Context;
 use crate::driver::{
     Arg, Blas, Copy, Device, DeviceError, Grid, Handle, HostMemory, Kernel, Mark, Memory, Program,
     Queue,
@@ -15,28 +15,28 @@ use nodegauge_measure::{Bytes, Hertz, Seconds};
 use std::ffi::{CString, c_int, c_void};
 use std::ptr::null_mut;
 
-/// Streams that do not wait for the default one (`CU_STREAM_NON_BLOCKING`).
+/// Flag of streams that do not wait for the default stream (`CU_STREAM_NON_BLOCKING`).
 const NON_BLOCKING: u32 = 1;
-/// Memory that every context knows to be pinned (`CU_MEMHOSTREGISTER_PORTABLE`).
+/// Flag of memory that is pinned for every context (`CU_MEMHOSTREGISTER_PORTABLE`).
 const PORTABLE: u32 = 1;
-/// `CU_JIT_ERROR_LOG_BUFFER` and its size.
+/// Options `CU_JIT_ERROR_LOG_BUFFER` and `CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES`.
 const LOG_OPTIONS: [c_int; 2] = [5, 6];
 
-/// A device with its primary context.
+/// Device with its primary context.
 pub struct OpenedDevice {
-    place: Place,
+    context: Context,
     info: DeviceInfo,
-    /// The architecture to build for, e.g. `sm_90`; `None` lets the compiler ask the device.
+    /// Architecture to build for, e.g. `sm_90`; `None` if the compiler queries the device.
     architecture: Option<String>,
-    /// What tells of clocks and errors of memory.
+    /// Library that reports clocks and memory errors.
     management: Option<Nvml>,
 }
 
 impl OpenedDevice {
-    /// Opens the device with that number of the driver.
+    /// Opens the device with the driver's number `number`.
     ///
     /// # Errors
-    /// When another process has it to itself, or it has no memory for a context.
+    /// Fails if another process uses the device exclusively, or if there is no memory for a context.
     pub fn open(
         api: &'static Api,
         number: c_int,
@@ -44,19 +44,19 @@ impl OpenedDevice {
         architecture: Option<String>,
         management: Option<Nvml>,
     ) -> Result<Self, DeviceError> {
-        let mut context = 0;
-        // SAFETY: the context is filled in.
-        unsafe { api.retain(&raw mut context, number)? };
-        Ok(Self { place: Place { api, context }, info, architecture, management })
+        let mut raw = 0;
+        // SAFETY: the call fills in the context.
+        unsafe { api.retain(&raw mut raw, number)? };
+        Ok(Self { context: Context { api, raw }, info, architecture, management })
     }
 
     fn load(&self, image: &compile::Image) -> Result<Program, DeviceError> {
-        let api = self.place.enter()?;
+        let api = self.context.enter()?;
         let mut log = vec![0u8; 8 << 10];
         let mut names = LOG_OPTIONS;
         let mut values = [log.as_mut_ptr().cast::<c_void>(), log.len() as *mut c_void];
         let mut module = 0;
-        // SAFETY: the image is complete, as its type promises; the log has the size that is said.
+        // SAFETY: the image is complete, as its type promises; the log has the given length.
         let loaded = unsafe {
             api.module(
                 &raw mut module,
@@ -67,10 +67,10 @@ impl OpenedDevice {
             )
         };
         loaded.map_err(|error| match super::api::text_of(&log).lines().next() {
-            Some(line) if !line.is_empty() => error.saying(line),
+            Some(line) if !line.is_empty() => error.with_detail(line),
             _ => error,
         })?;
-        Ok(Program(self.place.handle(module, Api::module_unload)))
+        Ok(Program(self.context.handle(module, Api::module_unload)))
     }
 }
 
@@ -80,9 +80,10 @@ impl Device for OpenedDevice {
     }
 
     fn free_memory(&self) -> Result<Option<Bytes>, DeviceError> {
-        let api = self.place.enter()?;
-        let (mut free, mut all) = (0, 0);
-        // SAFETY: both are filled in.
+        let api = self.context.enter()?;
+        let mut free = 0;
+        let mut all = 0;
+        // SAFETY: the call fills in both.
         unsafe { api.memory_info(&raw mut free, &raw mut all)? };
         Ok(Some(Bytes(free as u64)))
     }
@@ -92,8 +93,8 @@ impl Device for OpenedDevice {
         let now = |clock: Option<nodegauge_machine::devices::nvml::NowAndMost>| {
             clock.map(|clock| Hertz(clock.now))
         };
-        // This process is one of them, whatever number it has where the driver counts.
-        // Of other slices nothing is taken away here.
+        // This process is one of the listed processes; its ID may differ in the driver's namespace. Processes on other
+        // slices do not affect this slice.
         let processes = gpu.processes.as_ref().filter(|_| self.info.slice.is_none());
         let others = processes.map(|all| all.len().saturating_sub(1) as u32);
         Some(DeviceState {
@@ -107,34 +108,34 @@ impl Device for OpenedDevice {
     }
 
     fn allocate(&self, bytes: usize) -> Result<Memory, DeviceError> {
-        let api = self.place.enter()?;
+        let api = self.context.enter()?;
         let mut at = 0;
-        // SAFETY: the address is filled in.
+        // SAFETY: the call fills in the address.
         unsafe { api.allocate(&raw mut at, bytes) }
-            .map_err(|error| error.saying(format!("{} at once", Bytes(bytes as u64))))?;
-        let handle = self.place.handle(at, Api::free);
-        Ok(Memory { handle, context: self.place.context, bytes })
+            .map_err(|error| error.with_detail(format!("{} at once", Bytes(bytes as u64))))?;
+        let handle = self.context.handle(at, Api::free);
+        Ok(Memory { handle, context: self.context.raw, bytes })
     }
 
     fn host(&self, bytes: usize, pinned: bool) -> Result<HostMemory, DeviceError> {
         let mut memory = HostMemory::pageable(bytes)?;
         if pinned {
-            let api = self.place.enter()?;
+            let api = self.context.enter()?;
             let start = memory.start.as_ptr();
-            // SAFETY: the memory is so long, and lives until it is unpinned.
+            // SAFETY: the memory is `bytes` long and lives until it is unpinned.
             unsafe { api.register(start.cast(), bytes, PORTABLE)? };
             // SAFETY: as above.
             let unpin = |api: &Api, raw: usize| unsafe { api.unregister(raw as *mut c_void) };
-            memory.pin = Some(self.place.handle(start as usize, unpin));
+            memory.pin = Some(self.context.handle(start as usize, unpin));
         }
         Ok(memory)
     }
 
     fn build(&self, source: &KernelSource) -> Result<Program, DeviceError> {
-        self.place.enter()?;
-        let dialect = self.place.api.dialect;
-        // A compiler that does not know the device, or that the driver is too old for, is no misfortune where
-        // the driver can translate assembly.
+        self.context.enter()?;
+        let dialect = self.context.api.dialect;
+        // If the compiler does not support the device, or the driver is too old for its output, the included PTX is
+        // used.
         let compiled = compile::at_run_time(dialect, source, self.architecture.as_deref());
         let compiled = compiled.and_then(|image| self.load(&image));
         match compile::assembly(dialect, source) {
@@ -144,46 +145,46 @@ impl Device for OpenedDevice {
     }
 
     fn kernel(&self, program: &Program, name: &str) -> Result<Kernel, DeviceError> {
-        let api = self.place.enter()?;
+        let api = self.context.enter()?;
         let mut function = 0;
         let text = CString::new(name).unwrap_or_default();
         // SAFETY: the module lives; the name ends with a zero.
         unsafe { api.function(&raw mut function, program.0.raw, text.as_ptr()) }
-            .map_err(|error| error.saying(name))?;
+            .map_err(|error| error.with_detail(name))?;
         Ok(Kernel(Handle::new(function, |_| ())))
     }
 
     fn queue(&self) -> Result<Box<dyn Queue>, DeviceError> {
-        let api = self.place.enter()?;
+        let api = self.context.enter()?;
         let mut stream = 0;
-        // SAFETY: the stream is filled in.
+        // SAFETY: the call fills in the stream.
         unsafe { api.stream(&raw mut stream, NON_BLOCKING)? };
-        let stream = self.place.handle(stream, Api::stream_destroy);
-        Ok(Box::new(Stream { place: self.place, stream, reached: Vec::new() }))
+        let stream = self.context.handle(stream, Api::stream_destroy);
+        Ok(Box::new(Stream { context: self.context, stream, reached: Vec::new() }))
     }
 
     fn blas(&self) -> Result<Option<Box<dyn Blas>>, DeviceError> {
-        self.place.enter()?;
-        let blas = VendorBlas::open(self.place)?;
+        self.context.enter()?;
+        let blas = VendorBlas::open(self.context)?;
         Ok(blas.map(|blas| Box::new(blas) as Box<dyn Blas>))
     }
 }
 
-/// A stream of a context.
+/// Stream of a context.
 struct Stream {
-    place: Place,
+    context: Context,
     stream: Handle,
-    /// Contexts whose memory this one was let reach.
+    /// Contexts whose memory this context can access directly.
     reached: Vec<usize>,
 }
 
 impl Stream {
-    /// Lets the device reach the memory of another one by itself; where it cannot, copies go through the host.
+    /// Enables direct access to the memory of another device; if that fails, copies go through the host.
     fn reach(&mut self, context: usize) {
-        if context != self.place.context && !self.reached.contains(&context) {
+        if context != self.context.raw && !self.reached.contains(&context) {
             self.reached.push(context);
             // SAFETY: both contexts are retained until the program ends.
-            let _ = unsafe { self.place.api.enable_peer(context, 0) };
+            let _ = unsafe { self.context.api.enable_peer(context, 0) };
         }
     }
 }
@@ -199,16 +200,19 @@ impl Queue for Stream {
         args: &[Arg<'_>],
         grid: Grid,
     ) -> Result<(), DeviceError> {
-        let api = self.place.enter()?;
+        let api = self.context.enter()?;
         let mut args: Vec<*mut c_void> = args.iter().map(|arg| arg.value().0.cast_mut()).collect();
-        let (groups, items) = (grid.groups as u32, grid.items as u32);
-        let (function, stream, args) = (kernel.0.raw, self.stream.raw, args.as_mut_ptr());
-        // SAFETY: the caller's promise on the arguments, which are read before the call returns.
+        let groups = grid.groups as u32;
+        let items = grid.items as u32;
+        let function = kernel.0.raw;
+        let stream = self.stream.raw;
+        let args = args.as_mut_ptr();
+        // SAFETY: the caller guarantees the arguments, which are read before the call returns.
         unsafe { api.launch(function, groups, 1, 1, items, 1, 1, 0, stream, args, null_mut()) }
     }
 
     unsafe fn copy(&mut self, copy: Copy<'_>, bytes: usize) -> Result<(), DeviceError> {
-        let api = self.place.enter()?;
+        let api = self.context.enter()?;
         let stream = self.stream.raw;
         let raw = |memory: &Memory| {
             assert!(bytes <= memory.bytes, "{bytes} bytes of a memory of {}", memory.bytes);
@@ -218,7 +222,7 @@ impl Queue for Stream {
             assert!(bytes <= memory.bytes, "{bytes} bytes of {}", memory.bytes);
             memory.start.as_ptr().cast::<c_void>()
         };
-        // SAFETY: the memories are as long as that, and the caller promises that they live.
+        // SAFETY: the memories are long enough, and the caller guarantees that they live.
         unsafe {
             match copy {
                 Copy::In(from, to) => api.copy_in(raw(to), host(from), bytes, stream),
@@ -233,26 +237,26 @@ impl Queue for Stream {
     }
 
     fn mark(&mut self) -> Result<Mark, DeviceError> {
-        let api = self.place.enter()?;
+        let api = self.context.enter()?;
         let mut event = 0;
-        // SAFETY: the event is filled in.
+        // SAFETY: the call fills in the event.
         unsafe { api.event(&raw mut event, 0)? };
-        let mark = Mark(self.place.handle(event, Api::event_destroy));
+        let mark = Mark(self.context.handle(event, Api::event_destroy));
         // SAFETY: event and stream live.
         unsafe { api.event_record(event, self.stream.raw)? };
         Ok(mark)
     }
 
     fn wait(&mut self) -> Result<(), DeviceError> {
-        let api = self.place.enter()?;
+        let api = self.context.enter()?;
         // SAFETY: the stream lives.
         unsafe { api.stream_wait(self.stream.raw) }
     }
 
     fn between(&self, from: &Mark, to: &Mark) -> Result<Seconds, DeviceError> {
         let mut millis = 0f32;
-        // SAFETY: the events live; the time is filled in.
-        unsafe { self.place.enter()?.event_elapsed(&raw mut millis, from.0.raw, to.0.raw)? };
+        // SAFETY: the events live; the call fills in the time.
+        unsafe { self.context.enter()?.event_elapsed(&raw mut millis, from.0.raw, to.0.raw)? };
         Ok(Seconds(f64::from(millis) / 1e3))
     }
 }

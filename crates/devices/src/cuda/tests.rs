@@ -220,7 +220,7 @@ fn why_there_is_no_device_is_said_by_what_nvml_sees() {
     let seen = |gpus, silent| Ok(NvmlReading { driver: None, gpus, silent });
     let two = || vec![GpuState::default(), GpuState::default()];
     let hidden = because(error(), seen(two(), vec![]), Some(""));
-    assert_eq!(hidden.detail, "CUDA_VISIBLE_DEVICES= hides all 2 of this node");
+    assert_eq!(hidden.detail, "CUDA_VISIBLE_DEVICES= hides all 2 GPUs of this node");
     assert_eq!(because(error(), seen(two(), vec![]), None).detail, "");
     let barred = because(error(), seen(vec![], vec![(0, NvmlError::NoPermission)]), Some("0"));
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Memories of host and devices, and the copies between them.
+//! Buffers in host and device memory, and the copies between them.
 
 use super::{Node, SMALL};
 use crate::driver::{Copy, Device, DeviceError, HostMemory, Memory, Queue};
@@ -9,22 +9,22 @@ use nodegauge_placement::{MemoryPolicy, pin};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// Bytes of a sample at least, in as many copies as that takes, but not more than [`MOST_COPIES`].
+/// Minimum bytes per sample; a sample has as many copies as that requires, at most [`MOST_COPIES`].
 const A_SAMPLE: u64 = 16 << 20;
 const MOST_COPIES: u64 = 256;
-/// Pages of which the kernel is asked where they are.
+/// Number of pages whose NUMA nodes are queried.
 const PAGES_ASKED: usize = 4096;
-/// Bytes that are sent to see that they arrive.
+/// Bytes that are copied and compared in the check.
 const CHECKED: usize = 16 << 20;
 
-/// An end of a copy, by its place in the rig.
+/// Source or destination of a copy, by its index in the rig.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     Host(usize),
     Device(usize),
 }
 
-/// A copy that a device makes.
+/// One copy, made by one device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Leg {
     pub(super) device: usize,
@@ -33,7 +33,7 @@ pub(super) struct Leg {
 }
 
 impl Leg {
-    /// The host's memory.
+    /// Returns the index of the host memory, if one end is on the host.
     pub(super) fn host(&self) -> Option<usize> {
         [self.from, self.to].into_iter().find_map(|end| match end {
             End::Host(host) => Some(host),
@@ -42,48 +42,48 @@ impl Leg {
     }
 }
 
-/// Copies that go at once, again and again.
+/// Copies that run at the same time, repeatedly.
 #[derive(Debug)]
 pub(super) struct Cell {
     pub(super) name: &'static str,
     pub(super) bytes: u64,
-    /// Copies of a sample, each way.
+    /// Copies per sample and direction.
     pub(super) copies: usize,
     pub(super) legs: Vec<Leg>,
 }
 
 impl Cell {
-    /// Whether it is the time until the host knows that a small copy is done.
+    /// True if the figure is the time until the completion of a small copy is known to the host.
     pub(super) fn is_latency(&self) -> bool {
         self.bytes <= SMALL
     }
 
-    /// Whose clock takes the time: the host's where several queues are waited for.
+    /// Clock of the time: the host's for latencies and for several queues.
     pub(super) fn clock(&self) -> &'static str {
         if self.is_latency() || self.legs.len() > 1 { "host" } else { "device" }
     }
 }
 
-/// Memory of the host, with where it is.
+/// Host memory and its NUMA node.
 pub(super) struct Host {
     memory: HostMemory,
     pub(super) pinned: bool,
-    /// Its node, where it was bound to one.
+    /// NUMA node that the memory was bound to.
     pub(super) node: Option<u32>,
-    /// Share of it there, as the kernel says.
+    /// Share of the memory on that node, as the kernel reports it.
     pub(super) on_node: Option<f64>,
-    /// CPUs of the node.
+    /// NUMA node with its CPUs.
     cpus: Node,
 }
 
-/// Everything between which copies go. Fields are dropped in their order: devices last.
+/// All queues, buffers and copies. Fields are dropped in order: devices last.
 pub(super) struct Rig {
     pub(super) cells: Vec<Cell>,
-    /// Ways on which something else arrived than was sent.
+    /// Descriptions of copies that delivered wrong data.
     pub(super) wrong: Vec<String>,
     queues: HashMap<(usize, usize), Box<dyn Queue>>,
     pub(super) hosts: Vec<Host>,
-    /// Each with its device.
+    /// Device memories, each with the index of its device.
     pub(super) memories: Vec<(usize, Memory)>,
     devices: Vec<Rc<dyn Device>>,
 }
@@ -100,13 +100,14 @@ impl Rig {
         }
     }
 
-    /// Memory of a device.
+    /// Allocates memory of a device; returns its index.
     pub(super) fn memory(&mut self, device: usize, bytes: usize) -> Result<usize, DeviceError> {
         self.memories.push((device, self.devices[device].allocate(bytes)?));
         Ok(self.memories.len() - 1)
     }
 
-    /// Memory of the host on a node, touched by one of its CPUs; bound to it unless it is the only one.
+    /// Allocates host memory on a node, touched by one of the node's CPUs; returns its index. The memory is bound to
+    /// the node unless `only` is set (the host has one node).
     pub(super) fn host(
         &mut self,
         device: usize,
@@ -115,13 +116,13 @@ impl Rig {
         bytes: usize,
         pinned: bool,
     ) -> Result<usize, DeviceError> {
-        let _here = Here::at(node, !only);
+        let _binding = NodeBinding::new(node, !only);
         let memory = self.devices[device].host(bytes, pinned)?;
         let at = memory.start.as_ptr() as usize;
-        let got = pages_by_node(at, bytes, PAGES_ASKED).ok();
-        let on_node = got.map(|got| {
-            let on = got.nodes.get(&node.0).copied().unwrap_or(0);
-            on as f64 / (got.nodes.values().sum::<u64>().max(1)) as f64
+        let pages = pages_by_node(at, bytes, PAGES_ASKED).ok();
+        let on_node = pages.map(|pages| {
+            let on = pages.nodes.get(&node.0).copied().unwrap_or(0);
+            on as f64 / (pages.nodes.values().sum::<u64>().max(1)) as f64
         });
         let bound = (!only).then_some(node.0.0);
         self.hosts.push(Host { memory, pinned, node: bound, on_node, cpus: node.clone() });
@@ -134,13 +135,14 @@ impl Rig {
         self.cells.push(Cell { name, bytes, copies, legs });
     }
 
-    /// A sample of a cell: the time of a copy, each way.
+    /// Takes a sample of a cell: the time per copy and direction.
     pub(super) fn turn(&mut self, cell: usize) -> Result<Sample, DeviceError> {
-        let Cell { bytes, copies, legs, .. } = &self.cells[cell];
-        let (bytes, copies, legs) = (*bytes as usize, *copies, legs.clone());
+        let bytes = self.cells[cell].bytes as usize;
+        let copies = self.cells[cell].copies;
+        let legs = self.cells[cell].legs.clone();
         let latency = self.cells[cell].is_latency();
         let node = legs.iter().find_map(Leg::host).map(|host| self.hosts[host].cpus.clone());
-        let _here = node.map(|node| Here::at(&node, false));
+        let _binding = node.map(|node| NodeBinding::new(&node, false));
         for (number, leg) in legs.iter().enumerate() {
             self.queue(leg.device, number)?;
         }
@@ -174,7 +176,7 @@ impl Rig {
         Ok(Sample::of_times(vec![seconds / copies as f64]))
     }
 
-    /// The queue of a device for the leg of this number.
+    /// Returns the queue of a device for the copy with index `leg`; creates it on first use.
     fn queue(&mut self, device: usize, leg: usize) -> Result<&mut Box<dyn Queue>, DeviceError> {
         use std::collections::hash_map::Entry;
         match self.queues.entry((device, leg)) {
@@ -183,10 +185,11 @@ impl Rig {
         }
     }
 
-    /// Puts a copy in the queue of a leg.
+    /// Enqueues a copy in its queue.
     fn copy(&mut self, number: usize, leg: Leg, bytes: usize) -> Result<(), DeviceError> {
         self.queue(leg.device, number)?;
-        let (hosts, memories) = (&self.hosts, &self.memories);
+        let hosts = &self.hosts;
+        let memories = &self.memories;
         let copy = match (leg.from, leg.to) {
             (End::Host(from), End::Device(to)) => Copy::In(&hosts[from].memory, &memories[to].1),
             (End::Device(from), End::Host(to)) => Copy::Out(&memories[from].1, &hosts[to].memory),
@@ -196,15 +199,15 @@ impl Rig {
             (End::Host(_), End::Host(_)) => return Ok(()),
         };
         match self.queues.get_mut(&(leg.device, number)) {
-            // SAFETY: both memories are the rig's and outlive its queues, which are waited for at the end of
-            // each turn; nobody else uses them.
+            // SAFETY: both memories belong to the rig and live until the queue is done: each turn waits for its
+            // queues, and nothing else uses the memories.
             Some(queue) => unsafe { queue.copy(copy, bytes) },
             None => Ok(()),
         }
     }
 
-    /// Sends numbers of its own on each way that was measured, on all ways of a cell at once, and holds every one
-    /// that arrives against what was sent.
+    /// Copies distinct numbers by each set of copies that was measured, all copies of a cell at the same time, and
+    /// compares every number at the destination with its source.
     pub(super) fn check(&mut self) -> Result<(), DeviceError> {
         let mut cells: Vec<Vec<Leg>> = Vec::new();
         for cell in &self.cells {
@@ -212,19 +215,19 @@ impl Rig {
                 cells.push(cell.legs.clone());
             }
         }
-        let (node, bytes) =
-            (self.hosts[0].cpus.clone(), CHECKED.min(self.memories[0].1.bytes) & !7);
-        // What devices' memories are filled from and read into.
+        let node = self.hosts[0].cpus.clone();
+        let bytes = CHECKED.min(self.memories[0].1.bytes) & !7;
+        // Host buffer from which device memories are filled and into which they are read.
         let here = self.host(0, &node, true, bytes, false)?;
-        // No two copies have a number in common, so that none is taken for what another one left.
-        let number =
+        // No two copies share a number, so that data of an earlier copy are not taken for those of a later one.
+        let value_at =
             |copy: u64, at: usize| (copy << 40 | at as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let mut copies = 0;
         for legs in cells {
             for (leg, copy) in legs.iter().zip(copies..) {
                 let filled = if let End::Host(host) = leg.from { host } else { here };
                 let words = self.words(filled, bytes).iter_mut().enumerate();
-                words.for_each(|(at, word)| *word = number(copy, at));
+                words.for_each(|(at, word)| *word = value_at(copy, at));
                 self.fetch(End::Host(here), leg.from, bytes)?;
             }
             for (number, leg) in legs.iter().enumerate() {
@@ -237,8 +240,9 @@ impl Rig {
                 let arrived = if let End::Host(host) = leg.to { host } else { here };
                 self.fetch(leg.to, End::Host(here), bytes)?;
                 let mut words = self.words(arrived, bytes).iter().enumerate();
-                if let Some((at, _)) = words.find(|(at, word)| **word != number(copy, *at)) {
-                    let (from, to) = (self.name(leg.from), self.name(leg.to));
+                if let Some((at, _)) = words.find(|(at, word)| **word != value_at(copy, *at)) {
+                    let from = self.name(leg.from);
+                    let to = self.name(leg.to);
                     let together = if legs.len() > 1 { " with others at once" } else { "" };
                     let from_byte = at * 8;
                     let way = format!("{from} to {to}{together} from byte {from_byte} on");
@@ -252,7 +256,7 @@ impl Rig {
         Ok(())
     }
 
-    /// A copy between a device and the host; nothing where neither end is a device's.
+    /// Copies between a device and the host and waits; does nothing if no end or both ends are on a device.
     fn fetch(&mut self, from: End, to: End, bytes: usize) -> Result<(), DeviceError> {
         let ((End::Device(memory), End::Host(_)) | (End::Host(_), End::Device(memory))) =
             (from, to)
@@ -264,15 +268,15 @@ impl Rig {
         self.queue(device, 0)?.wait()
     }
 
-    /// The first `bytes` bytes of memory of the host, as numbers.
+    /// Returns the first `bytes` bytes of a host memory as numbers.
     fn words(&mut self, host: usize, bytes: usize) -> &mut [u64] {
         let memory = &mut self.hosts[host].memory;
         assert!(bytes <= memory.bytes, "{bytes} bytes of {}", memory.bytes);
-        // SAFETY: so long, page-aligned, and no copy is under way.
+        // SAFETY: the memory is long enough and page-aligned, and no copy is in progress.
         unsafe { std::slice::from_raw_parts_mut(memory.start.cast().as_ptr(), bytes / 8) }
     }
 
-    /// What an end is called.
+    /// Name of a source or destination.
     fn name(&self, end: End) -> String {
         match end {
             End::Host(_) => "host".to_owned(),
@@ -281,24 +285,24 @@ impl Rig {
     }
 }
 
-/// The calling thread on a node's CPUs, and with `bound` its memory there; dropped, everything is as before.
-struct Here {
+/// Binds the calling thread to a node's CPUs, and with `bound` its memory to the node; restores both when dropped.
+struct NodeBinding {
     cpus: Option<Vec<nodegauge_machine::CpuId>>,
     memory: Option<Option<MemoryPolicy>>,
 }
 
-impl Here {
-    fn at((node, cpus): &Node, bound: bool) -> Self {
-        let before = pin::current_affinity().ok();
-        let cpus = before.filter(|_| pin::pin_current_thread(cpus).is_ok());
-        let before = MemoryPolicy::inherited();
+impl NodeBinding {
+    fn new((node, cpus): &Node, bound: bool) -> Self {
+        let affinity = pin::current_affinity().ok();
+        let cpus = affinity.filter(|_| pin::pin_current_thread(cpus).is_ok());
+        let policy = MemoryPolicy::inherited();
         let bind = || MemoryPolicy::Bind(vec![*node]).apply_to_thread().is_ok();
-        let memory = (bound && bind()).then_some(before);
+        let memory = (bound && bind()).then_some(policy);
         Self { cpus, memory }
     }
 }
 
-impl Drop for Here {
+impl Drop for NodeBinding {
     fn drop(&mut self) {
         if let Some(cpus) = &self.cpus {
             let _ = pin::pin_current_thread(cpus);

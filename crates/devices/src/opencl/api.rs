@@ -1,5 +1,5 @@
-//! The functions of `libOpenCL.so.1` that are used, all of OpenCL 1.2, found at run time; and what their
-//! numbers mean.
+//! Table of the functions of `libOpenCL.so.1` that are used, all of OpenCL 1.2, found at run time, and the meaning of
+//! their error codes.
 // Functions have the names of CL/cl.h.
 #![allow(non_snake_case)]
 
@@ -7,34 +7,33 @@ use crate::driver::{DeviceError, Kind};
 use nodegauge_os::SharedLibrary;
 use std::ffi::{c_char, c_void};
 
-/// What the seam calls this driver.
+/// Name of the driver in [`crate::driver`].
 pub const NAME: &str = "opencl";
-/// The loader of OpenCL's drivers.
+/// Library name of the loader of OpenCL's drivers.
 const LIBRARY: &str = "libOpenCL.so.1";
 
-/// A platform, device, context, queue, program, kernel, memory or event.
+/// Platform, device, context, queue, program, kernel, memory or event.
 pub type Object = *mut c_void;
 type BuildDone = Option<extern "C" fn(Object, *mut c_void)>;
 type Complaint = Option<extern "C" fn(*const c_char, *const c_void, usize, *mut c_void)>;
 
 macro_rules! functions {
     ($($name:ident($($arg:ty),*) -> $result:ty;)*) => {
-        /// The library's functions.
+        /// Functions of the library.
         pub struct Api {
             $(pub $name: unsafe extern "C" fn($($arg),*) -> $result,)*
         }
 
         impl Api {
-            /// Loads the library, which runs its own code in this process, and that of every driver that it
-            /// knows. It stays until the program ends, for drivers have threads of their own.
+            /// Loads the library, which runs its own code and that of every installed driver in this process. It
+            /// stays loaded until the program ends, because drivers have threads of their own.
             ///
             /// # Errors
-            /// When it is not there, or lacks a function.
+            /// Fails if the library is missing or lacks a function.
             pub fn load() -> Result<&'static Self, DeviceError> {
                 let missing = |_| DeviceError::new(Kind::NoDriver, NAME, LIBRARY, 0);
                 let lacks = |name: &str| DeviceError::new(Kind::TooOld, NAME, name, 0);
-                // SAFETY: it is made to be loaded by any program; what it does then was tried by a child
-                // process before.
+                // SAFETY: any program may load the library; a child process has loaded it before.
                 let library = unsafe { SharedLibrary::open(LIBRARY) }.map_err(missing)?;
                 Ok(Box::leak(Box::new(Self {
                     $(
@@ -80,10 +79,10 @@ functions! {
     clReleaseEvent(Object) -> i32;
 }
 
-/// What was returned by a call, as a failure by its meaning.
+/// Converts the return code of a call to a failure.
 pub fn check(call: &str, code: i32) -> Result<(), DeviceError> {
-    // Numbers of CL/cl.h and cl_ext.h. A queue or context that is not valid any more was lost: they are made
-    // here and never released before their use.
+    // Codes of CL/cl.h and cl_ext.h. An invalid queue or context means that the device was lost: queues and contexts
+    // are created here and never released before their use.
     let kind = match code {
         0 => return Ok(()),
         // CL_DEVICE_NOT_FOUND, CL_PLATFORM_NOT_FOUND_KHR
@@ -92,7 +91,7 @@ pub fn check(call: &str, code: i32) -> Result<(), DeviceError> {
         -2 => Kind::InUse,
         // CL_MEM_OBJECT_ALLOCATION_FAILURE, CL_OUT_OF_HOST_MEMORY, CL_INVALID_BUFFER_SIZE
         -4 | -6 | -61 => Kind::OutOfMemory,
-        // CL_OUT_OF_RESOURCES is what drivers say of memory and of devices alike
+        // CL_OUT_OF_RESOURCES: drivers return it for lack of memory and for device failures
         -5 => Kind::OutOfMemory,
         // CL_COMPILER_NOT_AVAILABLE, CL_PROFILING_INFO_NOT_AVAILABLE
         -3 | -7 => Kind::Unsupported,
@@ -105,11 +104,11 @@ pub fn check(call: &str, code: i32) -> Result<(), DeviceError> {
     Err(DeviceError::new(kind, NAME, call, code.into()))
 }
 
-/// The object that a call made, by the number that it left.
+/// Returns the object that a call created, or the failure of its error code.
 pub fn made(call: &str, object: Object, code: i32) -> Result<Object, DeviceError> {
     check(call, code)?;
-    match object.is_null() {
-        true => Err(DeviceError::new(Kind::Other, NAME, call, 0)),
-        false => Ok(object),
+    if object.is_null() {
+        return Err(DeviceError::new(Kind::Other, NAME, call, 0));
     }
+    Ok(object)
 }

@@ -1,4 +1,4 @@
-//! An opened device: its context, memory and programs.
+//! Opened device: context, memory and programs.
 
 use super::api::{Api, NAME, Object, check, made};
 use super::queue::OpenClQueue;
@@ -20,7 +20,7 @@ const MAP_READ_WRITE: u64 = 0b11;
 const QUEUE_PROFILING_ENABLE: u64 = 1 << 1;
 const PROGRAM_BUILD_LOG: u32 = 0x1183;
 
-/// A device of OpenCL.
+/// Device of OpenCL.
 pub struct OpenClDevice {
     api: &'static Api,
     info: DeviceInfo,
@@ -29,15 +29,16 @@ pub struct OpenClDevice {
 }
 
 impl OpenClDevice {
-    /// Makes a context of all devices of the platform.
+    /// Creates a context of all devices of the platform.
     pub fn open(
         api: &'static Api,
         info: DeviceInfo,
         device: Object,
         of_platform: &[Object],
     ) -> Result<Self, DeviceError> {
-        let (mut code, count) = (0, of_platform.len() as u32);
-        // SAFETY: so many devices, which were just listed; no properties, nobody who listens to complaints.
+        let count = of_platform.len() as u32;
+        let mut code = 0;
+        // SAFETY: there are `count` devices, which have just been listed; no properties and no error callback.
         let context = unsafe {
             (api.clCreateContext)(
                 null(),
@@ -50,7 +51,7 @@ impl OpenClDevice {
         };
         let context = made("clCreateContext", context, code)?;
         let context = Handle::new(context as usize, |raw| {
-            // SAFETY: the context is ours, and what was made in it has references of its own.
+            // SAFETY: the handle owns the context; objects created in it hold references of their own.
             unsafe { (api.clReleaseContext)(raw as Object) };
         });
         Ok(Self { api, info, device, context: Rc::new(context) })
@@ -61,20 +62,22 @@ impl OpenClDevice {
     }
 
     fn buffer(&self, flags: u64, bytes: usize) -> Result<Handle, DeviceError> {
-        let (api, mut code) = (self.api, 0);
+        let api = self.api;
+        let mut code = 0;
         // SAFETY: the context lives; the driver allocates.
         let memory = unsafe {
             (api.clCreateBuffer)(self.context(), flags, bytes, null_mut(), &raw mut code)
         };
         let memory = made("clCreateBuffer", memory, code)?;
         Ok(Handle::new(memory as usize, |raw| {
-            // SAFETY: the memory is ours.
+            // SAFETY: the handle owns the memory.
             unsafe { (api.clReleaseMemObject)(raw as Object) };
         }))
     }
 
     fn new_queue(&self) -> Result<OpenClQueue, DeviceError> {
-        let (api, mut code) = (self.api, 0);
+        let api = self.api;
+        let mut code = 0;
         // SAFETY: context and device live.
         let queue = unsafe {
             (api.clCreateCommandQueue)(
@@ -86,13 +89,13 @@ impl OpenClDevice {
         };
         let queue = made("clCreateCommandQueue", queue, code)?;
         let queue = Handle::new(queue as usize, |raw| {
-            // SAFETY: the queue is ours.
+            // SAFETY: the handle owns the queue.
             unsafe { (api.clReleaseCommandQueue)(raw as Object) };
         });
         Ok(OpenClQueue { api, queue })
     }
 
-    /// What the compiler said of a program.
+    /// Returns the compiler's log of a program.
     fn log(&self, program: Object) -> String {
         let log = super::info(|bytes, at, length| {
             // SAFETY: there is room for `bytes` bytes; program and device live.
@@ -116,7 +119,7 @@ impl Device for OpenClDevice {
         &self.info
     }
 
-    /// OpenCL has no such question; of a device that shares the host's memory, the host knows.
+    /// Returns `None`: OpenCL has no such query.
     fn free_memory(&self) -> Result<Option<Bytes>, DeviceError> {
         Ok(None)
     }
@@ -124,14 +127,16 @@ impl Device for OpenClDevice {
     fn allocate(&self, bytes: usize) -> Result<Memory, DeviceError> {
         if bytes as u64 > self.info.largest_allocation.0 {
             let error = DeviceError::new(Kind::OutOfMemory, NAME, "clCreateBuffer", 0);
-            let (asked, most) = (Bytes(bytes as u64), self.info.largest_allocation);
-            return Err(error.saying(format!("{asked} at once, of at most {most}")));
+            let asked = Bytes(bytes as u64);
+            let most = self.info.largest_allocation;
+            return Err(error.with_detail(format!("{asked} at once, at most {most}")));
         }
         let handle = self.buffer(MEM_READ_WRITE, bytes)?;
-        // Buffers belong to a context; this puts the buffer on this device of it.
-        let (mut queue, memory) = (self.new_queue()?, handle.raw as Object);
+        // A buffer belongs to a context; the migration places it on this device.
+        let mut queue = self.new_queue()?;
+        let memory = handle.raw as Object;
         let (events, list) = NO_EVENTS;
-        // SAFETY: one buffer, of no content that must be kept; both live until the queue is done.
+        // SAFETY: there is one buffer, whose content is undefined; buffer and queue live until the queue is done.
         let code = unsafe {
             (self.api.clEnqueueMigrateMemObjects)(
                 queue.object(),
@@ -152,12 +157,13 @@ impl Device for OpenClDevice {
         if !pinned {
             return HostMemory::pageable(bytes);
         }
-        // What the vendors' guides say: memory that the driver allocated and mapped is pinned.
-        let (api, mut code) = (self.api, 0);
-        let (buffer, mut queue) =
-            (self.buffer(MEM_READ_WRITE | MEM_ALLOC_HOST_PTR, bytes)?, self.new_queue()?);
+        // According to the vendors' guides, memory that the driver allocates and maps is pinned.
+        let api = self.api;
+        let mut code = 0;
+        let buffer = self.buffer(MEM_READ_WRITE | MEM_ALLOC_HOST_PTR, bytes)?;
+        let mut queue = self.new_queue()?;
         let (events, list) = NO_EVENTS;
-        // SAFETY: the buffer is so long; the call waits until it is mapped.
+        // SAFETY: the buffer is `bytes` long; the call waits until it is mapped.
         let start = unsafe {
             (api.clEnqueueMapBuffer)(
                 queue.object(),
@@ -175,10 +181,10 @@ impl Device for OpenClDevice {
         let start = made("clEnqueueMapBuffer", start, code)?;
         let start = NonNull::new(start.cast::<u8>())
             .ok_or_else(|| DeviceError::new(Kind::Other, NAME, "clEnqueueMapBuffer", 0))?;
-        // SAFETY: mapped, so long, and known to nobody else.
+        // SAFETY: the memory is mapped, `bytes` long, and not shared.
         unsafe { start.write_bytes(0, bytes) };
         let unmap = move |raw: usize| {
-            // SAFETY: the buffer is mapped there, and released behind this.
+            // SAFETY: the buffer is mapped at this address and released after this call.
             unsafe {
                 (api.clEnqueueUnmapMemObject)(
                     queue.object(),
@@ -196,10 +202,12 @@ impl Device for OpenClDevice {
     }
 
     fn build(&self, source: &KernelSource) -> Result<Program, DeviceError> {
-        let (api, mut code) = (self.api, 0);
+        let api = self.api;
+        let mut code = 0;
         let text = KernelSource::text();
-        let (lines, length) = (text.as_ptr().cast(), text.len());
-        // SAFETY: one text of that length.
+        let lines = text.as_ptr().cast();
+        let length = text.len();
+        // SAFETY: there is one text of this length.
         let program = unsafe {
             (api.clCreateProgramWithSource)(
                 self.context(),
@@ -211,7 +219,7 @@ impl Device for OpenClDevice {
         };
         let program = made("clCreateProgramWithSource", program, code)?;
         let handle = Handle::new(program as usize, |raw| {
-            // SAFETY: the program is ours, and its kernels have references of their own.
+            // SAFETY: the handle owns the program; its kernels hold references of their own.
             unsafe { (api.clReleaseProgram)(raw as Object) };
         });
         let options: Vec<String> = source
@@ -221,7 +229,7 @@ impl Device for OpenClDevice {
             .chain(["-cl-mad-enable".to_owned()])
             .collect();
         let options = CString::new(options.join(" ")).unwrap_or_default();
-        // SAFETY: one device, which lives; the text of the options ends with a zero; nobody waits.
+        // SAFETY: there is one device, which lives; the options end with a zero; there is no callback.
         let code = unsafe {
             (api.clBuildProgram)(
                 program,
@@ -236,20 +244,21 @@ impl Device for OpenClDevice {
             let log = self.log(program);
             let line =
                 log.lines().find(|line| line.contains("error")).or_else(|| log.lines().next());
-            error.saying(line.unwrap_or_default())
+            error.with_detail(line.unwrap_or_default())
         })?;
         Ok(Program(handle))
     }
 
     fn kernel(&self, program: &Program, name: &str) -> Result<Kernel, DeviceError> {
-        let (api, mut code) = (self.api, 0);
+        let api = self.api;
+        let mut code = 0;
         let name = CString::new(name).unwrap_or_default();
         // SAFETY: the program lives; the name ends with a zero.
         let kernel =
             unsafe { (api.clCreateKernel)(program.0.raw as Object, name.as_ptr(), &raw mut code) };
         let kernel = made("clCreateKernel", kernel, code)?;
         Ok(Kernel(Handle::new(kernel as usize, |raw| {
-            // SAFETY: the kernel is ours.
+            // SAFETY: the handle owns the kernel.
             unsafe { (api.clReleaseKernel)(raw as Object) };
         })))
     }

@@ -1,4 +1,4 @@
-//! A queue in order, with the device's own times.
+//! In-order queue with times by the device's clock.
 
 use super::NO_EVENTS;
 use super::api::{Api, Object, check};
@@ -6,10 +6,10 @@ use crate::driver::{Arg, Copy, DeviceError, Grid, Handle, Kernel, Mark, Memory, 
 use nodegauge_measure::Seconds;
 use std::ptr::{null, null_mut};
 
-/// `CL_PROFILING_COMMAND_END`
+/// Value of `CL_PROFILING_COMMAND_END`.
 const COMMAND_END: u32 = 0x1283;
 
-/// A queue of OpenCL.
+/// Queue of OpenCL.
 pub struct OpenClQueue {
     pub api: &'static Api,
     pub queue: Handle,
@@ -20,7 +20,7 @@ impl OpenClQueue {
         self.queue.raw as Object
     }
 
-    /// When a mark was reached, nanoseconds of the device's clock.
+    /// Returns the time of a mark, nanoseconds of the device's clock.
     fn time(&self, mark: &Mark) -> Result<u64, DeviceError> {
         let mut nanos = 0u64;
         // SAFETY: the event lives, and there is room for a number of 64 bits.
@@ -44,15 +44,18 @@ impl Queue for OpenClQueue {
         args: &[Arg<'_>],
         grid: Grid,
     ) -> Result<(), DeviceError> {
-        let (api, kernel) = (self.api, kernel.0.raw as Object);
+        let api = self.api;
+        let kernel = kernel.0.raw as Object;
         for (number, arg) in args.iter().enumerate() {
             let (at, bytes) = arg.value();
-            // SAFETY: the argument is copied from there, and is so long.
+            // SAFETY: the call copies the argument, which is `bytes` long.
             let code = unsafe { (api.clSetKernelArg)(kernel, number as u32, bytes, at) };
             check("clSetKernelArg", code)?;
         }
-        let (all, group, (events, list)) = (grid.groups * grid.items, grid.items, NO_EVENTS);
-        // SAFETY: one dimension; the caller's promise on arguments.
+        let all = grid.groups * grid.items;
+        let group = grid.items;
+        let (events, list) = NO_EVENTS;
+        // SAFETY: the grid has one dimension; the caller guarantees the arguments.
         let code = unsafe {
             (api.clEnqueueNDRangeKernel)(
                 self.object(),
@@ -70,12 +73,14 @@ impl Queue for OpenClQueue {
     }
 
     unsafe fn copy(&mut self, copy: Copy<'_>, bytes: usize) -> Result<(), DeviceError> {
-        let (api, queue, (events, list)) = (self.api, self.object(), NO_EVENTS);
+        let api = self.api;
+        let queue = self.object();
+        let (events, list) = NO_EVENTS;
         let raw = |memory: &Memory| {
             assert!(bytes <= memory.bytes, "{bytes} bytes of a memory of {}", memory.bytes);
             memory.handle.raw as Object
         };
-        // SAFETY: the memories are as long as that, and the caller promises that they live.
+        // SAFETY: the memories are long enough, and the caller guarantees that they live.
         let (call, code) = unsafe {
             match copy {
                 Copy::In(from, to) => {
@@ -97,10 +102,10 @@ impl Queue for OpenClQueue {
                     )
                 }
                 Copy::Across(from, to) => {
-                    let copy = api.clEnqueueCopyBuffer;
+                    let enqueue = api.clEnqueueCopyBuffer;
                     (
                         "clEnqueueCopyBuffer",
-                        copy(queue, raw(from), raw(to), 0, 0, bytes, events, list, null_mut()),
+                        enqueue(queue, raw(from), raw(to), 0, 0, bytes, events, list, null_mut()),
                     )
                 }
             }
@@ -109,14 +114,16 @@ impl Queue for OpenClQueue {
     }
 
     fn mark(&mut self) -> Result<Mark, DeviceError> {
-        let (api, mut event, (events, list)) = (self.api, null_mut(), NO_EVENTS);
+        let api = self.api;
+        let mut event = null_mut();
+        let (events, list) = NO_EVENTS;
         // SAFETY: there is room for an event.
         let code = unsafe {
             (api.clEnqueueMarkerWithWaitList)(self.object(), events, list, &raw mut event)
         };
         check("clEnqueueMarkerWithWaitList", code)?;
         Ok(Mark(Handle::new(event as usize, |raw| {
-            // SAFETY: the event is ours.
+            // SAFETY: the handle owns the event.
             unsafe { (api.clReleaseEvent)(raw as Object) };
         })))
     }

@@ -7,17 +7,18 @@ use crate::kernels::{CHAINS, FMAS_A_ROUND, KernelSource};
 use nodegauge_kernels::Element;
 use std::rc::Rc;
 
-/// How long a launch lasts, seconds: a launch of some microseconds is no part of it.
+/// Duration of a launch, seconds: long compared with the microseconds of the launch itself.
 const LAUNCH_SECONDS: f64 = 10e-3;
-/// Rounds of the first launch.
+/// Number of rounds of the first launch.
 const FEW_ROUNDS: u64 = 64;
-/// The factor and the term: every second multiply-add gives back the number before.
+/// Factor of the multiply-adds. With [`TERM`], every second multiply-add returns to the previous number.
 const FACTOR: f64 = -1.0;
+/// Term of the multiply-adds.
 const TERM: f64 = 1.5;
-/// The first numbers repeat after so many work-items (probes/device.c).
+/// Initial numbers repeat after this many work-items (probes/device.c).
 const DISTINCT_ITEMS: usize = 64;
 
-/// How a loop is built and launched.
+/// Parameters of the build and launch of a loop.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Loop {
     width: u32,
@@ -27,8 +28,8 @@ pub(super) struct Loop {
 }
 
 impl Loop {
-    /// Those that are tried, best guess first: chains and groups enough to hide the latency of GPUs; of processors
-    /// a vector of the widest that there are for each chain.
+    /// Returns the candidates, best guess first: on GPUs enough chains and groups to hide the latency, on processors
+    /// one vector per chain, of the widths that processors have.
     pub(super) fn all(device: &DeviceInfo) -> impl Iterator<Item = Self> {
         const ON_GPU: [(u32, u32, usize, usize); 7] = [
             (1, 8, 256, 8),
@@ -49,7 +50,7 @@ impl Loop {
     }
 }
 
-/// A loop on a device.
+/// Loop of multiply-adds on a device.
 pub(super) struct Chains {
     pub(super) element: Element,
     shape: Loop,
@@ -63,14 +64,14 @@ pub(super) struct Chains {
 }
 
 impl Chains {
-    /// Builds a loop, and finds how many rounds last long enough.
+    /// Builds a loop and determines the number of rounds for [`LAUNCH_SECONDS`].
     pub(super) fn new(
         device: &Rc<dyn Device>,
         element: Element,
         shape: Loop,
     ) -> Result<Self, DeviceError> {
         let Loop { width, chains, group, groups_a_unit } = shape;
-        // The chains are the same in both forms of the loops; the strided one is carried as PTX.
+        // Both forms of the loops have the same chains; the grid-stride form is included as PTX.
         let source = KernelSource { element, width, items: chains, strided: true };
         let program = device.build(&source)?;
         let groups = groups_a_unit * device.info().units.max(1) as usize;
@@ -86,7 +87,7 @@ impl Chains {
             shape,
         };
         found.time()?;
-        // Twice: clocks rise when there is something to do.
+        // The second estimate is better, because clocks rise under load.
         for _ in 0..2 {
             let a_round = found.time()? / found.rounds as f64;
             found.rounds =
@@ -95,18 +96,18 @@ impl Chains {
         Ok(found)
     }
 
-    /// Numbers that the loop leaves.
+    /// Number of elements that the loop writes.
     fn numbers(&self) -> usize {
         self.grid.groups * self.grid.items * self.shape.width as usize
     }
 
-    /// Operations of a launch, two a multiply-add.
+    /// Floating-point operations per launch, two per multiply-add.
     pub(super) fn flops(&self) -> f64 {
         let adds = self.numbers() as u64 * u64::from(self.shape.chains) * FMAS_A_ROUND;
         2.0 * adds as f64 * self.rounds as f64
     }
 
-    /// Seconds of a launch.
+    /// Runs a launch and returns its seconds.
     pub(super) fn time(&mut self) -> Result<f64, DeviceError> {
         let scalar = |value| match self.element {
             Element::F64 => Arg::F64(value),
@@ -114,7 +115,7 @@ impl Chains {
         };
         let args = [Arg::Memory(&self.out), scalar(FACTOR), scalar(TERM), Arg::U64(self.rounds)];
         let from = self.queue.mark()?;
-        // SAFETY: arguments as the source has them; the memory has a vector for each work-item, and lives until
+        // SAFETY: the arguments match the source; the memory has a vector for each work-item and lives until
         // the queue is done.
         unsafe { self.queue.launch(&self.kernel, &args, self.grid.clone()) }?;
         let to = self.queue.mark()?;
@@ -123,10 +124,10 @@ impl Chains {
         Ok(self.queue.between(&from, &to)?.0)
     }
 
-    /// The greatest relative deviation from the sums that must come out.
+    /// Returns the largest relative deviation from the expected sums.
     pub(super) fn check(&mut self) -> Result<f64, DeviceError> {
         let here: HostMemory = self.device.host(self.out.bytes, false)?;
-        // SAFETY: both are as long, and live until the queue is done.
+        // SAFETY: both memories have this length and live until the queue is done.
         unsafe { self.queue.copy(Copy::Out(&self.out, &here), self.out.bytes) }?;
         self.queue.wait()?;
         let numbers = crate::bench::numbers(&here, self.element, self.numbers());
@@ -138,7 +139,7 @@ impl Chains {
             ((got - must) / must.max(1.0)).abs()
         };
         let off = numbers.iter().enumerate().map(off);
-        // What is no number is infinitely far off.
+        // A NaN counts as an infinite deviation.
         Ok(off.map(|off| if off.is_nan() { f64::INFINITY } else { off }).fold(0.0, f64::max))
     }
 

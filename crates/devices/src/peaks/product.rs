@@ -1,20 +1,20 @@
-//! DGEMM by the library of the device's vendor.
+//! DGEMM by the library of the device's vendor, with a check of its result.
 
 use crate::config::DevicePeakConfig;
 use crate::driver::{Blas, Copy, Device, DeviceError, HostMemory, Memory, Queue};
 use nodegauge_kernels::Element;
 use std::rc::Rc;
 
-/// Largest order: large enough that the fastest devices reach what they can, and three matrices of 512 MiB.
+/// Largest order: large enough for the full rate of the fastest devices; the three matrices have 512 MiB each.
 const LARGEST: usize = 8192;
-/// Orders are multiples of this.
+/// Orders are multiples of this number.
 const STEP: usize = 256;
 /// Largest share of the free memory for three matrices.
 const SHARE: f64 = 0.5;
-/// Elements of the product that are computed on the host as well.
+/// Number of elements of the product that the host computes for the check.
 const CHECKED: usize = 64;
 
-/// Square matrices on a device, with what multiplies them.
+/// Square matrices on a device, with the library that multiplies them.
 pub(super) struct Product {
     n: usize,
     blas: Box<dyn Blas>,
@@ -25,8 +25,8 @@ pub(super) struct Product {
     _device: Rc<dyn Device>,
 }
 
-/// Element `i` of matrix 0 or 1, between -1/2 and 1/2: its bits are as good as random, so that no
-/// multiplier is spared.
+/// Returns element `i` of matrix 0 or 1, between -1/2 and 1/2. The bits are pseudorandom, so that the multipliers do
+/// full work.
 fn element(matrix: usize, i: usize) -> f64 {
     let mixed = ((2 * i + matrix) as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let mixed = (mixed ^ (mixed >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -34,7 +34,7 @@ fn element(matrix: usize, i: usize) -> f64 {
 }
 
 impl Product {
-    /// Matrices as large as there is room; `None` where no library multiplies.
+    /// Allocates and fills matrices as large as memory allows; `None` if no library is installed.
     pub(super) fn of(device: &Rc<dyn Device>) -> Result<Option<Self>, DeviceError> {
         let Some(blas) = device.blas()? else { return Ok(None) };
         let free = device.free_memory()?.unwrap_or(device.info().memory).as_f64() * SHARE;
@@ -53,7 +53,7 @@ impl Product {
         for number in [0, 1] {
             let numbers = product.numbers();
             numbers.iter_mut().enumerate().for_each(|(i, x)| *x = element(number, i));
-            // SAFETY: both are as long, and live until the queue is done.
+            // SAFETY: both memories have this length and live until the queue is done.
             unsafe {
                 product.queue.copy(Copy::In(&product.here, &product.matrices[number]), bytes)
             }?;
@@ -62,9 +62,9 @@ impl Product {
         Ok(Some(product))
     }
 
-    /// The matrix on the host.
+    /// Returns the matrix in host memory.
     fn numbers(&mut self) -> &mut [f64] {
-        // SAFETY: so long and page-aligned, and no copy is under way.
+        // SAFETY: the memory is long enough and page-aligned, and no copy is in progress.
         unsafe {
             std::slice::from_raw_parts_mut(self.here.start.cast::<f64>().as_ptr(), self.n * self.n)
         }
@@ -74,11 +74,11 @@ impl Product {
         2.0 * (self.n as f64).powi(3)
     }
 
-    /// Seconds of a product.
+    /// Computes the product and returns its seconds.
     pub(super) fn time(&mut self) -> Result<f64, DeviceError> {
         let [a, b, c] = &self.matrices;
         let from = self.queue.mark()?;
-        // SAFETY: each matrix has so many numbers, and lives until the queue is done.
+        // SAFETY: each matrix has `n * n` numbers and lives until the queue is done.
         unsafe { self.blas.dgemm(&mut *self.queue, self.n, [a, b, c]) }?;
         let to = self.queue.mark()?;
         self.queue.submit()?;
@@ -86,10 +86,10 @@ impl Product {
         Ok(self.queue.between(&from, &to)?.0)
     }
 
-    /// The greatest deviation of some elements from what the host computes, over the root of their length.
+    /// Returns the largest deviation of some elements from the host's result, divided by the square root of the order.
     pub(super) fn check(&mut self) -> Result<f64, DeviceError> {
         let (n, bytes) = (self.n, self.n * self.n * 8);
-        // SAFETY: both are as long, and live until the queue is done.
+        // SAFETY: both memories have this length and live until the queue is done.
         unsafe { self.queue.copy(Copy::Out(&self.matrices[2], &self.here), bytes) }?;
         self.queue.wait()?;
         let product = self.numbers();
@@ -103,7 +103,7 @@ impl Product {
         Ok(worst)
     }
 
-    /// What rounding explains of that: terms below 1/4, added in any order (Higham 2002, section 3.1).
+    /// Largest deviation that rounding can cause: terms below 1/4, added in any order (Higham 2002, section 3.1).
     pub(super) fn allowed(&self) -> f64 {
         (self.n as f64).sqrt() * f64::EPSILON / 4.0
     }

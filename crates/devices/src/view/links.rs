@@ -1,4 +1,4 @@
-//! The view of copies: by size, and from which end to which.
+//! View of copies, by size and by source and destination.
 
 use super::{Figure, drivers, heading, rate};
 use crate::config::LinkConfig;
@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 
 /// Figures of copies.
 type Links<'a> = [Figure<'a, LinkConfig>];
-/// Columns of the table by size: name, host's memory, title, and the letter of its curve.
+/// Columns of the table by size: name, kind of host memory, title, and letter of the curve.
 const COLUMNS: [(&str, &str, &str, char); 5] = [
     (TO_DEVICE, "pageable", ">to device", 'h'),
     (TO_HOST, "pageable", ">to host", 'd'),
@@ -22,7 +22,7 @@ const COLUMNS: [(&str, &str, &str, char); 5] = [
     (BOTH, "pinned", ">both ways", 'B'),
 ];
 
-/// Tables by size for each device, and matrices where there are several ends.
+/// Section with tables by size for each device, and matrices if there are several NUMA nodes or devices.
 pub(super) fn section(all: &Links<'_>, detail: Detail) -> Section {
     let mut section = Section::new(TEST);
     let is_one =
@@ -66,7 +66,8 @@ pub(super) fn section(all: &Links<'_>, detail: Detail) -> Section {
         section.push(table);
     }
     if detail == Detail::Full && !curves.is_empty() {
-        let (x, y) = (Scale::Bytes, Scale::Rate(Unit::BytesPerSecond));
+        let x = Scale::Bytes;
+        let y = Scale::Rate(Unit::BytesPerSecond);
         let mut ticks: Vec<f64> =
             curves.iter().flat_map(|of: &Series| &of.dots).map(|dot| dot.0).collect();
         ticks.sort_by(f64::total_cmp);
@@ -78,14 +79,14 @@ pub(super) fn section(all: &Links<'_>, detail: Detail) -> Section {
     together(&mut section, all);
     section.gap().note(
         "how",
-        "medians; one way by the device's clock, several at once by the host's; of 8 B the time until the host knows that the copy is done",
+        "medians; one direction by the device's clock, several at once by the host's; 8 B: time until the host knows that the copy is done",
     );
     drivers(&mut section, all.iter().map(|(_, config)| &config.on));
     section.doubts(&all.iter().map(|(m, _)| *m).collect::<Vec<_>>());
     section
 }
 
-/// A rate in GB/s, or a time with its unit.
+/// Cell of a rate in GB/s, or of a time with its unit.
 fn value(m: &Measurement) -> Cell {
     match (m.value, m.unit) {
         (Some(seconds), Unit::Seconds) => {
@@ -96,7 +97,7 @@ fn value(m: &Measurement) -> Cell {
     }
 }
 
-/// Values of a key, in order of appearance.
+/// Returns the distinct values of a key, in order of appearance.
 fn distinct<T: PartialEq>(all: &Links<'_>, of: impl Fn(&LinkConfig) -> T) -> Vec<T> {
     let mut found: Vec<T> = Vec::new();
     for value in all.iter().map(|(_, config)| of(config)) {
@@ -107,7 +108,7 @@ fn distinct<T: PartialEq>(all: &Links<'_>, of: impl Fn(&LinkConfig) -> T) -> Vec
     found
 }
 
-/// A curve by size for each column.
+/// Returns a curve by size for each column.
 fn series(of: &[&Figure<'_, LinkConfig>]) -> Vec<Series> {
     let curve = |(name, memory, _, mark): &(&str, &str, &str, char)| {
         let is = |(m, config): &&&Figure<'_, LinkConfig>| {
@@ -122,7 +123,7 @@ fn series(of: &[&Figure<'_, LinkConfig>]) -> Vec<Series> {
     COLUMNS.iter().map(curve).filter(|series| series.dots.len() > 1).collect()
 }
 
-/// Heat maps of NUMA nodes and devices at the largest size, where there are several nodes.
+/// Adds heat maps of NUMA nodes and devices at the largest size, if there are several nodes.
 fn by_node(section: &mut Section, ones: &Links<'_>, largest: Option<u64>) {
     let nodes: Vec<u64> = distinct(ones, |config| config.host_node).into_iter().flatten().collect();
     let devices: Vec<String> =
@@ -156,7 +157,7 @@ fn by_node(section: &mut Section, ones: &Links<'_>, largest: Option<u64>) {
     });
 }
 
-/// The matrix of devices, where there are several.
+/// Adds the matrices of devices, if there are several.
 fn across(section: &mut Section, all: &Links<'_>) {
     for (name, unit) in [(ACROSS.to_owned(), "GB/s"), (format!("{ACROSS}{LATENCY}"), "time")] {
         let of: Vec<Figure<'_, LinkConfig>> =
@@ -189,7 +190,7 @@ fn across(section: &mut Section, all: &Links<'_>) {
     }
 }
 
-/// All devices at once.
+/// Adds the table of copies of all devices at the same time.
 fn together(section: &mut Section, all: &Links<'_>) {
     let sums = all.iter().filter(|(m, _)| m.name.starts_with(ALL));
     let mut table = Table::new(&["all devices at once, GB/s", ">size", ">sum"]);

@@ -1,4 +1,4 @@
-//! The view of other programs' figures: run beside, or imported.
+//! View of figures of other programs, from a comparison or imported.
 
 use crate::GAUGE;
 use crate::config::{DeviceStreamConfig, LinkConfig};
@@ -7,7 +7,7 @@ use nodegauge_measure::quantity::significant;
 use nodegauge_measure::record::{Category, Measurement, Record};
 use nodegauge_measure::{Bytes, Seconds, Unit};
 
-/// A table for each program; `None` where no other program measured.
+/// Section with a table for each program; `None` if there are no figures of other programs.
 pub(super) fn section(record: &Record) -> Option<Section> {
     let is_theirs = |m: &&Measurement| {
         m.gauge == GAUGE && m.category == Category::Reference && !m.is_published()
@@ -17,15 +17,17 @@ pub(super) fn section(record: &Record) -> Option<Section> {
     let mut table = Table::new(&["another program's", "device", "to", ">size", ">value"]);
     let mut before = None;
     for m in &all {
-        // What both kinds of figures have, either struct reads.
-        let (of, link): (DeviceStreamConfig, LinkConfig) = (m.read_config(), m.read_config());
+        // Keys that both kinds of figures have can be read by either struct.
+        let of: DeviceStreamConfig = m.read_config();
+        let link: LinkConfig = m.read_config();
         let program = [of.engine, of.engine_version].into_iter().flatten().collect::<Vec<_>>();
         let program = program.join(" ");
         if before.as_ref() != Some(&program) {
             table.heading(program.clone());
             before = Some(program);
         }
-        let device = of.on.device.or(of.on.device_name).unwrap_or_else(|| "not said".to_owned());
+        let device =
+            of.on.device.or(of.on.device_name).unwrap_or_else(|| "not reported".to_owned());
         let size = of.array_bytes.or(link.message_bytes).map(|bytes| Bytes(bytes).to_string());
         let value = match (m.value, m.unit) {
             (Some(seconds), Unit::Seconds) => {

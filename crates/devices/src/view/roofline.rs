@@ -1,4 +1,4 @@
-//! The roofline of each device: its peaks over the bandwidth of its memory, with STREAM's kernels under them.
+//! Roofline of each device: peaks and memory bandwidth as ceilings, and STREAM's kernels as points.
 
 use super::Figure;
 use crate::config::{DevicePeakConfig, DeviceStreamConfig};
@@ -9,7 +9,7 @@ use nodegauge_measure::quantity::significant;
 use nodegauge_measure::record::Category;
 use nodegauge_measure::{BytesPerSec, FlopsPerSec};
 
-/// A device in one precision: its kernels by rate, B/s, and its peaks, FLOP/s.
+/// Device in one precision: rates of kernels, B/s, and peaks, FLOP/s.
 struct Roof<'a> {
     device: &'a str,
     element: &'a str,
@@ -17,7 +17,7 @@ struct Roof<'a> {
     peaks: Vec<(&'a str, f64)>,
 }
 
-/// Those that have both.
+/// Returns the devices and precisions that have both kernels and peaks.
 fn roofs<'a>(
     streams: &'a [Figure<'_, DeviceStreamConfig>],
     all: &'a [Figure<'_, DevicePeakConfig>],
@@ -44,7 +44,7 @@ fn roofs<'a>(
 }
 
 impl Roof<'_> {
-    /// Its memory is as fast as the fastest kernel.
+    /// Ceilings: the rate of the fastest kernel for the memory, and the peaks.
     fn ceilings(&self) -> Roofline {
         let fastest = self.kernels.iter().max_by(|(_, one), (_, other)| one.total_cmp(other));
         let memory = fastest.map(|(kernel, rate)| Ceiling {
@@ -60,12 +60,12 @@ impl Roof<'_> {
         Roofline { ceilings: memory.into_iter().chain(peaks).collect() }
     }
 
-    /// What the device can feed: from how many operations for each byte on its peak binds, and not its memory.
+    /// Sentence on the ridge point: the operations per byte above which the peak is the limit, and not the memory.
     fn ridge(&self) -> Option<String> {
         let (_, triad) = self.kernels.iter().find(|(kernel, _)| *kernel == Kernel::Triad)?;
         let peak = self.peaks.iter().map(|(_, rate)| *rate).reduce(f64::max)?;
         Some(format!(
-            "{} computes {} and moves {} in {}: below {} FLOP/B its memory binds, above its peak",
+            "{} computes {} and moves {} in {}: below {} FLOP/B memory is the limit, above it the peak",
             self.device,
             FlopsPerSec(peak),
             BytesPerSec(*triad),
@@ -74,7 +74,7 @@ impl Roof<'_> {
         ))
     }
 
-    /// Its kernels that compute, by the bytes that STREAM counts.
+    /// Points of the kernels with floating-point operations, by the bytes that STREAM counts.
     fn dots(&self) -> Vec<Dot> {
         let element = self.element.parse::<Element>().unwrap_or(Element::F64);
         let computing = self.kernels.iter().filter(|(kernel, _)| kernel.spec().flops > 0);
@@ -87,7 +87,7 @@ impl Roof<'_> {
     }
 }
 
-/// A chart for each device and precision that has peaks and kernels, and behind them its ridge in a line.
+/// Sections with a chart for each device and precision that has peaks and kernels, followed by a line per ridge point.
 pub(super) fn sections(
     streams: &[Figure<'_, DeviceStreamConfig>],
     all: &[Figure<'_, DevicePeakConfig>],

@@ -1,4 +1,4 @@
-//! The view of STREAM on devices.
+//! View of STREAM on devices.
 
 use super::{Figure, drivers, heading, of_limit, rate, value};
 use crate::config::DeviceStreamConfig;
@@ -9,7 +9,7 @@ use nodegauge_gauge::view::{Note, Picture, Section, Table};
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::{Bytes, BytesPerSec};
 
-/// The table by device and type of elements, and the evidence.
+/// Section with the table by device and element type, and the notes.
 pub(super) fn section(all: &[Figure<'_, DeviceStreamConfig>], detail: Detail) -> Section {
     let mut section = Section::new(TEST);
     let titles = ["GB/s", "", ">best", ">median", ">5 %", ">95 %", ">by host", ">of limit", "loop"];
@@ -67,7 +67,7 @@ pub(super) fn section(all: &[Figure<'_, DeviceStreamConfig>], detail: Detail) ->
             "limit",
             first.limit.as_ref().map_or_else(
                 || {
-                    "unknown: neither the driver nor the catalog tells the memory's bandwidth"
+                    "unknown: neither the driver nor the catalog has the memory bandwidth"
                         .to_owned()
                 },
                 |limit| format!("{} theoretical ({})", BytesPerSec(limit.value), limit.basis),
@@ -79,7 +79,8 @@ pub(super) fn section(all: &[Figure<'_, DeviceStreamConfig>], detail: Detail) ->
     section
 }
 
-/// `256 1x2`: items of a group, vectors by elements; behind `s` how many groups go on from tile to tile.
+/// Describes a loop, e.g. `256 1x2 s32`: work-items per group, vectors x elements per vector, and after `s` the number
+/// of groups of a grid-stride loop.
 fn loop_of(config: &DeviceStreamConfig) -> String {
     let (Some(group), Some(vectors), Some(width)) =
         (config.group_items, config.vectors, config.vector_elements)
