@@ -178,7 +178,7 @@ fn peak_config(peak: &Peak, on: &ThreadsConfig, loops: Vec<LoopRate>) -> PeakCon
         element: Some(peak.kernel.element.to_owned()),
         isa: Some(peak.kernel.isa_name().to_owned()),
         clock_hz: burst.clock.map(|clock| clock.0),
-        flops_per_cycle: burst.a_cycle(on.threads.unwrap_or(1) as usize),
+        flops_per_cycle: burst.per_cycle(on.threads.unwrap_or(1) as usize),
         loops: Some(loops),
         theoretical: None,
     }

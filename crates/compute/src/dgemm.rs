@@ -54,11 +54,11 @@ pub fn measure(
         let depth = depth.clamp(LEAST_DEPTH, DEPTH);
         member.barrier();
         let start = Instant::now();
-        let mut columns_a_second = Vec::new();
-        while start.elapsed() < time || columns_a_second.is_empty() {
-            columns_a_second.push(depth as f64 / multiply(depth));
+        let mut columns_per_second = Vec::new();
+        while start.elapsed() < time || columns_per_second.is_empty() {
+            columns_per_second.push(depth as f64 / multiply(depth));
         }
-        columns_a_second
+        columns_per_second
     })?;
     // Threads run independently; round i of the team is the sum of round i of each thread.
     let rounds = parts.iter().map(Vec::len).min().unwrap_or(0);

@@ -53,7 +53,7 @@ const LEAST_SOLUTION: f64 = 0.25;
 /// Divisor of N where several libraries use the same N.
 const COMMON_MULTIPLE: usize = 64;
 /// Unit of `/proc/stat`: the kernel's USER_HZ, which is 100 on every supported architecture.
-const TICKS_A_SECOND: f64 = 100.0;
+const TICKS_PER_SECOND: f64 = 100.0;
 /// Interval at which progress and interruptions are checked during a solution.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -84,7 +84,7 @@ struct Run<'a> {
     /// Time for each loop of the peaks.
     each_peak: Duration,
     /// Seconds per matrix element that generating and checking a matrix takes in addition to solving.
-    beside: f64,
+    overhead: f64,
     /// NUMA node of each thread; empty if a thread may run on several.
     nodes: Vec<usize>,
 }
@@ -111,9 +111,20 @@ pub(crate) fn run(
     let seen = Observed::default();
     let nodes = distribution::nodes_of_threads(&site.topology, placement);
     let each_peak = PEAKS.of(options.budget.div_f64(peak::loops().len().max(1) as f64));
-    let beside = 0.0;
-    let mut run =
-        Run { site, options, multiple, observer, team, meter, seen, end, each_peak, beside, nodes };
+    let overhead = 0.0;
+    let mut run = Run {
+        site,
+        options,
+        multiple,
+        observer,
+        team,
+        meter,
+        seen,
+        end,
+        each_peak,
+        overhead,
+        nodes,
+    };
     run.peaks()?;
     for (tried, multiplier) in libraries.iter().zip(&multipliers) {
         run.dgemm(tried, multiplier, libraries.len())?;
@@ -204,7 +215,7 @@ impl Run<'_> {
         let threads = self.team.len();
         let mut constraints = self.options.constraints(machine, rate, threads, multiple);
         constraints.seconds /= count as f64;
-        (constraints.half, constraints.beside) = (half, self.beside);
+        (constraints.half, constraints.overhead) = (half, self.overhead);
         let begun = Instant::now();
         let mut before = self.around(at, multiplier, budget)?;
         let samples = self.options.samples.max(1);
@@ -238,10 +249,10 @@ impl Run<'_> {
         budget: Duration,
     ) -> Result<Around, Failure> {
         let mut around = Around::default();
-        if self.interrupted("beside the solution") {
+        if self.interrupted("around the solution") {
             return Ok(around);
         }
-        self.observer.phase("DGEMM and peak beside the solution");
+        self.observer.phase("DGEMM and peak around the solution");
         let time = DGEMM.of(budget).div_f64(2.0);
         around.dgemm = dgemm::measure(&mut self.team, multiplier, time)?;
         self.seen.libraries[at].dgemm.extend(&around.dgemm);
@@ -351,8 +362,8 @@ impl Run<'_> {
         let huge_pages = if shown { matrix.on_huge_pages() } else { None };
         let residual = residual::check(&mut self.team, &source, matrix.column(order))?;
         let rating = lu::flops(order) / seconds;
-        let beside = (started.elapsed().as_secs_f64() - seconds) / (order * order) as f64;
-        self.beside = self.beside.max(beside);
+        let overhead = (started.elapsed().as_secs_f64() - seconds) / (order * order) as f64;
+        self.overhead = self.overhead.max(overhead);
         Ok(Some(SolvedSystem {
             order,
             nb,
@@ -405,7 +416,7 @@ impl Run<'_> {
         let (seconds, mut time) = solved?;
         time.stolen = ticks.zip(interference::stolen_ticks()).map(|(before, after)| {
             let cpus = f64::from(self.site.machine.processor.threads.max(1));
-            after.saturating_sub(before) as f64 / (elapsed * cpus * TICKS_A_SECOND)
+            after.saturating_sub(before) as f64 / (elapsed * cpus * TICKS_PER_SECOND)
         });
         Ok(Some((seconds, time)))
     }

@@ -114,7 +114,7 @@ impl HplOptions {
             threads,
             half: self.half,
             seconds: self.budget.as_secs_f64() * SOLUTION / self.samples.max(1) as f64,
-            beside: 0.0,
+            overhead: 0.0,
             multiple,
         }
     }

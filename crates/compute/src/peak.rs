@@ -284,7 +284,7 @@ pub struct Burst {
 
 impl Burst {
     /// Returns the operations per cycle of one of `threads`.
-    pub fn a_cycle(&self, threads: usize) -> Option<f64> {
+    pub fn per_cycle(&self, threads: usize) -> Option<f64> {
         Some(self.rate / threads as f64 / self.clock?.0)
     }
 }
@@ -420,8 +420,8 @@ mod tests {
         assert!(peak.best().0 > 0.0 && peak.kernel.element == "f32");
         assert!(peak.bursts.iter().all(|burst| burst.rate <= peak.best().0));
         let at = |clock| Burst { clock, ..peak.burst() };
-        assert_eq!(at(None).a_cycle(2), None);
-        assert_eq!(at(Some(Hertz(1e9))).a_cycle(2), Some(peak.best().0 / 2.0 / 1e9));
+        assert_eq!(at(None).per_cycle(2), None);
+        assert_eq!(at(Some(Hertz(1e9))).per_cycle(2), Some(peak.best().0 / 2.0 / 1e9));
     }
 
     #[test]

@@ -41,7 +41,7 @@ type Grid = (usize, usize);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RankLayout {
     pub ranks: usize,
-    pub threads_a_rank: usize,
+    pub threads_per_rank: usize,
     pub hosts: usize,
 }
 
@@ -60,8 +60,8 @@ impl RankLayout {
             [caches, nodes, cores].into_iter().find(fits).unwrap_or(1)
         });
         let threads = options.threads.unwrap_or(cores);
-        let threads_a_rank = (threads / ranks.max(1)).max(1);
-        Self { ranks, threads_a_rank, hosts: options.hosts.len().max(1) }
+        let threads_per_rank = (threads / ranks.max(1)).max(1);
+        Self { ranks, threads_per_rank, hosts: options.hosts.len().max(1) }
     }
 
     pub(crate) fn total(&self) -> usize {

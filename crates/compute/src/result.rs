@@ -209,7 +209,7 @@ impl Evidence<'_> {
             element: Some(element.to_owned()),
             isa: Some(isa.to_owned()),
             clock_hz: self.clock(peak).map(|clock| clock.0),
-            flops_per_cycle: self.clock(peak).and_then(|_| peak.burst().a_cycle(self.threads())),
+            flops_per_cycle: self.clock(peak).and_then(|_| peak.burst().per_cycle(self.threads())),
             loops: Some(loops.map(rate).collect()),
             theoretical: theory.clone(),
         };
@@ -233,20 +233,21 @@ impl Evidence<'_> {
     /// per cycle than a core can; then the measured value is not the clock.
     fn clock(&self, peak: &Peak) -> Option<Hertz> {
         let burst = peak.burst();
-        let a_cycle = burst.a_cycle(self.threads())?;
-        let possible = self.architecture(peak).is_none_or(|most| a_cycle <= most * (1.0 + ABOVE));
+        let per_cycle = burst.per_cycle(self.threads())?;
+        let possible = self.architecture(peak).is_none_or(|most| per_cycle <= most * (1.0 + ABOVE));
         burst.clock.filter(|_| possible)
     }
 
     /// Returns the theoretical peak: cores x clock x operations per cycle. The clock is that of the best burst,
     /// because the nominal clock is often that of the time-stamp counter.
     fn theory(&self, peak: &Peak) -> Option<TheoreticalPeak> {
-        let a_cycle = self.architecture(peak)?;
+        let per_cycle = self.architecture(peak)?;
         let clock = self.clock(peak)?;
         let cores = self.threads().min(self.site.machine.processor.cores.max(1) as usize);
-        let value = cores as f64 * clock.0 * a_cycle;
-        let formula =
-            format!("{cores} cores x {clock} measured under load x {a_cycle} FLOP/cycle with FMA");
+        let value = cores as f64 * clock.0 * per_cycle;
+        let formula = format!(
+            "{cores} cores x {clock} measured under load x {per_cycle} FLOP/cycle with FMA"
+        );
         Some(TheoreticalPeak { value, formula, without_fma: value / 2.0 })
     }
 

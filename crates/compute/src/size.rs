@@ -34,7 +34,7 @@ pub struct SizeConstraints {
     /// Seconds for one solution, including the generation and the check of its matrix.
     pub seconds: f64,
     /// Seconds per matrix element for generation and check, or 0 if unknown.
-    pub beside: f64,
+    pub overhead: f64,
     /// Factor of N.
     pub multiple: usize,
 }
@@ -137,15 +137,15 @@ pub fn choose(spec: OrderSpec, constraints: &SizeConstraints) -> Result<ChosenOr
             (by_memory, formula)
         }
         OrderSpec::Quick => {
-            let beside = |order: usize| constraints.beside * (order * order) as f64;
-            let time = |order: usize| seconds(order, half, dgemm) + beside(order);
+            let overhead = |order: usize| constraints.overhead * (order * order) as f64;
+            let time = |order: usize| seconds(order, half, dgemm) + overhead(order);
             let fits = |n: usize| time(n * multiple) <= constraints.seconds;
             let order = largest(by_memory / multiple, fits).max(1) * multiple;
             let share = half.map_or(String::new(), |half| format!(" x N / (N + {half:.0})"));
             let formula = format!(
                 "largest multiple of {multiple} with (2/3 N^3 + 3/2 N^2) / ({:.1} GFLOP/s{share}) <= {:.1} s",
                 dgemm / 1e9,
-                constraints.seconds - beside(order),
+                constraints.seconds - overhead(order),
             );
             (order, formula)
         }
@@ -209,7 +209,7 @@ mod tests {
             threads: 2,
             half: Some(600.0),
             seconds: 10.0,
-            beside: 0.0,
+            overhead: 0.0,
             multiple: 192,
         }
     }
@@ -231,7 +231,7 @@ mod tests {
         let larger = choose(OrderSpec::Quick, &unknown).unwrap();
         assert!(larger.order > order.order && larger.formula.contains("(100.0 GFLOP/s) <= 10.0 s"));
         // Making and checking the matrix has its part of the time.
-        let checked = SizeConstraints { beside: 1e-8, ..constraints() };
+        let checked = SizeConstraints { overhead: 1e-8, ..constraints() };
         let smaller = choose(OrderSpec::Quick, &checked).unwrap();
         let whole = |n: usize| seconds(n, half, 100e9) + 1e-8 * (n * n) as f64;
         assert!(whole(smaller.order) <= 10.0 && whole(smaller.order + 192) > 10.0);

@@ -32,9 +32,9 @@ pub fn plan(plan: &HplPlan) -> Section {
     let group = lu::panel_group_size(order, *nb, threads);
     let (p, q) = layout.grid();
     let ranks = layout.total();
-    let a_rank = layout.threads_a_rank;
+    let per_rank = layout.threads_per_rank;
     let grid = format!(
-        "{p} x {q} for {ranks} ranks of {a_rank} threads (P <= Q, as square as possible, P a power of two where possible)"
+        "{p} x {q} for {ranks} ranks of {per_rank} threads (P <= Q, as square as possible, P a power of two where possible)"
     );
     let needed = size::needed(order, threads);
     let beyond = 100.0 * (needed.as_f64() / bytes.as_f64() - 1.0);

@@ -58,7 +58,7 @@ impl PlacedReference {
         let Some(asked) = &options.reference else { return Ok(None) };
         let request = RankRequest {
             ranks: layout.ranks as u32,
-            threads: Some(layout.threads_a_rank as u32),
+            threads: Some(layout.threads_per_rank as u32),
             together: Request::default(),
             ..RankRequest::default()
         };
@@ -93,7 +93,7 @@ impl PlacedReference {
         let run = Run::new(command, LIMIT)
             .launched(self.program.launch(self.places(topology)))
             .within(Folder::Private(vec![input]))
-            .with_environment(threads_environment(self.threads_a_rank()));
+            .with_environment(threads_environment(self.threads_per_rank()));
         let ended = program::run(&run, interrupted)?;
         let status = match ended.status() {
             Err(ToolchainError::Interrupted) => return Ok(None),
@@ -117,7 +117,7 @@ impl PlacedReference {
     }
 
     /// Returns the number of threads of each rank.
-    fn threads_a_rank(&self) -> usize {
+    fn threads_per_rank(&self) -> usize {
         self.plan.ranks.first().map_or(1, |rank| rank.placement.threads.len())
     }
 
@@ -128,7 +128,7 @@ impl PlacedReference {
         }
         // The plan is for one host; all hosts use the same number of ranks and threads.
         let each = self.plan.ranks.len();
-        let threads = Some(self.threads_a_rank());
+        let threads = Some(self.threads_per_rank());
         RankPlaces::Hosts(HostRanks { hosts: &self.hosts, each, threads })
     }
 }

@@ -48,13 +48,13 @@ impl Machine {
     }
 
     /// Returns the time in which `thread` moves bytes of these columns, and counts them.
-    fn moves(&self, thread: usize, columns: Range<usize>, a_column: f64, ran: &mut Ran) -> f64 {
+    fn moves(&self, thread: usize, columns: Range<usize>, per_column: f64, ran: &mut Ran) -> f64 {
         let own = self.nodes[thread];
         let remote = columns.clone().filter(|column| (self.lies)(*column) != own).count() as f64;
         let all = columns.len() as f64;
-        ran.bytes += all * a_column;
-        ran.remote += remote * a_column;
-        (all - remote) * a_column / LOCAL + remote * a_column / REMOTE
+        ran.bytes += all * per_column;
+        ran.remote += remote * per_column;
+        (all - remote) * per_column / LOCAL + remote * per_column / REMOTE
     }
 
     /// Returns the time of a piece of work: C is read and written, A and B are read, exchanges read and write
@@ -82,9 +82,9 @@ impl Machine {
         let updates: f64 = (step..number)
             .map(|step| 2.0 * (self.n - (step + 1) * self.nb) as f64 * width * self.nb as f64)
             .sum();
-        let a_column = 16.0 * rows * (1 + number - step) as f64 / self.group as f64;
+        let per_column = 16.0 * rows * (1 + number - step) as f64 / self.group as f64;
         let moved: f64 =
-            (0..self.group).map(|of| self.moves(of, columns.clone(), a_column, ran)).sum();
+            (0..self.group).map(|of| self.moves(of, columns.clone(), per_column, ran)).sum();
         let flops = updates + 4.0 * rows * width * width;
         (flops / CORE / self.group as f64).max(moved / self.group as f64)
     }
