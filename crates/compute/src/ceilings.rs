@@ -1,5 +1,5 @@
-//! Peaks for a roofline: fused multiply-adds, vectors without them and one number at a time in registers, and
-//! DGEMM by the fastest library, by turns.
+//! Peaks for a roofline: fused multiply-adds, vectors without them and scalar arithmetic in registers, and
+//! DGEMM with the fastest library, measured in turn.
 
 use crate::choose::{self, Trial, TrialPlaces, Tried};
 use crate::config::{DgemmConfig, LoopRate, PeakConfig, ThreadsConfig};
@@ -20,26 +20,40 @@ use nodegauge_placement::Placement;
 use nodegauge_team::{Team, TeamError};
 use std::time::Duration;
 
-/// Share of the time for choosing a library, behind four turns of each.
+/// Share of the time for choosing a library, after four turns of each.
 const CHOOSE: f64 = 0.1;
-/// Time of a turn of DGEMM: several products even of a slow library.
+/// Time of a turn of DGEMM, enough for several products even with a slow library.
 const PRODUCTS: Duration = Duration::from_millis(60);
 
-/// Peaks that have been planned, of these threads one after another: where they run, what ends the names of
-/// their figures, and their share of the time.
+/// Planned peaks of one or more groups of threads, measured one group after another.
 pub(crate) struct CeilingsPlan {
-    parts: Vec<(Placement, &'static str, f64)>,
-    limits: (Duration, Option<usize>),
+    parts: Vec<PlannedPart>,
+    budget: Duration,
+    samples: Option<usize>,
+}
+
+/// Planned peaks of one group of threads.
+struct PlannedPart {
+    placement: Placement,
+    /// Ending of the names of its figures.
+    suffix: &'static str,
+    /// Share of the time.
+    share: f64,
 }
 
 impl CeilingsPlan {
     pub(crate) fn new(ask: &CeilingsAsk<'_>) -> Self {
-        let part = |part: &CeilingsPart<'_>| (part.placement.clone(), part.suffix, part.share);
-        Self { parts: ask.parts.iter().map(part).collect(), limits: (ask.budget, ask.samples) }
+        let part = |part: &CeilingsPart<'_>| PlannedPart {
+            placement: part.placement.clone(),
+            suffix: part.suffix,
+            share: part.share,
+        };
+        let parts = ask.parts.iter().map(part).collect();
+        Self { parts, budget: ask.budget, samples: ask.samples }
     }
 }
 
-/// What a loop is of: its name among the peaks.
+/// Returns the name of the peak that a loop measures.
 fn peak_of(kernel: &PeakLoop) -> &'static str {
     let [fma, simd, scalar, _] = roofline::PEAKS;
     match (kernel.isa, kernel.fused) {
@@ -51,27 +65,29 @@ fn peak_of(kernel: &PeakLoop) -> &'static str {
 
 impl Planned for CeilingsPlan {
     fn foreseen(&self) -> Foreseen {
-        Foreseen { time: Some(self.limits.0), memory: None }
+        Foreseen { time: Some(self.budget), memory: None }
     }
 
     fn figures(&self, _: &Site) -> Vec<Figures> {
         let of = (roofline::GAUGE, roofline::PEAK);
-        let names = self.parts.iter().flat_map(|(_, suffix, _)| {
-            roofline::PEAKS.iter().map(move |name| format!("{name}{suffix}"))
-        });
+        let names = self
+            .parts
+            .iter()
+            .flat_map(|part| roofline::PEAKS.iter().map(|name| format!("{name}{}", part.suffix)));
         vec![Figures::new(of, names, &[Unit::FlopsPerSecond]).limited(true)]
     }
 
-    /// One library for all parts: what one is loaded with rules what others load.
+    /// Measures all parts with one library, because environment variables that are set for one library affect
+    /// libraries that are loaded later.
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
-        let Self { parts, limits: (budget, samples) } = *self;
-        let Some((first, ..)) = parts.first() else { return Ok(Outcome::default()) };
+        let Self { parts, budget, samples } = *self;
+        let Some(first) = parts.first() else { return Ok(Outcome::default()) };
         let mut found = Outcome::default();
         observer.phase("trying BLAS libraries");
         let limits = Limits::new(budget, None);
         let trial = Trial {
             root: &site.root,
-            places: TrialPlaces(places(first)),
+            places: TrialPlaces(places(&first.placement)),
             time: budget.mul_f64(CHOOSE),
             interrupted: &|| observer.interrupted(),
         };
@@ -83,9 +99,9 @@ impl Planned for CeilingsPlan {
             return Ok(found);
         };
         let multiplier = library.load()?;
-        // Not all of what the trial took is taken from the parts, where the budget is small.
+        // The time of the trial is subtracted, but not all of it if the budget is small.
         let left = budget.saturating_sub(limits.elapsed()).max(budget.div_f64(2.0));
-        for (placement, suffix, share) in &parts {
+        for PlannedPart { placement, suffix, share } in &parts {
             if !found.is_interrupted() {
                 let with = Part { placement, suffix, library: (&library, &multiplier) };
                 found.extend(with.measure(Limits::new(left.mul_f64(*share), samples), observer)?);
@@ -96,7 +112,7 @@ impl Planned for CeilingsPlan {
     }
 }
 
-/// Threads under way.
+/// A group of threads that is being measured.
 struct Part<'a> {
     placement: &'a Placement,
     suffix: &'static str,
@@ -104,7 +120,7 @@ struct Part<'a> {
 }
 
 impl Part<'_> {
-    /// Loops and DGEMM by turns.
+    /// Measures loops and DGEMM in turn.
     fn measure(&self, limits: Limits, observer: &mut dyn Observer) -> Result<Outcome, TeamError> {
         let Self { placement, suffix, library: (library, multiplier) } = self;
         let of_double = |kernel: &PeakLoop| kernel.element == "f64";
@@ -139,8 +155,8 @@ impl Part<'_> {
             let of_name = || peaks.iter().enumerate().filter(|(_, of)| peak_of(&of.kernel) == name);
             let best = of_name().max_by(|(_, a), (_, b)| a.best().0.total_cmp(&b.best().0));
             let Some((cell, fastest)) = best else { continue };
-            let loops = of_name().map(|(_, of)| LoopRate::of(of)).collect();
-            let config = peak_config(fastest, &on, loops);
+            let rates = of_name().map(|(_, of)| LoopRate::of(of)).collect();
+            let config = peak_config(fastest, &on, rates);
             measurements.extend(figure(name, cell).map(|m| m.config(&config)));
         }
         let in_registers = measurements.iter().filter_map(|m: &Measurement| m.value);
@@ -154,7 +170,7 @@ impl Part<'_> {
     }
 }
 
-/// What the record says of the fastest loop.
+/// Returns the configuration of the fastest loop for the record.
 fn peak_config(peak: &Peak, on: &ThreadsConfig, loops: Vec<LoopRate>) -> PeakConfig {
     let burst: Burst = peak.burst();
     PeakConfig {
@@ -162,7 +178,7 @@ fn peak_config(peak: &Peak, on: &ThreadsConfig, loops: Vec<LoopRate>) -> PeakCon
         element: Some(peak.kernel.element.to_owned()),
         isa: Some(peak.kernel.isa_name().to_owned()),
         clock_hz: burst.clock.map(|clock| clock.0),
-        flops_per_cycle: burst.a_cycle(on.threads.unwrap_or(1) as usize),
+        flops_per_cycle: burst.per_cycle(on.threads.unwrap_or(1) as usize),
         loops: Some(loops),
         theoretical: None,
     }

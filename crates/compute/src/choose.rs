@@ -1,9 +1,10 @@
-//! Which library multiplies: all that are found, each with every kernel that it has for this processor,
-//! and the compiled-in kernels. They multiply by turns on the very threads of the run, each library in a
-//! process of its own, since its kernels are chosen when it is loaded, and it may crash.
+//! Choice of the library that multiplies, among all installed libraries, each with every kernel set that
+//! supports this processor, and the built-in kernels. They multiply in turn on the threads of the run. Each
+//! library runs in its own process, because it selects its kernels when it is loaded, and because it may crash.
 //!
-//! Of those that cannot be told apart the first is taken, so that a choice repeats: libraries in the
-//! order in which they were found, what a library takes by itself before what a variable gives it.
+//! If several cannot be distinguished, the first is chosen, so that the choice is reproducible: libraries in
+//! the order in which they were found, and a library's default kernels before those that an environment
+//! variable selects.
 
 use crate::config::{DgemmConfig, ThreadsConfig};
 use crate::engine::Multiplier;
@@ -21,14 +22,14 @@ use std::path::Path;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-/// A source of products that was tried.
+/// Library or built-in kernels with the result of a trial.
 #[derive(Debug, Clone)]
 pub(crate) struct Tried {
-    /// In words: `OpenBLAS 0.3.21 (Haswell kernels)`.
+    /// Description, e.g. `OpenBLAS 0.3.21 (Haswell kernels)`.
     pub name: String,
     /// Median rate of short DGEMMs on the threads of the run.
     pub rate: FlopsPerSec,
-    /// The library with its kernels; `None` for those that are compiled in.
+    /// Library with its kernels; `None` for the built-in kernels.
     pub probed: Option<ProbedBlas>,
 }
 
@@ -38,19 +39,19 @@ impl Tried {
         Self { name, rate, probed: Some(probed) }
     }
 
-    /// The compiled-in kernels.
+    /// Tries the built-in kernels.
     fn built_in(places: &TrialPlaces) -> Result<Self, Failure> {
         let rate = FlopsPerSec(multiplies(&Multiplier::BuiltIn, places)?);
         Ok(Self { name: Multiplier::BuiltIn.to_string(), rate, probed: None })
     }
 
-    /// The variable that gives it these kernels, for the notice.
+    /// Returns the environment variable that selects these kernels, for the notice.
     pub(crate) fn setting(&self) -> Option<String> {
         let (name, value) = self.probed.as_ref()?.environment.as_ref()?;
         Some(format!("{name}={value}"))
     }
 
-    /// Loads it into this process. The variable of its kernels is set before.
+    /// Loads the library into this process, after setting the variable of its kernels.
     pub(crate) fn load(&self) -> Result<Multiplier, ToolchainError> {
         let Some(probed) = &self.probed else { return Ok(Multiplier::BuiltIn) };
         if let Some((name, value)) = &probed.environment {
@@ -62,12 +63,12 @@ impl Tried {
     }
 }
 
-/// The CPUs of each thread that multiplies in a trial, an unbound thread without any: `0,1;2,3`.
+/// CPUs of each thread that multiplies in a trial, e.g. `0,1;2,3`; empty for an unbound thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrialPlaces(pub Vec<Vec<CpuId>>);
 
 impl Default for TrialPlaces {
-    /// One unbound thread.
+    /// Returns one unbound thread.
     fn default() -> Self {
         Self(vec![Vec::new()])
     }
@@ -92,9 +93,9 @@ impl FromStr for TrialPlaces {
     }
 }
 
-/// The hidden command by which the program tries one library in a process of its own.
+/// Hidden command with which the program tries one library in a separate process.
 pub const TRY_BLAS: &str = "try-blas";
-/// How long a turn multiplies: a product or two of the size that is measured afterwards.
+/// Duration of a turn: one or two products of the size that is measured afterwards.
 const TURN: Duration = Duration::from_millis(30);
 /// How candidates are compared. They have had a first turn when the search begins: four turns each even when the time
 /// is over, since with fewer none can be distinguished from another; at most ten, after which those that are left are
@@ -109,14 +110,14 @@ const RULES: Rules = Rules {
     check: Check::Round,
 };
 
-/// The best rate of short products on these threads, FLOP/s.
+/// Returns the best rate of short products on these threads, FLOP/s.
 fn multiplies(multiplier: &Multiplier, places: &TrialPlaces) -> Result<f64, Failure> {
     let mut team = Team::start(&places.0)?;
     Ok(dgemm::best(&dgemm::measure(&mut team, multiplier, TURN)?).0)
 }
 
 impl DgemmConfig {
-    /// Where threads ran and what multiplied.
+    /// Returns the configuration of the threads and the library.
     pub(crate) fn of(tried: &Tried, on: ThreadsConfig) -> Self {
         let about = tried.probed.as_ref().map(|probed| probed.about());
         Self {
@@ -138,28 +139,28 @@ pub fn answer(library: &Path, list_kernels: bool, places: &TrialPlaces) -> Strin
     blas::probe::answer(library, |library| multiplies(&Multiplier::Library(library), places))
 }
 
-/// Fails when a library that `requests` name is not there.
+/// Fails if a library that `requests` name is missing.
 pub(crate) fn look_for(requests: &[BlasRequest]) -> Result<(), ToolchainError> {
     let candidates = blas::find::all(|name| std::env::var_os(name));
     let mut named = requests.iter().filter(|request| !request.is_builtin());
     named.try_for_each(|request| blas::find::resolve(request, &candidates).map(|_| ()))
 }
 
-/// Where and how long libraries are tried.
+/// Place and time of a trial.
 pub(crate) struct Trial<'a> {
     pub root: &'a SysRoot,
     pub places: TrialPlaces,
-    /// Time for all turns but the first four of each.
+    /// Time for all turns except the first four of each candidate.
     pub time: Duration,
     pub interrupted: &'a dyn Fn() -> bool,
 }
 
-/// Chooses for each of `requests`, in their order, the fastest of the library's kernels; without any,
-/// of everything that is found. What was tried, what could not be used, and what variables of the
-/// environment rule, is noticed. `None` when the user ended it.
+/// Chooses for each of `requests`, in their order, the fastest kernels of the library; without requests, the
+/// fastest of all candidates. Notices name the candidates, the unusable ones, and the environment variables
+/// that take effect. `None` if the user interrupted the trial.
 ///
 /// # Errors
-/// When a library that was asked for cannot be used.
+/// Fails if a requested library cannot be used.
 pub(crate) fn find(
     requests: &[BlasRequest],
     trial: &Trial<'_>,
@@ -201,7 +202,7 @@ pub(crate) fn find(
     Ok(Some(chosen))
 }
 
-/// What is to be tried: a group for each request, or one of everything.
+/// Returns the candidates: one group per request, or one group of all.
 fn groups(
     requests: &[BlasRequest],
     prober: &BlasProber,
@@ -243,7 +244,7 @@ fn groups(
     Ok(vec![all])
 }
 
-/// What variables of the environment rule.
+/// Adds a notice for each environment variable that selects kernels.
 fn variables_that_rule(group: &[Tried], notices: &mut Vec<Notice>) {
     for probed in group.iter().filter_map(|tried| tried.probed.as_ref()) {
         let vendor = probed.about().vendor;
@@ -256,7 +257,7 @@ fn variables_that_rule(group: &[Tried], notices: &mut Vec<Notice>) {
     }
 }
 
-/// What a trial of several came to.
+/// Returns the notice with the result of a trial of several candidates.
 fn words(all: &[Tried], alike: usize, threads: usize) -> Option<Notice> {
     let names = |some: &[Tried]| some.iter().map(|tried| tried.name.clone()).collect::<Vec<_>>();
     let rates = all.iter().map(|tried| format!("{} {}", tried.name, tried.rate));
@@ -273,10 +274,10 @@ fn words(all: &[Tried], alike: usize, threads: usize) -> Option<Notice> {
 /// Result of a search among libraries.
 #[derive(Debug, PartialEq)]
 struct Ranked {
-    /// Numbers with their median rates: those that cannot be told from the fastest as they were given, the
-    /// others fastest first.
+    /// Numbers with their median rates: those that cannot be distinguished from the fastest in the given order,
+    /// then the others, fastest first.
     order: Vec<(usize, f64)>,
-    /// How many cannot be told from the fastest, itself among them.
+    /// Number of candidates that cannot be distinguished from the fastest, including it.
     alike: usize,
 }
 
@@ -334,7 +335,8 @@ fn rank_by_turns<E>(
     Ok(Ranked { order, alike })
 }
 
-/// Whether the processor has an instruction set, by its name in `/proc/cpuinfo`.
+/// Returns a function that is true for the instruction sets of the processor, by their names in
+/// `/proc/cpuinfo`.
 fn instruction_sets(root: &SysRoot) -> impl Fn(&str) -> bool {
     let text = root.text("proc/cpuinfo").unwrap_or_default();
     let flags = text.lines().find(|line| line.starts_with("flags") || line.starts_with("Features"));

@@ -1,4 +1,4 @@
-//! What the configuration of a figure may hold.
+//! Configuration keys of figures of HPL.
 
 use nodegauge_measure::keys::shared;
 use nodegauge_placement::{Bind, Placement};
@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 nodegauge_measure::config! {
-    /// Where threads ran.
+    /// Placement of threads.
     pub struct ThreadsConfig {
         threads: shared::threads;
         bind: shared::bind;
@@ -18,17 +18,17 @@ nodegauge_measure::config! {
     /// Configuration of the rate of DGEMM.
     pub struct DgemmConfig including on: ThreadsConfig {
         blas: shared::blas;
-        /// Its file.
+        /// File of the library.
         blas_path: String = Setting "BLAS path";
-        /// Bits of its integers.
+        /// Bits of the library's integers.
         blas_integer_bits: u32 = Setting "BLAS integer bits";
-        /// The variable that gives it its kernels, where it would take others by itself.
+        /// Environment variable that selects these kernels, where the library would select others.
         blas_setting: String = Setting "BLAS setting";
     }
 }
 
 nodegauge_measure::config! {
-    /// Configuration of a rating: of the run here, or of the reference program.
+    /// Configuration of a rating, of a native run or of the reference program.
     pub struct RatingConfig including dgemm: DgemmConfig {
         /// `native`, `xhpl` or `hpcc`.
         engine: shared::engine;
@@ -45,29 +45,29 @@ nodegauge_measure::config! {
         seed: u64 = Observation "seed";
         /// Time of the solution, seconds.
         seconds: shared::seconds;
-        /// How the rating follows from N and time.
+        /// Formula of the rating from N and time.
         formula: shared::formula;
-        /// Whether x is a solution.
+        /// Residual of the solution.
         residual: shared::residual
             as Observation of ResidualConfig = "HPL's residual has a threshold and norms";
-        /// Where the threads' time went.
+        /// Breakdown of the threads' time.
         time: TimeConfig = Observation "time";
-        /// When the solution began, seconds since the epoch.
+        /// Start of the solution, seconds since the epoch.
         began: f64 = Observation "began";
-        /// How N came about.
+        /// Formula by which N was chosen.
         order_formula: String = Observation "order formula";
         /// Predicted time of the solution, seconds.
         predicted_seconds: f64 = Observation "predicted seconds";
         matrix_bytes: shared::matrix_bytes;
         /// Share of the matrix on huge pages, 0 to 1.
         on_huge_pages: f64 = Observation "on huge pages";
-        /// The search of NB, in order of time.
+        /// Runs of the NB search, in order of time.
         search: Vec<SearchStep> = Observation "search";
-        /// Rating over DGEMM.
+        /// Rating divided by the rate of DGEMM.
         of_dgemm: f64 = Observation "of DGEMM";
-        /// Rating over the peak in registers.
+        /// Rating divided by the peak in registers.
         of_fma_peak: f64 = Observation "of FMA peak";
-        /// Rating over the theoretical peak.
+        /// Rating divided by the theoretical peak.
         of_theoretical: f64 = Observation "of theoretical peak";
         /// Power during the solution.
         power: PowerConfig = Observation "power";
@@ -81,18 +81,18 @@ nodegauge_measure::config! {
         element: shared::element;
         /// Instruction set of the fastest loop.
         isa: shared::isa;
-        /// The clock during the best burst, Hz.
+        /// Clock frequency during the best burst, Hz.
         clock_hz: shared::clock_hz;
         flops_per_cycle: shared::flops_per_cycle;
-        /// Every loop of this element.
+        /// All loops of this element type.
         loops: shared::loops as Observation of Vec<LoopRate> = "all loops are measured, none is chosen";
-        /// Cores x clock x operations a cycle.
+        /// Cores x clock x operations per cycle.
         theoretical: TheoreticalPeak = Observation "theoretical peak";
     }
 }
 
 impl ThreadsConfig {
-    /// Of threads that are placed so.
+    /// Returns the configuration of the threads of a placement.
     pub(crate) fn of(placement: &Placement) -> Self {
         let threads = placement.threads.iter();
         let cpus = threads.map(|thread| thread.cpus.iter().map(|cpu| cpu.0).collect());
@@ -107,11 +107,11 @@ impl ThreadsConfig {
 /// HPL's scaled residual.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ResidualConfig {
-    /// The residual; `null` where none was printed, or it is not a number.
+    /// The residual; `null` if none was printed or if it is not a number.
     pub value: Option<f64>,
-    /// It must be below this.
+    /// Threshold that the residual must not reach.
     pub threshold: f64,
-    /// How it is computed.
+    /// Formula of the residual.
     pub formula: String,
     /// ||A x - b||oo.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -127,31 +127,31 @@ pub struct ResidualConfig {
     pub norm_b: Option<f64>,
 }
 
-/// Where the threads' time went.
+/// Breakdown of the threads' time during a solution.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TimeConfig {
-    /// Share in panels, 0 to 1.
+    /// Share of the time in panels, 0 to 1.
     pub panels: f64,
-    /// Share spent waiting, 0 to 1.
+    /// Share of the time spent waiting, 0 to 1.
     pub waiting: f64,
-    /// The back-substitution, seconds.
+    /// Time of the back-substitution, seconds.
     pub solve_s: f64,
     /// Threads that factor a panel together.
     pub panel_threads: usize,
-    /// Of the thread that lost most, the share that other work took, 0 to 1.
+    /// Largest share of a thread's time that other work took, 0 to 1.
     pub lost: f64,
-    /// Times that the kernel took a CPU away.
+    /// Number of times that the kernel took a CPU away from a thread.
     pub switches: u64,
-    /// Share of all CPUs' time that the hypervisor gave to others, 0 to 1; `null` where it is not
+    /// Share of all CPUs' time that the hypervisor gave to other guests, 0 to 1; `null` where it is not
     /// counted.
     pub stolen: Option<f64>,
-    /// Share of the cores' units that others had right before and after, 0 to 1: bursts in registers,
-    /// the median against the best.
+    /// Share of the cores' execution units that other work used immediately before and after the solution, 0 to
+    /// 1, from the median burst in registers compared with the best one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared: Option<f64>,
 }
 
-/// A run of the search of NB.
+/// A run of the NB search.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SearchStep {
     /// N.
@@ -167,36 +167,36 @@ pub struct SearchStep {
 pub struct PowerConfig {
     /// Watts; `null` where they cannot be read.
     pub watts: Option<f64>,
-    /// FLOP/s a watt.
+    /// FLOP/s per watt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flops_per_watt: Option<f64>,
-    /// Which counters.
+    /// Counters from which the power is read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub basis: Option<String>,
-    /// Why there are no watts.
+    /// Reason why the power is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// What a loop in registers reached.
+/// Result of a loop in registers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LoopRate {
     /// Instruction set.
     pub isa: String,
-    /// Whether multiplication and addition are one instruction.
+    /// True if multiplication and addition are one instruction.
     pub fused: bool,
     /// FLOP/s.
     pub rate: f64,
-    /// The clock during its best burst, Hz.
+    /// Clock frequency during the best burst, Hz.
     pub clock_hz: Option<f64>,
 }
 
-/// Cores x clock x operations a cycle.
+/// Theoretical peak: cores x clock x operations per cycle.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TheoreticalPeak {
     /// FLOP/s with fused multiply-adds.
     pub value: f64,
-    /// With its numbers.
+    /// Formula with its numbers.
     pub formula: String,
     /// FLOP/s without fused multiply-adds.
     pub without_fma: f64,

@@ -1,16 +1,18 @@
-//! HPL.dat: all of its lines, as HPL 2.3 reads them (and hpcc's hpccinf.txt, which begins alike).
-//! Pure.
+//! Writer of HPL.dat: all lines in the order in which HPL 2.3 reads them. The file hpccinf.txt of hpcc begins
+//! with the same lines. Pure.
 
 use crate::residual::THRESHOLD;
 
-/// Writes the file for one N and all combinations of NB and grids; everything else is what HPL's TUNING
-/// advises for one node. HPL skips the first two lines and reads the first word or words of each other.
+/// Returns the file for one N and all combinations of NB and grids; all other values follow the advice of HPL's
+/// TUNING for one node. HPL skips the first two lines and reads the leading words of each other line.
 pub fn write(order: usize, nbs: &[usize], grids: &[(usize, usize)]) -> String {
     let list = |numbers: &mut dyn Iterator<Item = usize>| {
         numbers.map(|n| n.to_string()).collect::<Vec<_>>().join(" ")
     };
-    let (order, threshold) = (order.to_string(), format!("{THRESHOLD:.1}"));
-    let (b, nbs) = (nbs.len().to_string(), list(&mut nbs.iter().copied()));
+    let order = order.to_string();
+    let threshold = format!("{THRESHOLD:.1}");
+    let b = nbs.len().to_string();
+    let nbs = list(&mut nbs.iter().copied());
     let g = grids.len().to_string();
     let ps = list(&mut grids.iter().map(|grid| grid.0));
     let qs = list(&mut grids.iter().map(|grid| grid.1));
@@ -45,7 +47,7 @@ pub fn write(order: usize, nbs: &[usize], grids: &[(usize, usize)]) -> String {
         ("1", "Equilibration (0=no,1=yes)"),
         ("8", "memory alignment in double (> 0)"),
     ];
-    // A long list of values pushes the meaning to the right, never into the values.
+    // A long list of values moves the description to the right and never overlaps it.
     let lines = lines.map(|(value, meaning)| format!("{value:<12} {meaning}\n"));
     format!("HPLinpack benchmark input file\nwritten by nodegauge\n{}", lines.concat())
 }

@@ -1,5 +1,5 @@
-//! DGEMM on all threads: each multiplies matrices of its own, so that the rate is what the cores
-//! and the library give, without the sharing-out that a library's own threads would add.
+//! DGEMM on all threads. Each thread multiplies its own matrices, so the rate is that of the cores and the
+//! library, without the overhead of a library's own work sharing.
 
 use crate::engine::{GemmEngine, Multiplier};
 use crate::random::Sequence;
@@ -8,19 +8,19 @@ use nodegauge_team::{Team, TeamError};
 use nodegauge_toolchain::blas::Product;
 use std::time::{Duration, Instant};
 
-/// Rows and columns of C. With A and B a thread has three matrices of 1024 columns, beyond any
-/// level-2 cache; LU's products are of this kind.
+/// Rows and columns of C. With A and B a thread has three matrices of 1024 columns, larger than any level-2
+/// cache, as in the products of LU.
 const ORDER: usize = 1024;
-/// Columns of A for the estimate, and for slow libraries.
+/// Columns of A in the estimate, and with slow libraries.
 const LEAST_DEPTH: usize = 64;
-/// Columns of A: several times what libraries copy at once.
+/// Columns of A: several times the number that libraries copy at once.
 const DEPTH: usize = 1024;
 
-/// Rates of single rounds, FLOP/s, for about `time`; the first round, which touches the matrices
-/// first, is left out.
+/// Measures for about `time` and returns the rate of each round, FLOP/s, without the first round, which touches
+/// the matrices for the first time.
 ///
 /// # Errors
-/// When a thread fails.
+/// Fails if a thread fails.
 pub fn measure(
     team: &mut Team,
     multiplier: &Multiplier,
@@ -34,16 +34,19 @@ pub fn measure(
             Sequence::new(member.index as u64).fill(0, &mut numbers);
             numbers
         };
-        let (a, b) = (numbers(ORDER * DEPTH), numbers(DEPTH * ORDER));
+        let a = numbers(ORDER * DEPTH);
+        let b = numbers(DEPTH * ORDER);
         let mut c = numbers(ORDER * ORDER);
         let mut multiply = |depth: usize| {
-            let (a, b, c) = ((a.as_ptr(), ORDER), (b.as_ptr(), DEPTH), (c.as_mut_ptr(), ORDER));
+            let a = (a.as_ptr(), ORDER);
+            let b = (b.as_ptr(), DEPTH);
+            let c = (c.as_mut_ptr(), ORDER);
             let start = Instant::now();
-            // SAFETY: the vectors have these sizes, and C is this thread's own.
+            // SAFETY: the vectors have these sizes, and only this thread uses C.
             unsafe { engine.update(Product { size: (ORDER, ORDER, depth), a, b, c }) };
             start.elapsed().as_secs_f64()
         };
-        // Twice, for the first touches memory and wakes the library; a slow library takes fewer
+        // Two calls, because the first one touches the memory and starts the library. A slow library gets fewer
         // columns, so that a round stays within the time.
         multiply(LEAST_DEPTH);
         let whole = multiply(LEAST_DEPTH) * (DEPTH / LEAST_DEPTH) as f64;
@@ -51,19 +54,19 @@ pub fn measure(
         let depth = depth.clamp(LEAST_DEPTH, DEPTH);
         member.barrier();
         let start = Instant::now();
-        let mut columns_a_second = Vec::new();
-        while start.elapsed() < time || columns_a_second.is_empty() {
-            columns_a_second.push(depth as f64 / multiply(depth));
+        let mut columns_per_second = Vec::new();
+        while start.elapsed() < time || columns_per_second.is_empty() {
+            columns_per_second.push(depth as f64 / multiply(depth));
         }
-        columns_a_second
+        columns_per_second
     })?;
-    // Threads go their own way; round i of the team is as good as the sum of theirs.
+    // Threads run independently; round i of the team is the sum of round i of each thread.
     let rounds = parts.iter().map(Vec::len).min().unwrap_or(0);
     let flops = 2.0 * (ORDER * ORDER) as f64;
     Ok((0..rounds).map(|i| parts.iter().map(|columns| flops * columns[i]).sum()).collect())
 }
 
-/// The best of some rates, FLOP/s.
+/// Returns the best of `rates`, FLOP/s.
 pub(crate) fn best(rates: &[f64]) -> FlopsPerSec {
     FlopsPerSec(rates.iter().copied().fold(0.0, f64::max))
 }

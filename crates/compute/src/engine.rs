@@ -1,21 +1,22 @@
-//! What multiplies: a library of the site on one thread, or the kernels that are compiled in.
+//! Matrix products and triangular solves on one thread, by a BLAS library of the site or by the built-in
+//! kernels.
 
 use crate::leaf;
 use nodegauge_kernels::Isa;
 use nodegauge_toolchain::blas::{BlasLibrary, Columns, ColumnsMut, Product};
 use std::fmt;
 
-/// Order below which a triangular solve is done by plain loops.
+/// Order up to which plain loops do a triangular solve.
 const PLAIN_SOLVE: usize = 24;
-/// Columns of A below which a product by [`leaf::update`] beats a library's, which copies first.
+/// Columns of A up to which [`leaf::update`] is faster than a library, which first copies its operands.
 const FEW_COLUMNS: usize = 48;
-/// Order from which a library's own triangular solve is taken.
+/// Order from which the library's triangular solve is used.
 const LIBRARY_SOLVE: usize = 64;
 
 /// A source of products.
 #[derive(Debug)]
 pub enum Multiplier {
-    /// A library, loaded.
+    /// A loaded library.
     Library(BlasLibrary),
     /// The `gemm` crate's kernels.
     BuiltIn,
@@ -34,7 +35,7 @@ impl fmt::Display for Multiplier {
 #[derive(Debug)]
 pub(crate) struct GemmEngine<'a> {
     multiplier: &'a Multiplier,
-    /// Instruction set of the loops in [`leaf`], which this processor has.
+    /// Instruction set of the loops in [`leaf`]; this processor supports it.
     pub isa: Isa,
 }
 
@@ -43,7 +44,7 @@ impl<'a> GemmEngine<'a> {
         Self { multiplier, isa: Isa::detected() }
     }
 
-    /// To be called once by every thread that multiplies.
+    /// Keeps the library's work on the calling thread; every thread that multiplies calls this once.
     pub(crate) fn settle(&self) {
         if let Multiplier::Library(library) = self.multiplier {
             library.stay_on_this_thread();
@@ -53,7 +54,7 @@ impl<'a> GemmEngine<'a> {
     /// `C -= A B`.
     ///
     /// # Safety
-    /// As for [`BlasLibrary::update`].
+    /// The requirements are those of [`BlasLibrary::update`].
     pub(crate) unsafe fn update(&self, job: Product) {
         let Product { size: (m, n, k), a: (a, lda), b: (b, ldb), c: (c, ldc) } = job;
         if m == 0 || n == 0 || k == 0 {
@@ -65,9 +66,12 @@ impl<'a> GemmEngine<'a> {
                 _ if k <= FEW_COLUMNS && n <= 2 * FEW_COLUMNS => leaf::update(self.isa, job),
                 Multiplier::Library(library) => library.update(job),
                 Multiplier::BuiltIn => {
-                    let (ldc, lda, ldb) = (ldc as isize, lda as isize, ldb as isize);
+                    let ldc = ldc as isize;
+                    let lda = lda as isize;
+                    let ldb = ldb as isize;
                     let alone = gemm_common::Parallelism::None;
-                    // Columns of C are never closer than its rows, so nothing is to be transposed.
+                    // The distance of columns of C is never smaller than that of rows, so no transposition is
+                    // needed.
                     gemm_f64::gemm::f64::get_gemm_fn()(
                         m, n, k, c, ldc, 1, true, a, lda, 1, b, ldb, 1, 1.0, -1.0, false, false,
                         false, alone,
@@ -80,14 +84,14 @@ impl<'a> GemmEngine<'a> {
     /// Solves L X = B in place of B: L of order `m`, unit lower triangular, B of `n` columns.
     ///
     /// # Safety
-    /// As for [`BlasLibrary::solve_unit_lower`].
+    /// The requirements are those of [`BlasLibrary::solve_unit_lower`].
     pub(crate) unsafe fn solve(
         &self,
         (m, n): (usize, usize),
         (l, ldl): Columns,
         (b, ldb): ColumnsMut,
     ) {
-        // SAFETY: the caller's promise; the halves of B are different rows.
+        // SAFETY: the caller's promise; the two halves of B are different rows.
         unsafe {
             match self.multiplier {
                 _ if m == 0 || n == 0 => {}
@@ -98,7 +102,8 @@ impl<'a> GemmEngine<'a> {
                 _ => {
                     let top = (m / 2).next_multiple_of(8);
                     self.solve((top, n), (l, ldl), (b, ldb));
-                    let (a, c) = ((l.add(top), ldl), (b.add(top), ldb));
+                    let a = (l.add(top), ldl);
+                    let c = (b.add(top), ldb);
                     self.update(Product { size: (m - top, n, top), a, b: (b, ldb), c });
                     self.solve((m - top, n), (l.add(top * ldl + top), ldl), c);
                 }

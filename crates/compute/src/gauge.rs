@@ -1,4 +1,4 @@
-//! The gauge as the others see it.
+//! The gauge's public interface.
 
 use crate::ceilings::CeilingsPlan;
 use crate::config::{DgemmConfig, PeakConfig, RatingConfig};
@@ -15,11 +15,12 @@ use nodegauge_measure::{BytesPerSec, Failure};
 use nodegauge_placement::Request;
 use std::time::Duration;
 
-/// Time for the compute line of a quick `run`, and of a full one.
-const GLANCE: Duration = Duration::from_secs(8);
-const LONG_GLANCE: Duration = Duration::from_secs(60);
-/// Widths of panels that `run` searches.
-const GLANCE_NB: [usize; 3] = [128, 192, 256];
+/// Time for the part of HPL in a quick `run`.
+const QUICK_RUN_BUDGET: Duration = Duration::from_secs(8);
+/// Time for the part of HPL in a full `run`.
+const FULL_RUN_BUDGET: Duration = Duration::from_secs(60);
+/// Widths of panels among which `run` searches.
+const RUN_NB: [usize; 3] = [128, 192, 256];
 
 /// Floating point: the rating of a node, DGEMM, the peaks.
 #[derive(Debug, Clone, Copy, Default)]
@@ -40,17 +41,17 @@ impl Gauge for ComputeGauge {
         ]
     }
 
-    /// A short solution with the fastest library.
+    /// Plans a short solution with the fastest library.
     fn glance(&self, site: &Site, ask: &Glance<'_>) -> Result<Option<Box<dyn Planned>>, Failure> {
         let triads =
             ask.before.iter().filter(|m| m.test == stream::TEST && m.name == stream::TRIAD);
         let triad = triads.filter_map(|m| m.value).reduce(f64::max);
         let options = HplOptions {
             budget: ask.budget.unwrap_or(match ask.depth {
-                Depth::Quick => GLANCE,
-                Depth::Full => LONG_GLANCE,
+                Depth::Quick => QUICK_RUN_BUDGET,
+                Depth::Full => FULL_RUN_BUDGET,
             }),
-            nb: GLANCE_NB.to_vec(),
+            nb: RUN_NB.to_vec(),
             triad: triad.map(|triad| (BytesPerSec(triad), "this run".to_owned())),
             ..HplOptions::default()
         };
@@ -58,7 +59,7 @@ impl Gauge for ComputeGauge {
         Ok(Some(Box::new(HplPlan::new(site, placement, options)?)))
     }
 
-    /// Peaks in registers and DGEMM.
+    /// Plans peaks in registers and DGEMM.
     fn ceilings(
         &self,
         _: &Site,
@@ -67,11 +68,13 @@ impl Gauge for ComputeGauge {
         Ok(Some(Box::new(CeilingsPlan::new(ask))))
     }
 
-    /// The newest rating of HPL.
+    /// Returns the newest rating of HPL as a point of the roofline.
     fn points(&self, newest: &dyn Fn(&str, &str) -> Option<Record>) -> Vec<Point> {
         let point = |record: &Record, m: &Measurement| {
             let config: RatingConfig = m.read_config();
-            let (n, nb, threads) = (config.n?, config.nb?, config.dgemm.on.threads?);
+            let n = config.n?;
+            let nb = config.nb?;
+            let threads = config.dgemm.on.threads?;
             let basis = format!(
                 "rating of {}, N = {n}, threads {threads}, bytes: at least those of products at NB = {nb}",
                 record.started

@@ -1,10 +1,10 @@
-//! The protocol of `hpl`: peaks, DGEMM, the width of panels by search, N by memory or time, the
-//! solution, its residual; only then is there a rating.
+//! Measurement procedure of `hpl`: peaks, DGEMM, search of the panel width, N from memory or time, solution,
+//! residual check. A rating is reported only after the residual check.
 
 use crate::choose::Tried;
 use crate::config::{SearchStep, TimeConfig};
+use crate::distribution::{self, ColumnDistribution};
 use crate::engine::Multiplier;
-use crate::homes::{self, Homes};
 use crate::lu::{self, LuError, LuProgress};
 use crate::matrix::Matrix;
 use crate::observed::{Around, LibraryRuns, Observed, SolvedSystem};
@@ -24,35 +24,46 @@ use nodegauge_team::{Team, TeamError};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Time for all peaks together, a share of the budget, and the bounds of each.
-const PEAKS: (f64, Duration, Duration) =
-    (0.1, Duration::from_millis(20), Duration::from_millis(400));
-/// Time for DGEMM, the same; an interruption takes effect behind it.
-const DGEMM: (f64, Duration, Duration) = (0.06, Duration::from_millis(50), Duration::from_secs(1));
-/// Share of the budget for the search of NB.
-const SEARCH: f64 = 0.25;
-/// The search goes on for no longer than this many times its share.
-const SEARCH_MOST: f64 = 1.2;
-/// Of the time that is usual for a solution, what it gets however long everything before it took.
-const LEAST_SOLUTION: f64 = 0.25;
-/// N is a multiple of this where several libraries share it.
-const COMMON_MULTIPLE: usize = 64;
-/// Of `/proc/stat`: the kernel's USER_HZ, which is 100 on every architecture that is built for.
-const TICKS_A_SECOND: f64 = 100.0;
-const LOOK: Duration = Duration::from_millis(100);
-
-fn share(of: (f64, Duration, Duration), budget: Duration) -> Duration {
-    budget.mul_f64(of.0).clamp(of.1, of.2)
+/// Share of the budget for a measurement, and the bounds of its time.
+#[derive(Debug, Clone, Copy)]
+struct TimeShare {
+    share: f64,
+    least: Duration,
+    most: Duration,
 }
 
-/// The rate at which all libraries one after another do equal work: the harmonic mean of their
-/// DGEMM rates.
+impl TimeShare {
+    fn of(self, budget: Duration) -> Duration {
+        budget.mul_f64(self.share).clamp(self.least, self.most)
+    }
+}
+
+/// Time for all peaks together; the bounds are those of each peak.
+const PEAKS: TimeShare =
+    TimeShare { share: 0.1, least: Duration::from_millis(20), most: Duration::from_millis(400) };
+/// Time for DGEMM; an interruption takes effect after it.
+const DGEMM: TimeShare =
+    TimeShare { share: 0.06, least: Duration::from_millis(50), most: Duration::from_secs(1) };
+/// Share of the budget for the NB search.
+const SEARCH: f64 = 0.25;
+/// Maximum time of the search as a multiple of its share.
+const SEARCH_MOST: f64 = 1.2;
+/// Minimum share of its usual time that a solution gets, however long the earlier measurements took.
+const LEAST_SOLUTION: f64 = 0.25;
+/// Divisor of N where several libraries use the same N.
+const COMMON_MULTIPLE: usize = 64;
+/// Unit of `/proc/stat`: the kernel's USER_HZ, which is 100 on every supported architecture.
+const TICKS_PER_SECOND: f64 = 100.0;
+/// Interval at which progress and interruptions are checked during a solution.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Returns the mean rate of equal work by each library in sequence: the harmonic mean of their DGEMM rates.
 fn common_rate(libraries: &[LibraryRuns]) -> FlopsPerSec {
     let times: f64 = libraries.iter().map(|library| 1.0 / dgemm::best(&library.dgemm).0).sum();
     FlopsPerSec(libraries.len() as f64 / times)
 }
 
-/// The CPUs of each thread; none where it is not bound.
+/// Returns the CPUs of each thread; empty for an unbound thread.
 pub(crate) fn places(placement: &Placement) -> Vec<Vec<CpuId>> {
     let bound = placement.bind != Bind::None;
     let place = |cpus: &[CpuId]| if bound { cpus.to_vec() } else { Vec::new() };
@@ -62,32 +73,34 @@ pub(crate) fn places(placement: &Placement) -> Vec<Vec<CpuId>> {
 struct Run<'a> {
     site: &'a Site,
     options: &'a HplOptions,
-    /// N is a multiple of NB times this.
+    /// Factor such that N is a multiple of NB times it.
     multiple: usize,
     observer: &'a mut dyn Observer,
     team: Team,
     meter: Result<EnergyMeter, String>,
     seen: Observed,
-    /// When the time is over.
+    /// End of the budget.
     end: Instant,
     /// Time for each loop of the peaks.
     each_peak: Duration,
-    /// Seconds that making and checking a matrix took beside solving it, for each of its elements.
-    beside: f64,
-    /// The NUMA node of each thread; empty where one may be on several.
+    /// Seconds per matrix element that generating and checking a matrix takes in addition to solving.
+    overhead: f64,
+    /// NUMA node of each thread; empty if a thread may run on several.
     nodes: Vec<usize>,
 }
 
-/// Measures `libraries` in their order until `end`, by the same rules for N and NB; N is a multiple of NB
+/// Measures `libraries` in their order until `end`, with the same rules for N and NB; N is a multiple of NB
 /// times `multiple`.
 ///
 /// # Errors
-/// When N does not fit, memory or threads cannot be had, or the matrix is singular.
+/// Fails if N does not fit, if memory or threads are unavailable, or if the matrix is singular.
 pub(crate) fn run(
     site: &Site,
     placement: &Placement,
     libraries: &[Tried],
-    (options, multiple, end): (&HplOptions, usize, Instant),
+    options: &HplOptions,
+    multiple: usize,
+    end: Instant,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, Failure> {
     let multipliers = libraries.iter().map(Tried::load).collect::<Result<Vec<_>, _>>()?;
@@ -96,16 +109,27 @@ pub(crate) fn run(
     let throttled = power::throttle_events(&site.root);
     let meter = EnergyMeter::find(&site.root);
     let seen = Observed::default();
-    let nodes = homes::of_threads(&site.topology, placement);
-    let each_peak = share(PEAKS, options.budget.div_f64(peak::loops().len().max(1) as f64));
-    let beside = 0.0;
-    let mut run =
-        Run { site, options, multiple, observer, team, meter, seen, end, each_peak, beside, nodes };
+    let nodes = distribution::nodes_of_threads(&site.topology, placement);
+    let each_peak = PEAKS.of(options.budget.div_f64(peak::loops().len().max(1) as f64));
+    let overhead = 0.0;
+    let mut run = Run {
+        site,
+        options,
+        multiple,
+        observer,
+        team,
+        meter,
+        seen,
+        end,
+        each_peak,
+        overhead,
+        nodes,
+    };
     run.peaks()?;
     for (tried, multiplier) in libraries.iter().zip(&multipliers) {
         run.dgemm(tried, multiplier, libraries.len())?;
     }
-    // One N for all, so that ratings of libraries are of the same work.
+    // All libraries use one N, so that their ratings measure the same work.
     let rate = common_rate(&run.seen.libraries);
     for (at, multiplier) in multipliers.iter().enumerate() {
         if run.seen.interrupted.is_none() {
@@ -117,7 +141,8 @@ pub(crate) fn run(
     let after = power::throttle_events(&site.root);
     seen.throttled = after.zip(throttled).map(|(after, before)| after.saturating_sub(before));
     let evidence = Evidence { site, placement, options, seen: &seen };
-    let (measurements, mut notices) = (evidence.measurements(), evidence.notices());
+    let measurements = evidence.measurements();
+    let mut notices = evidence.notices();
     let stop = seen.interrupted.map(|at| {
         notices.push(Notice::new(NoticeId::Interrupted, GAUGE, format!("interrupted {at}")));
         Stop::Interrupted
@@ -149,7 +174,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// DGEMM by one library of `count`, before its solutions.
+    /// Measures DGEMM with one library of `count`, before its solutions.
     fn dgemm(
         &mut self,
         tried: &Tried,
@@ -159,7 +184,7 @@ impl Run<'_> {
         if self.interrupted("before DGEMM") {
             return Ok(());
         }
-        let time = share(DGEMM, self.options.budget.div_f64(count as f64));
+        let time = DGEMM.of(self.options.budget.div_f64(count as f64));
         self.observer.phase(&format!("DGEMM by {}", tried.name));
         let rates = dgemm::measure(&mut self.team, multiplier, time)?;
         self.observer.progress(1.0, &dgemm::best(&rates).to_string());
@@ -173,7 +198,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// NB, N and the solutions of library `at`; `rate` is that of DGEMM by all of them.
+    /// Chooses NB and N and solves with library `at`; `rate` is the DGEMM rate common to all libraries.
     fn library(
         &mut self,
         at: usize,
@@ -183,17 +208,18 @@ impl Run<'_> {
         let count = self.seen.libraries.len();
         let budget = self.options.budget.div_f64(count as f64);
         let Some((nb, half)) = self.nb(at, multiplier, rate, budget)? else { return Ok(()) };
-        // Side by side N must not depend on each one's NB.
+        // With several libraries N must not depend on the NB of each.
         let nb_of_order = if count > 1 { COMMON_MULTIPLE } else { nb };
         let multiple = nb_of_order * self.multiple;
-        let (machine, threads) = (&self.site.machine, self.team.len());
+        let machine = &self.site.machine;
+        let threads = self.team.len();
         let mut constraints = self.options.constraints(machine, rate, threads, multiple);
         constraints.seconds /= count as f64;
-        (constraints.half, constraints.beside) = (half, self.beside);
+        (constraints.half, constraints.overhead) = (half, self.overhead);
         let begun = Instant::now();
         let mut before = self.around(at, multiplier, budget)?;
         let samples = self.options.samples.max(1);
-        // The same again behind each solution, and behind them the libraries that are left.
+        // The same measurements follow each solution, and the remaining libraries follow.
         let around = begun.elapsed().as_secs_f64();
         let left = self.end.saturating_duration_since(Instant::now()).as_secs_f64();
         let left = left / (count - at) as f64 / samples as f64 - around;
@@ -214,8 +240,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// DGEMM and the fastest loops once more, right before or after a solution: a rating is held against
-    /// what the cores gave in the same minutes.
+    /// Repeats DGEMM and the fastest loops immediately before or after a solution, so that a rating is compared
+    /// with rates of the same minutes.
     fn around(
         &mut self,
         at: usize,
@@ -223,17 +249,17 @@ impl Run<'_> {
         budget: Duration,
     ) -> Result<Around, Failure> {
         let mut around = Around::default();
-        if self.interrupted("beside the solution") {
+        if self.interrupted("around the solution") {
             return Ok(around);
         }
-        self.observer.phase("DGEMM and peak beside the solution");
-        let time = share(DGEMM, budget).div_f64(2.0);
+        self.observer.phase("DGEMM and peak around the solution");
+        let time = DGEMM.of(budget).div_f64(2.0);
         around.dgemm = dgemm::measure(&mut self.team, multiplier, time)?;
         self.seen.libraries[at].dgemm.extend(&around.dgemm);
-        let time = self.each_peak.div_f64(2.0);
+        let peak_time = self.each_peak.div_f64(2.0);
         for element in ["f64", "f32"] {
             let Some(fastest) = self.seen.peak_mut(element) else { continue };
-            let bursts = peak::measure(&mut self.team, &fastest.kernel, time)?.bursts;
+            let bursts = peak::measure(&mut self.team, &fastest.kernel, peak_time)?.bursts;
             fastest.bursts.extend(&bursts);
             if element == "f64" {
                 around.bursts = bursts;
@@ -242,9 +268,9 @@ impl Run<'_> {
         Ok(around)
     }
 
-    /// The width of panels: the only one, or the fastest of small runs, the best three of which are
-    /// run again at twice the size; and the order at which LU reaches half of DGEMM's rate, which the last
-    /// of them tell.
+    /// Returns the width of panels, and the order at which LU reaches half of DGEMM's rate according to the
+    /// last runs. The width is the only candidate, or the fastest of small runs; the best three are run again
+    /// at twice the size.
     fn nb(
         &mut self,
         at: usize,
@@ -260,7 +286,8 @@ impl Run<'_> {
         if candidates.len() == 1 && self.options.order != OrderSpec::Quick {
             return Ok(Some((candidates[0], half)));
         }
-        let (machine, threads) = (&self.site.machine, self.team.len());
+        let machine = &self.site.machine;
+        let threads = self.team.len();
         let mut constraints = self.options.constraints(machine, dgemm, threads, COMMON_MULTIPLE);
         // The second round takes three runs of eight times the operations.
         let runs = candidates.len() as f64 + 3.0 * 8.0;
@@ -270,7 +297,7 @@ impl Run<'_> {
             OrderSpec::Exactly(order) => 2 * order,
             _ => full,
         };
-        // On a machine that is slower than its DGEMM said, what was found until then decides.
+        // On a machine slower than its DGEMM rate suggests, the results up to the deadline decide.
         let deadline = Instant::now() + budget.mul_f64(SEARCH_MOST * SEARCH);
         for (round, seconds) in [small, 8.0 * small].into_iter().enumerate() {
             (constraints.seconds, constraints.half) = (seconds, half);
@@ -300,8 +327,8 @@ impl Run<'_> {
         Ok(candidates.first().map(|nb| (*nb, half)))
     }
 
-    /// Makes, solves and checks one system; `None` when interrupted. One that is `shown` is for the
-    /// record.
+    /// Generates, solves and checks one system; returns `None` if interrupted. A system that is `shown` is for
+    /// the record.
     fn solve(
         &mut self,
         order: usize,
@@ -311,8 +338,8 @@ impl Run<'_> {
     ) -> Result<Option<SolvedSystem>, Failure> {
         let source = Sequence::new(self.options.seed);
         let started = Instant::now();
-        let homes = Homes::of(&self.nodes, (order, nb), lu::WIDEST);
-        let mut matrix = Matrix::map(order)?.at(homes);
+        let distribution = ColumnDistribution::of(&self.nodes, order, nb, lu::WIDEST);
+        let mut matrix = Matrix::map(order)?.at(distribution);
         if self.interrupted(&format!("before N = {order}")) {
             return Ok(None);
         }
@@ -335,8 +362,8 @@ impl Run<'_> {
         let huge_pages = if shown { matrix.on_huge_pages() } else { None };
         let residual = residual::check(&mut self.team, &source, matrix.column(order))?;
         let rating = lu::flops(order) / seconds;
-        let beside = (started.elapsed().as_secs_f64() - seconds) / (order * order) as f64;
-        self.beside = self.beside.max(beside);
+        let overhead = (started.elapsed().as_secs_f64() - seconds) / (order * order) as f64;
+        self.overhead = self.overhead.max(overhead);
         Ok(Some(SolvedSystem {
             order,
             nb,
@@ -351,8 +378,8 @@ impl Run<'_> {
         }))
     }
 
-    /// Factors and solves while the user sees how far it is and may end it; the seconds of it, and
-    /// where they went.
+    /// Factors and solves, reports progress and checks for interruptions; returns the seconds and the breakdown
+    /// of the threads' time.
     fn factor(
         &mut self,
         matrix: &mut Matrix,
@@ -360,8 +387,10 @@ impl Run<'_> {
         multiplier: &Multiplier,
         shown: bool,
     ) -> Result<Option<(f64, TimeConfig)>, Failure> {
-        let (order, progress) = (matrix.order(), LuProgress::default());
-        let (team, observer) = (&mut self.team, &mut *self.observer);
+        let order = matrix.order();
+        let progress = LuProgress::default();
+        let team = &mut self.team;
+        let observer = &mut *self.observer;
         let ticks = interference::stolen_ticks();
         let start = Instant::now();
         let solved = std::thread::scope(|scope| {
@@ -387,15 +416,16 @@ impl Run<'_> {
         let (seconds, mut time) = solved?;
         time.stolen = ticks.zip(interference::stolen_ticks()).map(|(before, after)| {
             let cpus = f64::from(self.site.machine.processor.threads.max(1));
-            after.saturating_sub(before) as f64 / (elapsed * cpus * TICKS_A_SECOND)
+            after.saturating_sub(before) as f64 / (elapsed * cpus * TICKS_PER_SECOND)
         });
         Ok(Some((seconds, time)))
     }
 }
 
-/// Shows how far a solution is, with its rate so far and the time left at that rate.
+/// Reports the progress of a solution, its rate so far and the remaining time at that rate.
 fn report(observer: &mut dyn Observer, progress: &LuProgress, order: usize, start: Instant) {
-    let (done, seconds) = (progress.flops(), start.elapsed().as_secs_f64());
+    let done = progress.flops();
+    let seconds = start.elapsed().as_secs_f64();
     let whole = lu::flops(order);
     let share = (done / whole).min(1.0);
     if share > 0.0 {

@@ -1,4 +1,4 @@
-//! The small loops of the panel, for which a BLAS call costs more than it does: search of a pivot,
+//! Small loops of the panel, for which the overhead of a BLAS call exceeds the work: search of a pivot,
 //! elimination of one column, products of few columns, small triangular solves, and rows of the
 //! back-substitution.
 //!
@@ -8,35 +8,35 @@ use nodegauge_kernels::isa::{InstructionSet, multiply_add};
 use nodegauge_kernels::{Isa, dispatched};
 use nodegauge_toolchain::blas::{Columns, ColumnsMut, Product};
 
-/// Rows that are worked on before the next column's turn: 2 KiB of a column, so that some ten
-/// columns of them stay in level 1.
+/// Rows that are processed before the next column: 2 KiB of a column, so that about ten columns of them stay in
+/// the level-1 cache.
 const ROWS: usize = 256;
 
-/// What a step of elimination works on; see [`eliminate`].
+/// Operands of a step of elimination; see [`eliminate`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Elimination {
-    /// The rows of the pivot's column below the pivot; becomes the multipliers.
+    /// Rows of the pivot's column below the pivot; they become the multipliers.
     pub x: *mut f64,
-    /// The same rows of the column behind it.
+    /// Same rows of the next column.
     pub rest: *mut f64,
     /// Distance of columns.
     pub ld: usize,
-    /// Rows.
+    /// Number of rows.
     pub rows: usize,
-    /// Columns behind.
+    /// Number of following columns.
     pub columns: usize,
-    /// The pivot's row in those columns.
+    /// Row of the pivot in those columns.
     pub pivot_row: *const f64,
-    /// One over the pivot.
+    /// Reciprocal of the pivot.
     pub inverse: f64,
 }
 
-/// The largest absolute value of some rows, and the first row that has it; -1 of no rows or of
-/// values that are no numbers.
+/// Largest absolute value of some rows, and the first row that has it; -1 if there are no rows or all values
+/// are NaN.
 pub(crate) type Largest = (f64, usize);
 
 dispatched! {
-    /// Searches `rows` values for the largest.
+    /// Returns the largest of `rows` values.
     ///
     /// # Safety
     /// The processor has the instruction set; `x` has the rows.
@@ -45,24 +45,24 @@ dispatched! {
     /// `x *= inverse; rest -= x pivot_row`; returns the largest of the first column of `rest`.
     ///
     /// # Safety
-    /// The processor has the instruction set; the sizes are those of the pointers, and no other thread uses what is
-    /// written.
+    /// The processor has the instruction set; the sizes are those of the pointers, and no other thread uses the
+    /// written memory.
     pub(crate) unsafe fn eliminate(job: Elimination) -> Largest = eliminate_body;
 
     /// `C -= A B` for few columns of A.
     ///
     /// # Safety
-    /// As for [`eliminate`].
+    /// The requirements are those of [`eliminate`].
     pub(crate) unsafe fn update(job: Product) = update_body;
 
     /// Solves L X = B in place, L of order m with ones on the diagonal, for n columns.
     ///
     /// # Safety
-    /// As for [`eliminate`].
+    /// The requirements are those of [`eliminate`].
     pub(crate) unsafe fn solve(size: (usize, usize), l: Columns, b: ColumnsMut) = solve_body;
 }
 
-/// The lanes of `N` values that are compared side by side.
+/// Number of values that are compared at once.
 const LANES: usize = 16;
 
 #[inline(always)]
@@ -78,7 +78,7 @@ fn largest_in(x: &[f64]) -> f64 {
     tail.iter().map(|x| x.abs()).chain(lanes).fold(-1.0, |a, b| if b > a { b } else { a })
 }
 
-/// The first row of `x` from `start` on whose absolute value is `value`.
+/// Returns the first row of `x` from `start` on whose absolute value is `value`.
 #[inline(always)]
 fn row_of(x: &[f64], start: usize, value: f64) -> usize {
     start + x[start..].iter().position(|x| x.abs() == value).unwrap_or(0)
@@ -89,7 +89,8 @@ fn row_of(x: &[f64], start: usize, value: f64) -> usize {
 unsafe fn largest_body<S: InstructionSet>(x: *const f64, rows: usize) -> Largest {
     // SAFETY: the caller's promise.
     let x = unsafe { std::slice::from_raw_parts(x, rows) };
-    let (mut best, mut at) = (-1.0, 0);
+    let mut best = -1.0;
+    let mut at = 0;
     for start in (0..rows).step_by(ROWS) {
         let value = largest_in(&x[start..rows.min(start + ROWS)]);
         if value > best {
@@ -102,10 +103,11 @@ unsafe fn largest_body<S: InstructionSet>(x: *const f64, rows: usize) -> Largest
 #[inline(always)]
 unsafe fn eliminate_body<S: InstructionSet>(job: Elimination) -> Largest {
     let Elimination { x, rest, ld, rows, columns, pivot_row, inverse } = job;
-    let (mut best, mut at) = (-1.0, 0);
+    let mut best = -1.0;
+    let mut at = 0;
     for start in (0..rows).step_by(ROWS) {
         let length = ROWS.min(rows - start);
-        // SAFETY: the caller's promise; columns do not overlap, and each is borrowed by itself.
+        // SAFETY: the caller's promise; columns do not overlap, and each is borrowed separately.
         unsafe {
             let x = std::slice::from_raw_parts_mut(x.add(start), length);
             for x in &mut *x {
@@ -129,11 +131,11 @@ unsafe fn eliminate_body<S: InstructionSet>(job: Elimination) -> Largest {
     if best < 0.0 {
         return (-1.0, 0);
     }
-    // SAFETY: a best value came from this column.
+    // SAFETY: the best value is from this column.
     (best, row_of(unsafe { std::slice::from_raw_parts(rest, rows) }, at, best))
 }
 
-/// A tile of `R` rows and `C` columns of the product, held in registers.
+/// Updates a tile of `R` rows and `C` columns of the product, held in registers.
 #[inline(always)]
 unsafe fn tile<S: InstructionSet, const R: usize, const C: usize>(
     job: &Product,
@@ -163,8 +165,8 @@ unsafe fn tile<S: InstructionSet, const R: usize, const C: usize>(
     }
 }
 
-/// Tiles fill the registers of the instruction set: three vectors by eight or four columns, and room for a strip
-/// of A and an element of B.
+/// Chooses tiles that fill the registers of the instruction set: three vectors by eight or four columns, with
+/// room for a strip of A and an element of B.
 #[inline(always)]
 unsafe fn update_body<S: InstructionSet>(job: Product) {
     // SAFETY: the caller's promise.
@@ -181,10 +183,11 @@ unsafe fn update_body<S: InstructionSet>(job: Product) {
 #[inline(always)]
 unsafe fn update_by_tiles<S: InstructionSet, const R: usize, const C: usize>(job: Product) {
     let (m, n, _) = job.size;
-    let (rows, columns) = (m - m % R, n - n % C);
-    // SAFETY: the caller's promise; tiles cover what is there, and nothing twice.
+    let rows = m - m % R;
+    let columns = n - n % C;
+    // SAFETY: the caller's promise; tiles cover each element exactly once.
     unsafe {
-        // Rows outermost: a strip of A is read once and stays for all columns.
+        // With rows outermost a strip of A is read once and stays in the cache for all columns.
         for i in (0..rows).step_by(R) {
             for j in (0..columns).step_by(C) {
                 tile::<S, R, C>(&job, i, j);

@@ -1,16 +1,17 @@
-//! Dense LU in the sense of HPL: the rating of a node, its peaks, and xhpl or hpcc beside it.
+//! HPL's benchmark, a dense LU factorisation: rating of a node, its floating-point peaks, and runs of xhpl or
+//! hpcc for comparison.
 //!
-//! Machine, placement and options go in, measurements come out; nothing here prints, saves or knows
-//! another gauge.
+//! The crate takes a machine, a placement and options, and returns measurements. It does not print, does not
+//! save, and does not depend on another gauge.
 
 mod ceilings;
 pub mod choose;
 pub mod config;
 pub mod dat;
 pub mod dgemm;
+pub mod distribution;
 mod engine;
 mod gauge;
-pub mod homes;
 mod hpl;
 mod leaf;
 pub mod lu;

@@ -1,11 +1,10 @@
 //! LU with partial pivoting of [A b], and the back-substitution: x of A x = b, in place.
 //!
-//! Right-looking by panels of NB columns: `panel` factors one recursively; its row exchanges, triangular
-//! solve and product are applied to the columns behind it; `schedule` decides the order while it goes on.
-//! As in HPL, rows are not exchanged in the columns left of a panel, since only U and the transformed b
-//! are needed for x. Threads share the matrix by parts that do not overlap: a block of columns belongs to
-//! who has claimed it, and within a product rows are cut.
-
+//! The algorithm is right-looking, by panels of NB columns. `panel` factors one panel recursively; its row
+//! exchanges, triangular solve and product are applied to the columns after it; `schedule` chooses the order of
+//! work at run time. As in HPL, rows are not exchanged in the columns left of a panel, since only U and the
+//! transformed b are needed for x. Threads work on disjoint parts of the matrix: a block of columns belongs to
+//! the thread that has claimed it, and within a product the rows are divided.
 mod panel;
 mod schedule;
 mod solve;
@@ -23,16 +22,16 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
-/// Why a factorisation has no result.
+/// Reason why a factorisation has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum LuError {
-    /// No pivot.
+    /// All candidates for a pivot are zero.
     #[error("the matrix is singular: column {column} has no pivot other than zero")]
     Singular {
-        /// From 0.
+        /// Number of the column, from 0.
         column: usize,
     },
-    /// The user wants to end.
+    /// The user interrupted the run.
     #[error("interrupted")]
     Interrupted,
     /// A thread failed.
@@ -43,7 +42,7 @@ pub enum LuError {
 impl From<LuError> for Failure {
     fn from(error: LuError) -> Self {
         match error {
-            // A matrix that has no solution is input that cannot be used.
+            // A singular matrix is invalid input.
             LuError::Singular { .. } => {
                 Self::usage(error).hint("a random matrix is not; try another --seed")
             }
@@ -53,17 +52,17 @@ impl From<LuError> for Failure {
     }
 }
 
-/// What a factorisation tells while it goes on; read by another thread.
+/// Progress of a factorisation, which another thread reads.
 #[derive(Debug, Default)]
 pub struct LuProgress {
-    /// Operations done, in HPL's count.
+    /// Completed operations, in HPL's count.
     flops: AtomicU64,
-    /// Set from outside to end.
+    /// Set by another thread to stop the factorisation.
     pub stop: AtomicBool,
 }
 
 impl LuProgress {
-    /// Operations done so far.
+    /// Returns the number of completed operations.
     pub fn flops(&self) -> f64 {
         self.flops.load(Ordering::Relaxed) as f64
     }
@@ -73,12 +72,12 @@ struct LuShared<'a> {
     view: MatrixView,
     nb: usize,
     engine: GemmEngine<'a>,
-    /// The row that each row was exchanged with, written by the panel that it belongs to.
+    /// Row with which each row was exchanged, written by the panel that it belongs to.
     pivots: Vec<AtomicU32>,
     group: panel::PanelGroup,
     schedule: LuSchedule,
     progress: &'a LuProgress,
-    /// Column without a pivot plus one.
+    /// Number of the column without a pivot plus one, or 0.
     singular: AtomicUsize,
 }
 
@@ -91,18 +90,20 @@ impl LuShared<'_> {
         block * self.nb..((block + 1) * self.nb).min(self.view.n)
     }
 
-    /// Columns of neighbouring blocks: the last takes the right-hand side along.
+    /// Returns the columns of neighbouring blocks; the last block includes the right-hand side.
     fn with_rhs(&self, blocks: &Range<usize>) -> Range<usize> {
         let rhs = usize::from(blocks.end == self.panels());
         blocks.start * self.nb..(blocks.end * self.nb).min(self.view.n) + rhs
     }
 
-    /// Exchanges and the triangular solve of a panel in `columns` behind it.
+    /// Applies the exchanges and the triangular solve of a panel to `columns` after it.
     ///
     /// # Safety
-    /// The columns must belong to the caller, and the panel be factored.
+    /// The columns must belong to the caller, and the panel must be factored.
     unsafe fn prepare(&self, panel: Range<usize>, columns: Range<usize>) {
-        let (view, first, size) = (self.view, panel.start, (panel.len(), columns.len()));
+        let view = self.view;
+        let first = panel.start;
+        let size = (panel.len(), columns.len());
         // SAFETY: the caller's promise.
         unsafe {
             swaps::apply(view, &self.pivots, panel, columns.clone());
@@ -116,32 +117,32 @@ impl LuShared<'_> {
     }
 }
 
-/// Operations for each byte that LU moves at most: its products are of panels of `nb` columns, and read and
-/// write each element of what is left of the matrix once for 2 NB operations.
+/// Returns the maximum operations per byte that LU moves: its products are of panels of `nb` columns, and read
+/// and write each element of the remaining matrix once for 2 NB operations.
 pub(crate) fn flops_per_byte(nb: usize) -> f64 {
     2.0 * nb as f64 / 16.0
 }
 
-/// Operations of solving a system of order `n`, HPL's count: 2/3 n^3 + 3/2 n^2.
+/// Returns the operations of solving a system of order `n`, in HPL's count: 2/3 n^3 + 3/2 n^2.
 pub fn flops(n: usize) -> f64 {
     let n = n as f64;
     2.0 / 3.0 * n * n * n + 1.5 * n * n
 }
 
-/// Threads that factor a panel together. A panel of m rows must be ready before the others have
-/// updated m columns with the one before: m nb^2 / (g r') + 2 m nb^2 / (g r) <= half of
-/// 2 m^2 nb / (p r), with a panel's rate r' of a quarter of r; at m = n / 3 this gives
-/// g >= 18 nb p / n. Never more than half: a panel on fewer threads is factored with less waiting,
-/// and columns can be brought up to date beside it.
+/// Returns the number of threads that factor a panel together. A panel of m rows must be ready before the
+/// others have updated m columns with the previous one: m nb^2 / (g r') + 2 m nb^2 / (g r) <= half of 2 m^2 nb
+/// / (p r), with a panel's rate r' of a quarter of r; at m = n / 3 this gives g >= 18 nb p / n. At most half of
+/// the threads form the group: with fewer threads a panel needs less waiting, and the others can update columns
+/// at the same time.
 pub fn panel_group_size(n: usize, nb: usize, threads: usize) -> usize {
     (18 * nb * threads).div_ceil(n.max(1)).clamp(1, (threads / 2).max(1))
 }
 
-/// Factors `matrix` on `team` with panels of `nb` columns and solves; x is in the column of the
-/// right-hand side afterwards. Seconds from the start to x, and where they went.
+/// Factors `matrix` on `team` with panels of `nb` columns and solves; x replaces the right-hand side. Returns
+/// the seconds from the start to x, and the breakdown of the threads' time.
 ///
 /// # Errors
-/// When the matrix is singular, `progress.stop` was set, or a thread fails.
+/// Fails if the matrix is singular, `progress.stop` was set, or a thread fails.
 pub fn solve(
     team: &mut Team,
     matrix: &mut Matrix,
@@ -149,7 +150,8 @@ pub fn solve(
     multiplier: &Multiplier,
     progress: &LuProgress,
 ) -> Result<(f64, TimeConfig), LuError> {
-    let (n, threads) = (matrix.order(), team.len());
+    let n = matrix.order();
+    let threads = team.len();
     let nb = nb.clamp(1, n.max(1));
     let view = matrix.view();
     let size = panel_group_size(n, nb, threads);
@@ -159,7 +161,7 @@ pub fn solve(
         engine: GemmEngine::new(multiplier),
         pivots: (0..n).map(|_| AtomicU32::new(0)).collect(),
         group: panel::PanelGroup::new(size),
-        schedule: LuSchedule::new(n.div_ceil(nb), nb, threads, matrix.homes().clone()),
+        schedule: LuSchedule::new(n.div_ceil(nb), nb, threads, matrix.distribution().clone()),
         progress,
         singular: AtomicUsize::new(0),
     };
@@ -167,9 +169,11 @@ pub fn solve(
     let busy = team.map(|member| {
         let guard = AbandonOnPanic(&shared);
         shared.engine.settle();
-        let (before, start) = (ThreadCounts::now(), Instant::now());
+        let before = ThreadCounts::now();
+        let start = Instant::now();
         let spent = schedule::work(&shared, member.index);
-        let (wall, counts) = (start.elapsed().as_secs_f64(), ThreadCounts::now() - before);
+        let wall = start.elapsed().as_secs_f64();
+        let counts = ThreadCounts::now() - before;
         drop(guard);
         let off = wall - spent.slept - counts.cpu_nanos as f64 / 1e9;
         (spent, (off / wall.max(1e-9)).max(0.0), counts.involuntary_switches)
@@ -200,8 +204,8 @@ pub fn solve(
     Ok((total, time))
 }
 
-/// Lets the others go when a thread fails, so that none waits for it: neither in a panel, nor for
-/// work, nor, in the panel group, for a call to the next panel.
+/// Releases the other threads when a thread panics, so that none waits for it in a panel, for work, or, in the
+/// panel group, for the next panel.
 struct AbandonOnPanic<'a>(&'a LuShared<'a>);
 
 impl Drop for AbandonOnPanic<'_> {

@@ -1,32 +1,32 @@
-//! The matrix with its right-hand side behind: one mapping, by columns, on huge pages where there
-//! are any.
+//! The matrix followed by its right-hand side: one mapping, column-major, on huge pages where they are
+//! available.
 
-use crate::homes::Homes;
+use crate::distribution::ColumnDistribution;
 use nodegauge_measure::{Bytes, Failure};
 use nodegauge_os::{Mapping, PageSize};
 use nodegauge_toolchain::blas::Product;
 use std::ops::Range;
 
-/// An n by (n + 1) matrix; nothing is touched before it is written.
+/// An n by (n + 1) matrix; no memory is touched before it is written.
 #[derive(Debug)]
 pub struct Matrix {
     mapping: Mapping,
     order: usize,
     distance: usize,
-    homes: Homes,
+    distribution: ColumnDistribution,
 }
 
-/// Pages from this size on are huge, bytes.
+/// Minimum size of a huge page, bytes.
 const HUGE: u64 = 2 << 20;
 
-/// Distance of columns for matrices of this order, elements: whole lines of 64 B, an odd number of
-/// them, so that neighbours in a row fall into different sets of every cache.
+/// Returns the distance of columns for matrices of this order, elements: an odd number of whole 64-byte lines,
+/// so that neighbours in a row fall into different sets of every cache.
 pub fn column_distance(order: usize) -> usize {
     let lines = order.div_ceil(8).max(1);
     8 * if lines.is_multiple_of(2) { lines + 1 } else { lines }
 }
 
-/// Memory that the matrix of this order takes with its right-hand side.
+/// Returns the memory of a matrix of this order with its right-hand side.
 pub fn bytes(order: usize) -> Bytes {
     Bytes((column_distance(order) * (order + 1) * 8) as u64)
 }
@@ -35,10 +35,10 @@ impl Matrix {
     /// Maps memory for an order.
     ///
     /// # Errors
-    /// When the kernel refuses.
+    /// Fails if the kernel refuses the mapping.
     pub fn map(order: usize) -> Result<Self, Failure> {
         let wanted = bytes(order);
-        // The size was held against the memory that can be had.
+        // The caller has compared the size with the available memory.
         let mapping =
             Mapping::anonymous(wanted.0 as usize, PageSize::PreferHuge).map_err(|error| {
                 let cause = std::io::Error::from(error);
@@ -46,48 +46,54 @@ impl Matrix {
                     .cause(cause)
                     .hint("use a smaller --order")
             })?;
-        Ok(Self { mapping, order, distance: column_distance(order), homes: Homes::one() })
+        Ok(Self {
+            mapping,
+            order,
+            distance: column_distance(order),
+            distribution: ColumnDistribution::one(),
+        })
     }
 
-    /// The same with columns that lie on NUMA nodes: filling touches them there first, and the
-    /// factorisation updates them there.
-    pub fn at(self, homes: Homes) -> Self {
-        Self { homes, ..self }
+    /// Returns the matrix with its columns distributed over NUMA nodes: the threads of a column's node touch it
+    /// first and update it.
+    pub fn at(self, distribution: ColumnDistribution) -> Self {
+        Self { distribution, ..self }
     }
 
-    /// Which node has which columns.
-    pub fn homes(&self) -> &Homes {
-        &self.homes
+    /// Returns the distribution of the columns.
+    pub fn distribution(&self) -> &ColumnDistribution {
+        &self.distribution
     }
 
-    /// Rows, and columns without the right-hand side.
+    /// Returns the number of rows, which is the number of columns without the right-hand side.
     pub fn order(&self) -> usize {
         self.order
     }
 
-    /// Distance of columns, elements.
+    /// Returns the distance of columns, elements.
     pub fn distance(&self) -> usize {
         self.distance
     }
 
-    /// The matrix for threads that share it by parts that do not overlap, which is up to the caller.
+    /// Returns a view for threads that work on disjoint parts; the caller must ensure that the parts are
+    /// disjoint.
     pub(crate) fn view(&self) -> MatrixView {
         let a = self.mapping.at(0, bytes(self.order).0 as usize).cast().as_ptr();
         MatrixView { a, ld: self.distance, n: self.order }
     }
 
-    /// Column `j`; the right-hand side is column `order`.
+    /// Returns column `j`; the right-hand side is column `order`.
     ///
     /// # Panics
-    /// Beyond the last column.
+    /// Panics if `j` is beyond the last column.
     pub fn column(&mut self, j: usize) -> &mut [f64] {
         assert!(j <= self.order, "column {j} of {}", self.order);
-        // SAFETY: the column lies in the mapping, and `self` is borrowed whole.
+        // SAFETY: the column lies in the mapping, and all of `self` is borrowed.
         unsafe { std::slice::from_raw_parts_mut(self.view().at(0, j), self.order) }
     }
 
-    /// The share of the resident matrix that lies on huge pages, 0 to 1; `None` when the kernel
-    /// does not say.
+    /// Returns the share of the resident matrix that lies on huge pages, 0 to 1; `None` if the kernel does not
+    /// report it.
     pub fn on_huge_pages(&self) -> Option<f64> {
         let got = self.mapping.pages_got().ok()?;
         let huge = got.range(HUGE..).map(|(_, share)| share).sum();
@@ -95,7 +101,7 @@ impl Matrix {
     }
 }
 
-/// The matrix as the threads see it.
+/// View of the matrix for the threads.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MatrixView {
     a: *mut f64,
@@ -105,7 +111,7 @@ pub(crate) struct MatrixView {
     pub n: usize,
 }
 
-// SAFETY: a pointer to shared memory; every use of it says why no other thread uses that part.
+// SAFETY: a pointer to shared memory; each use justifies why no other thread uses that part.
 unsafe impl Send for MatrixView {}
 // SAFETY: as above.
 unsafe impl Sync for MatrixView {}
@@ -115,8 +121,8 @@ impl MatrixView {
         self.a.wrapping_add(j * self.ld + i)
     }
 
-    /// `C -= A B` for the elements C in `rows` and `columns`: B is above them in rows `depth`, A left of
-    /// them in columns `depth`.
+    /// Returns the product `C -= A B` for the elements C in `rows` and `columns`: B is above C in rows `depth`,
+    /// A is left of C in columns `depth`.
     pub(crate) fn product(
         &self,
         rows: &Range<usize>,

@@ -1,4 +1,4 @@
-//! What a run sees, before it is judged.
+//! Observations of a run, before they are judged.
 
 use crate::choose::Tried;
 use crate::config::{ResidualConfig, SearchStep, TimeConfig};
@@ -6,26 +6,27 @@ use crate::peak::{Burst, Peak};
 use crate::size::ChosenOrder;
 use nodegauge_measure::stats;
 
+/// A solved system of equations.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SolvedSystem {
     pub order: usize,
     pub nb: usize,
-    /// HPL's count over the time, FLOP/s.
+    /// Operations in HPL's count divided by the time, FLOP/s.
     pub rating: f64,
     pub seconds: f64,
     pub time: TimeConfig,
     pub residual: ResidualConfig,
-    /// Share of the matrix on huge pages, when the kernel says.
+    /// Share of the matrix on huge pages; `None` where the kernel does not report it.
     pub huge_pages: Option<f64>,
     /// Energy of the packages during the solution.
     pub joules: Option<f64>,
-    /// When it began, seconds since the epoch.
+    /// Start of the solution, seconds since the epoch.
     pub began: f64,
-    /// What was measured right before and right after.
+    /// Measurements taken immediately before and after the solution.
     pub around: Around,
 }
 
-/// What the cores gave right before or after a solution.
+/// Rates of the cores immediately before or after a solution.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Around {
     /// Rates of DGEMM on all threads by the solution's library, FLOP/s.
@@ -35,19 +36,19 @@ pub(crate) struct Around {
 }
 
 impl SolvedSystem {
-    /// The rating over the median of DGEMM around it.
+    /// Returns the rating divided by the median rate of DGEMM around the solution.
     pub(crate) fn of_dgemm(&self) -> f64 {
         self.rating / stats::median(&self.around.dgemm)
     }
 }
 
-/// What a library reached.
+/// Results of a library.
 #[derive(Debug)]
 pub(crate) struct LibraryRuns {
     pub tried: Tried,
     /// Rates of DGEMM on all threads, FLOP/s.
     pub dgemm: Vec<f64>,
-    /// The search of NB, in order of time.
+    /// Runs of the NB search, in order of time.
     pub search: Vec<SearchStep>,
     pub order: Option<ChosenOrder>,
     pub solutions: Vec<SolvedSystem>,
@@ -59,28 +60,29 @@ impl LibraryRuns {
     }
 }
 
+/// Observations of a whole run.
 #[derive(Debug, Default)]
 pub(crate) struct Observed {
     /// Peaks by instruction set and element.
     pub peaks: Vec<Peak>,
-    /// Results, a library each, in the order they were given.
+    /// Results of each library, in the order in which the libraries were given.
     pub libraries: Vec<LibraryRuns>,
-    /// Events of throttling during the run; `None` where they are not counted.
+    /// Throttling events during the run; `None` where they are not counted.
     pub throttled: Option<u64>,
-    /// Where energy comes from, or why there is none.
+    /// Counters from which energy is read, or the reason why there are none.
     pub energy: Option<Result<String, String>>,
-    /// Where a run that was interrupted was.
+    /// Point at which a run was interrupted.
     pub interrupted: Option<String>,
 }
 
 impl Observed {
-    /// The fastest loop of an element.
+    /// Returns the fastest loop of an element type.
     pub(crate) fn peak(&self, element: &str) -> Option<&Peak> {
         let of_element = self.peaks.iter().filter(|peak| peak.kernel.element == element);
         of_element.max_by(|a, b| a.best().0.total_cmp(&b.best().0))
     }
 
-    /// The same, to take more bursts.
+    /// Returns the fastest loop of an element type mutably, so that bursts can be added.
     pub(crate) fn peak_mut(&mut self, element: &str) -> Option<&mut Peak> {
         let of_element = self.peaks.iter_mut().filter(|peak| peak.kernel.element == element);
         of_element.max_by(|a, b| a.best().0.total_cmp(&b.best().0))

@@ -1,4 +1,4 @@
-//! What can be asked of a run.
+//! Options of a run.
 
 use crate::size::{OrderSpec, SizeConstraints};
 use nodegauge_measure::record::Machine;
@@ -8,66 +8,67 @@ use nodegauge_toolchain::blas::BlasRequest;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What can be asked of a run.
+/// Options of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HplOptions {
-    /// How N is chosen.
+    /// Rule by which N is chosen.
     pub order: OrderSpec,
     /// Share of the available memory for the matrix with [`OrderSpec::Full`], 0 to 1.
     pub fraction: f64,
-    /// Widths of panels to choose from; empty searches.
+    /// Widths of panels to choose from; if empty, a search chooses.
     pub nb: Vec<usize>,
-    /// Whether N shall be a multiple of NB x LCM(P, Q) of the reference program's grid.
+    /// True if N must be a multiple of NB x LCM(P, Q) of the reference program's grid.
     pub grid_multiple: bool,
-    /// Of the random matrix.
+    /// Seed of the random matrix.
     pub seed: u64,
-    /// Time for everything.
+    /// Time for the whole run.
     pub budget: Duration,
-    /// Solutions.
+    /// Number of solutions.
     pub samples: usize,
-    /// Libraries that multiply; empty takes the fastest of all that are found.
+    /// Libraries that multiply; if empty, the fastest of all libraries that are found.
     pub libraries: Vec<BlasRequest>,
-    /// This node's Triad and where it comes from, to hold the products' traffic against.
+    /// Triad bandwidth of this node and its source, with which the products' traffic is compared.
     pub triad: Option<(BytesPerSec, String)>,
-    /// This node's DGEMM on as many threads and where it comes from, to foresee the time.
+    /// DGEMM rate of this node on as many threads and its source, from which the time is predicted.
     pub dgemm: Option<(FlopsPerSec, String)>,
-    /// The rate of the solution, where the time is to be foreseen at it and not at DGEMM's.
+    /// Rate of the solution, where the time is predicted from it instead of from DGEMM.
     pub rate: Option<FlopsPerSec>,
-    /// The order at which LU reaches half of that, by a saved rating on as many threads ([`size::half`](crate::size::half)).
+    /// Order at which LU reaches half of DGEMM's rate, from a saved rating on as many threads
+    /// ([`size::half`](crate::size::half)).
     pub half: Option<f64>,
     /// Ranks of the reference program.
     pub ranks: RankOptions,
-    /// The reference program to run as well.
+    /// Reference program to run in addition.
     pub reference: Option<ReferenceOptions>,
 }
 
-/// Ranks of the reference program, as asked.
+/// Requested ranks of the reference program.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RankOptions {
     /// Ranks on each host.
     pub ranks: Option<usize>,
-    /// Threads of all ranks of a host.
+    /// Threads of all ranks of a host together.
     pub threads: Option<usize>,
     /// Hosts; empty for this node.
     pub hosts: Vec<String>,
 }
 
-/// The reference program, as asked.
+/// Requested reference program.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReferenceOptions {
-    /// An xhpl or hpcc.
+    /// Path of an xhpl or hpcc.
     pub program: PathBuf,
-    /// What starts its ranks.
+    /// Launcher of its ranks.
     pub launcher: Option<CommandLine>,
-    /// Whether launchers that refuse root are told to run all the same.
+    /// True if launchers that refuse to run as root get the option that allows it.
     pub allow_root: bool,
 }
 
-/// Time for everything unless the user says otherwise.
+/// Default time for the whole run.
 pub const BUDGET: Duration = Duration::from_secs(15);
-/// Bytes that no node has.
+/// More bytes of memory than any node has.
 const LARGER_THAN_ANY: u64 = 1 << 60;
-/// Share of the budget for the solution: the rest makes and checks the matrix.
+/// Share of the budget for the solution; the remainder generates and checks the matrix.
 const SOLUTION: f64 = 0.5;
 
 impl Default for HplOptions {
@@ -92,7 +93,7 @@ impl Default for HplOptions {
 }
 
 impl HplOptions {
-    /// What a choice of N that is a multiple of `multiple` rests on.
+    /// Returns the constraints on N, which must be a multiple of `multiple`.
     pub(crate) fn constraints(
         &self,
         machine: &Machine,
@@ -100,7 +101,7 @@ impl HplOptions {
         threads: usize,
         multiple: usize,
     ) -> SizeConstraints {
-        // Of a described machine an order that is asked for is planned whatever its memory.
+        // A requested order is planned on a described machine whatever its memory.
         let planned = machine.is_described() && matches!(self.order, OrderSpec::Exactly(_));
         let unknown = if planned { LARGER_THAN_ANY } else { 0 };
         let memory = &machine.memory;
@@ -113,7 +114,7 @@ impl HplOptions {
             threads,
             half: self.half,
             seconds: self.budget.as_secs_f64() * SOLUTION / self.samples.max(1) as f64,
-            beside: 0.0,
+            overhead: 0.0,
             multiple,
         }
     }

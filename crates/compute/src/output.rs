@@ -1,12 +1,12 @@
-//! What xhpl and hpcc print: every result line with its residual. Pure.
+//! Parser and writer of the output of xhpl and hpcc: result lines with their residuals. Pure.
 //!
-//! A result line begins with its variant, `WR11C2R4`: W, the mapping R or C, and digits; other lines
-//! begin with W too. The rate has five figures and is computed from a time that is finer than the
-//! one printed. Progress lines begin otherwise and are never results.
+//! A result line begins with its variant, `WR11C2R4`: W, the mapping R or C, and digits. Other lines also begin
+//! with W. The rate has five digits and is computed from a time that is finer than the printed one. Progress
+//! lines have another beginning and are never results.
 
 use std::fmt::Write;
 
-/// One result.
+/// One result line with its residual.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HplRow {
     /// T/V, e.g. `WR11C2R4`.
@@ -19,30 +19,30 @@ pub struct HplRow {
     pub p: usize,
     /// Q.
     pub q: usize,
-    /// Seconds, two decimals.
+    /// Seconds, with two decimals.
     pub seconds: f64,
     /// FLOP/s.
     pub rate: f64,
-    /// The scaled residual; `None` when none was printed.
+    /// The scaled residual; `None` if none was printed.
     pub residual: Option<f64>,
-    /// PASSED or FAILED; `None` when neither was printed.
+    /// True for PASSED, false for FAILED; `None` if neither was printed.
     pub passed: Option<bool>,
 }
 
-/// An output, read.
+/// Parsed output.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct HplOutput {
-    /// `2.3`.
+    /// Version of HPL, e.g. `2.3`.
     pub version: Option<String>,
-    /// Results in order.
+    /// Results in the order of the output.
     pub rows: Vec<HplRow>,
-    /// What HPL says of its input or itself.
+    /// Errors that HPL reports about its input or itself.
     pub errors: Vec<String>,
-    /// Whether it came to its last line.
+    /// True if the output contains HPL's last line.
     pub ended: bool,
 }
 
-/// Reads the output.
+/// Parses the output.
 pub fn read(text: &str) -> HplOutput {
     let mut output = HplOutput::default();
     for line in text.lines() {
@@ -79,7 +79,7 @@ fn row(line: &str) -> Option<HplRow> {
     }
     let words: Vec<&str> = line.split_whitespace().collect();
     let [variant, n, nb, p, q, seconds, gflops] = words[..] else { return None };
-    // A record holds numbers only: one that is none could not be read again.
+    // A record holds finite numbers only; another value could not be read back.
     let finite = |word: &str| word.parse().ok().filter(|number: &f64| number.is_finite());
     let rate = finite(gflops).map(|gflops| gflops * 1e9).filter(|rate| rate.is_finite())?;
     Some(HplRow {
@@ -95,13 +95,15 @@ fn row(line: &str) -> Option<HplRow> {
     })
 }
 
-/// Prints rows in HPL's own form, for scripts that read it, each below a line that says whose it is, in
-/// the form of HPL's lines on its input. `variant` of a native run says what it does: row-major,
-/// look-ahead, recursive.
+/// Formats rows as HPL prints them, for scripts that parse HPL's output. Each row follows a line that names its
+/// program in the form in which HPL describes its input. The `variant` of a native run encodes what it does:
+/// row-major, look-ahead, recursive.
 pub fn write(rows: &[(String, HplRow)]) -> String {
-    let (double, single) = ("=".repeat(80), "-".repeat(80));
+    let double = "=".repeat(80);
+    let single = "-".repeat(80);
     let count = |verdict| rows.iter().filter(|(_, row)| row.passed == Some(verdict)).count();
-    let (passed, failed) = (count(true), count(false));
+    let passed = count(true);
+    let failed = count(false);
     let mut out = String::new();
     for (program, row) in rows {
         let HplRow { variant, n, nb, p, q, seconds, rate, .. } = row;
@@ -128,7 +130,7 @@ pub fn write(rows: &[(String, HplRow)]) -> String {
     out
 }
 
-/// As C prints `%.{digits}e`.
+/// Formats `x` as C's `%.{digits}e`.
 fn exponent(x: f64, digits: usize) -> String {
     let text = format!("{x:.digits$e}");
     let Some((mantissa, exponent)) = text.split_once('e') else { return text };

@@ -1,13 +1,13 @@
-//! What the arithmetic units can do: loops that touch registers only.
+//! Peak rates of the arithmetic units, measured by loops that use registers only.
 //!
-//! Each loop runs independent chains of multiply-adds, as many as the registers hold beside two
-//! constants, which covers the latency of every core known (4 or 5 cycles on two units need 8 to
-//! 10). It is written once, over a vector; without fused instructions a chain is a multiplication
-//! and an addition, as many of one as of the other. Values stay near 2, so nothing becomes denormal. Theory
-//! is cores x clock x operations a cycle, with the clock of the very interval.
+//! Each loop runs independent chains of multiply-adds, as many as fit into the registers together with two
+//! constants. That covers the latency of every known core (4 or 5 cycles on two units need 8 to 10 chains). The
+//! loop is written once, over a vector type. Without fused instructions a chain consists of equal numbers of
+//! multiplications and additions. Values stay near 2, so none becomes denormal. The theoretical peak is cores x
+//! clock x operations per cycle, with the clock of the same interval.
 //!
-//! A loop that touches registers only is slower, in operations a cycle, when a sibling thread, of another
-//! guest perhaps, has a share of the units: bursts tell what others had ([`shared`]).
+//! A loop that uses registers only does fewer operations per cycle while a sibling hardware thread, perhaps of
+//! another guest, uses the execution units. The bursts show how much other work used ([`shared`]).
 
 use crate::config::LoopRate;
 use nodegauge_kernels::{Isa, enabled};
@@ -20,30 +20,31 @@ use std::arch::aarch64::*;
 use std::arch::x86_64::*;
 use std::time::{Duration, Instant};
 
-/// A register full of numbers.
+/// A vector register.
 ///
 /// # Safety
-/// All methods need the instruction set.
+/// The processor must support the instruction set of the register.
 trait Register: Copy {
-    /// Numbers.
+    /// Number of elements.
     const LANES: usize;
-    /// All alike.
+    /// Returns a register whose elements all equal `x`.
     unsafe fn splat(x: f64) -> Self;
-    /// `self * x + y` in two instructions.
+    /// Returns `self * x + y`, by two instructions.
     unsafe fn mul_then_add(self, x: Self, y: Self) -> Self;
-    /// The same in one, where the instruction set has that.
+    /// Returns `self * x + y`, by one instruction where the instruction set has it.
     unsafe fn mul_add(self, x: Self, y: Self) -> Self;
 }
 
-/// Turns of a loop between looks at the clock.
+/// Iterations of a loop between readings of the clock.
 const ROUNDS: u64 = 20_000;
 
-/// `CHAINS` chains, each `ROUNDS` long; operations done.
+/// Runs `CHAINS` chains of `ROUNDS` iterations; returns the number of operations.
 #[inline(always)]
 unsafe fn chains<R: Register, const CHAINS: usize, const FUSED: bool>() -> u64 {
     // SAFETY: the caller's promise.
     unsafe {
-        let (x, y) = (R::splat(std::hint::black_box(0.5)), R::splat(std::hint::black_box(1.0)));
+        let x = R::splat(std::hint::black_box(0.5));
+        let y = R::splat(std::hint::black_box(1.0));
         let mut sums = [y; CHAINS];
         for _ in 0..ROUNDS {
             for sum in &mut sums {
@@ -55,14 +56,14 @@ unsafe fn chains<R: Register, const CHAINS: usize, const FUSED: bool>() -> u64 {
     2 * ROUNDS * (CHAINS * R::LANES) as u64
 }
 
-/// One loop.
+/// A loop that measures a peak.
 #[derive(Debug, Clone, Copy)]
 pub struct PeakLoop {
     /// Instruction set.
     pub isa: Isa,
     /// `f64` or `f32`.
     pub element: &'static str,
-    /// Whether multiplication and addition are one instruction.
+    /// True if multiplication and addition are one instruction.
     pub fused: bool,
     run: unsafe fn() -> u64,
 }
@@ -126,17 +127,17 @@ macro_rules! register {
     (@first $first:expr $(, $rest:expr)?) => { $first };
 }
 
-/// One number a register. In assembler, or compilers put several into one.
+/// A register with one number. Its arithmetic is in assembler, because compilers would vectorise it.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[derive(Clone, Copy)]
 struct Scalar(f64);
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 impl Scalar {
-    /// `self * x + y`, a multiplication and an addition.
+    /// Returns `self * x + y`, by a multiplication and an addition.
     #[inline(always)]
     fn mul_then_add(mut self, Self(x): Self, Self(y): Self) -> Self {
-        // SAFETY: two instructions of every such processor, on registers alone.
+        // SAFETY: two instructions that every such processor has, on registers only.
         unsafe {
             #[cfg(target_arch = "x86_64")]
             std::arch::asm!(
@@ -221,8 +222,8 @@ mod registers {
     register!([f32; 4], 4, |x| [x as f32; 4], |a, x, y| from_fn(|i| a[i] * x[i] + y[i]));
 }
 
-/// The loops that multiply and add in two instructions where [`loops`] has faster ones of double precision:
-/// one number at a time, and by the vectors that have fused instructions too, narrowest first.
+/// Returns the double-precision loops that multiply and add in two instructions although [`loops`] has faster
+/// ones: one number at a time, and with vectors for which fused instructions exist, narrowest first.
 pub fn without_fma() -> Vec<PeakLoop> {
     let mut all = Vec::new();
     #[cfg(target_arch = "x86_64")]
@@ -243,7 +244,7 @@ pub fn without_fma() -> Vec<PeakLoop> {
     all
 }
 
-/// The loops that this processor can run, narrowest first, `f64` before `f32`.
+/// Returns the loops that this processor supports, narrowest first, `f64` before `f32`.
 pub fn loops() -> Vec<PeakLoop> {
     let mut all = Vec::new();
     #[cfg(target_arch = "x86_64")]
@@ -277,41 +278,41 @@ pub fn loops() -> Vec<PeakLoop> {
 pub struct Burst {
     /// FLOP/s of all threads.
     pub rate: f64,
-    /// The clock during it, the threads' mean; `None` where it cannot be measured.
+    /// Mean clock of the threads during the burst; `None` where it cannot be measured.
     pub clock: Option<Hertz>,
 }
 
 impl Burst {
-    /// Operations a cycle of one of `threads`.
-    pub fn a_cycle(&self, threads: usize) -> Option<f64> {
+    /// Returns the operations per cycle of one of `threads`.
+    pub fn per_cycle(&self, threads: usize) -> Option<f64> {
         Some(self.rate / threads as f64 / self.clock?.0)
     }
 }
 
-/// What a loop reached on all threads of a team.
+/// Result of a loop on all threads of a team.
 #[derive(Debug, Clone)]
 pub struct Peak {
     /// The loop.
     pub kernel: PeakLoop,
-    /// Its bursts, in order of time.
+    /// Bursts, in order of time.
     pub bursts: Vec<Burst>,
 }
 
 impl Peak {
-    /// The best burst; one of nothing where there is none.
+    /// Returns the best burst; its rate is 0 if there are no bursts.
     pub fn burst(&self) -> Burst {
         let nothing = Burst { rate: 0.0, clock: None };
         self.bursts.iter().copied().fold(nothing, |a, b| if b.rate > a.rate { b } else { a })
     }
 
-    /// The best burst's rate.
+    /// Returns the rate of the best burst.
     pub fn best(&self) -> FlopsPerSec {
         FlopsPerSec(self.burst().rate)
     }
 }
 
 impl LoopRate {
-    /// What a loop reached, and its clock meanwhile.
+    /// Returns the best rate of a loop and the clock of that burst.
     pub(crate) fn of(peak: &Peak) -> Self {
         Self {
             isa: peak.kernel.isa_name().to_owned(),
@@ -322,9 +323,10 @@ impl LoopRate {
     }
 }
 
-/// The share of the cores' units that others had during the median one of `some` bursts, held against
-/// the best of `all` of the same loop, 0 to 1: in operations a cycle, so that a clock that changes is not
-/// taken for others; in operations a second where the clock is not known of each. `None` without bursts.
+/// Returns the share of the cores' execution units that other work used during the median one of `some` bursts,
+/// 0 to 1, compared with the best of `all` bursts of the same loop. The speed is in operations per cycle, so
+/// that a change of the clock does not count as other work, or in operations per second if the clock of any
+/// burst is unknown. `None` without bursts.
 pub fn shared(some: &[Burst], all: &[Burst]) -> Option<f64> {
     let clocks = some.iter().chain(all).all(|burst| burst.clock.is_some());
     let speed = |burst: &Burst| match burst.clock {
@@ -336,13 +338,13 @@ pub fn shared(some: &[Burst], all: &[Burst]) -> Option<f64> {
     median.is_finite().then(|| 1.0 - median / best)
 }
 
-/// Length of a burst.
+/// Duration of a burst.
 pub(crate) const BURST: Duration = Duration::from_millis(20);
 
-/// Runs `kernel` on all threads for about `time`, in bursts that all start together.
+/// Runs `kernel` on all threads for about `time`, in bursts that all threads start together.
 ///
 /// # Errors
-/// When a thread fails.
+/// Fails if a thread fails.
 pub fn measure(team: &mut Team, kernel: &PeakLoop, time: Duration) -> Result<Peak, TeamError> {
     let bursts = (time.as_secs_f64() / BURST.as_secs_f64()).ceil().max(1.0) as usize;
     let mut all = Peak { kernel: *kernel, bursts: Vec::with_capacity(bursts) };
@@ -353,14 +355,14 @@ pub fn measure(team: &mut Team, kernel: &PeakLoop, time: Duration) -> Result<Pea
             let start = Instant::now();
             let mut operations = 0;
             while start.elapsed() < BURST {
-                // SAFETY: only loops of detected instruction sets are in the list.
+                // SAFETY: `kernel` is a loop of an instruction set that was detected.
                 operations += unsafe { (kernel.run)() };
                 clock.look();
             }
             let seconds = (start.elapsed() - clock.spent()).as_secs_f64();
             (operations as f64 / seconds, clock.clock())
         })?;
-        // Threads work for equal times, so their rates add up.
+        // Threads work for equal times, so their rates are summed.
         let rate = parts.iter().map(|part| part.0).sum();
         let clocks: Option<Vec<f64>> = parts.iter().map(|part| Some(part.1?.0)).collect();
         let clock = clocks.map(|all| Hertz(all.iter().sum::<f64>() / all.len() as f64));
@@ -382,7 +384,7 @@ mod tests {
         }
     }
 
-    /// What a chain computes is what the operations say, fused or apart, on every register.
+    /// Checks that a chain computes what its operations define, fused or separate, on every register.
     #[test]
     #[cfg(target_arch = "x86_64")]
     fn a_chain_multiplies_and_adds() {
@@ -418,8 +420,8 @@ mod tests {
         assert!(peak.best().0 > 0.0 && peak.kernel.element == "f32");
         assert!(peak.bursts.iter().all(|burst| burst.rate <= peak.best().0));
         let at = |clock| Burst { clock, ..peak.burst() };
-        assert_eq!(at(None).a_cycle(2), None);
-        assert_eq!(at(Some(Hertz(1e9))).a_cycle(2), Some(peak.best().0 / 2.0 / 1e9));
+        assert_eq!(at(None).per_cycle(2), None);
+        assert_eq!(at(Some(Hertz(1e9))).per_cycle(2), Some(peak.best().0 / 2.0 / 1e9));
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! A run that has been planned: refused where it cannot be, its N, time and memory foreseen from what
-//! is known of the node, nothing touched.
+//! Plan of a run: the checks that can refuse it, and its N, time and memory predicted from known properties of
+//! the node. Planning measures nothing.
 
 use crate::choose::{self, Trial, TrialPlaces};
 use crate::config::RatingConfig;
@@ -17,37 +17,36 @@ use nodegauge_measure::schedule::Limits;
 use nodegauge_measure::{Bytes, Failure, FlopsPerSec, Notice, NoticeId, Observer, Outcome, Unit};
 use nodegauge_placement::Placement;
 
-/// Share of the peak that DGEMM reaches, where no DGEMM of this node is known.
+/// Share of the peak that DGEMM is assumed to reach where no DGEMM rate of this node is known.
 const USUAL_DGEMM: f64 = 0.9;
-/// Share of the budget for choosing among libraries and kernels, behind four turns of each.
+/// Share of the budget for choosing among libraries and kernels, after four turns of each.
 const CHOOSE: f64 = 0.15;
-/// Of a core of which nothing is known: a clock and operations a cycle that most reach.
+/// Assumed clock, Hz, and operations per cycle of a core about which nothing is known; most cores reach them.
 const ASSUMED_CORE: (f64, f64) = (2e9, 16.0);
 
-/// A run of `hpl` that has been planned.
+/// Planned run of `hpl`.
 #[derive(Debug)]
 pub struct HplPlan {
     pub(crate) placement: Placement,
     pub(crate) options: HplOptions,
     pub(crate) layout: RankLayout,
-    /// NB that is reckoned with.
+    /// NB on which the prediction is based.
     pub(crate) nb: usize,
     pub(crate) order: ChosenOrder,
-    /// The rate on which the foreseen time rests, in words; `None` where nothing is known of it.
+    /// Description of the rate from which the time is predicted; `None` if no rate is known.
     pub(crate) rate: Option<String>,
-    /// Memory that can be had, where it is known.
+    /// Available memory, where it is known.
     pub(crate) available: Option<Bytes>,
-    /// The theoretical peak of the cores in use, where it is known.
+    /// Theoretical peak of the cores in use, where it is known.
     pub(crate) peak: Option<Figure>,
     reference: Option<PlacedReference>,
 }
 
 impl HplPlan {
-    /// Plans a run on these threads.
+    /// Plans a run on the threads of `placement`.
     ///
     /// # Errors
-    /// When N does not fit into memory, a library is not there, or the reference program cannot be
-    /// run.
+    /// Fails if N does not fit into memory, a library is missing, or the reference program cannot be run.
     pub fn new(site: &Site, placement: Placement, options: HplOptions) -> Result<Self, Failure> {
         let layout = RankLayout::of(&site.topology, &options.ranks);
         let nb = options.nb.first().copied().unwrap_or(USUAL_NB);
@@ -57,13 +56,12 @@ impl HplPlan {
         let spec = options.order;
         let sized = !matches!(spec, OrderSpec::Exactly(_));
         if machine.is_described() && machine.memory.available.is_none() && sized {
-            return Err(Failure::usage("the memory of the described machine is not known")
+            return Err(Failure::usage("the memory of the described machine is unknown")
                 .hint("give it, e.g. --memory 768GiB, or --order N"));
         }
         if spec == OrderSpec::Quick && rate.is_none() {
             return Err(Failure::usage(
-                "the rate of the described machine is not known, so that no N can be chosen by \
-                 time",
+                "the rate of the described machine is unknown, so N cannot be chosen by time",
             )
             .hint("give it, e.g. --rate 2.5TFLOP/s, or --processor"));
         }
@@ -78,11 +76,11 @@ impl HplPlan {
         Ok(Self { placement, options, layout, nb, order, rate, available, peak, reference })
     }
 
-    /// The reference program's input for this plan. Nothing is measured, so without an order memory
-    /// is filled.
+    /// Returns the reference program's input for this plan. Nothing is measured, so without a requested order N
+    /// fills the memory.
     ///
     /// # Errors
-    /// When N does not fit into memory.
+    /// Fails if N does not fit into memory.
     pub fn input(&self, site: &Site) -> Result<String, Failure> {
         let mut filled = self.options.clone();
         if filled.order == OrderSpec::Quick {
@@ -109,7 +107,8 @@ impl Planned for HplPlan {
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
-        let (limits, mut notices) = (Limits::new(self.options.budget, None), Vec::new());
+        let limits = Limits::new(self.options.budget, None);
+        let mut notices = Vec::new();
         observer.phase("trying BLAS libraries");
         let trial = Trial {
             root: &site.root,
@@ -124,24 +123,26 @@ impl Planned for HplPlan {
             let stop = Some(Stop::Interrupted);
             return Ok(Outcome { notices, stop, ..Outcome::default() });
         };
-        // What the trial took is not there any more, though not all of it where the budget is small.
+        // The time of the trial is subtracted, but not all of it if the budget is small.
         let tried = limits.elapsed();
         let left = self.options.budget.saturating_sub(tried);
         let budget = left.max(self.options.budget.mul_f64(1.0 - 2.0 * CHOOSE));
         let options = HplOptions { budget, ..self.options.clone() };
         let end = limits.at(1.0);
-        let options = (&options, multiple(&self.options, &self.layout), end);
-        let mut outcome = hpl::run(site, &self.placement, &libraries, options, observer)?;
+        let multiple = multiple(&self.options, &self.layout);
+        let mut outcome =
+            hpl::run(site, &self.placement, &libraries, &options, multiple, end, observer)?;
         outcome.notices.splice(0..0, notices);
-        // An order that is asked for takes what it takes.
+        // The budget does not limit the time of a requested order.
         if self.options.order == OrderSpec::Quick {
             outcome.notices.extend(limits.overrun(GAUGE, tried));
         }
         if let (Some(reference), false) = (&self.reference, outcome.is_interrupted()) {
-            // What the solution here told serves the reference program's N as well.
+            // The native solution also predicts the time of the reference program.
             let ratings = outcome.measurements.iter().filter(|m| m.name == RATING);
-            let told = |config: RatingConfig| size::half(config.n? as usize, config.of_dgemm?);
-            let half = ratings.filter_map(|m| told(m.read_config())).next().or(self.options.half);
+            let half_of = |config: RatingConfig| size::half(config.n? as usize, config.of_dgemm?);
+            let half =
+                ratings.filter_map(|m| half_of(m.read_config())).next().or(self.options.half);
             let options = HplOptions { half, ..self.options.clone() };
             reference.measure(site, &options, &mut outcome, observer)?;
         }
@@ -149,29 +150,30 @@ impl Planned for HplPlan {
     }
 }
 
-/// N shall be a multiple of NB times this.
+/// Returns the factor f for which N must be a multiple of f x NB.
 fn multiple(options: &HplOptions, layout: &RankLayout) -> usize {
     let (p, q) = layout.grid();
     if options.grid_multiple { size::lcm(p, q) } else { 1 }
 }
 
-/// The theoretical peak of the cores that so many threads take.
+/// Returns the theoretical peak of the cores that this number of threads uses.
 fn peak_of(machine: &Machine, threads: usize) -> Option<Figure> {
     let peak = machine.peak_flops.clone()?;
     let cores = machine.processor.cores.max(1) as usize;
     let used = threads.min(cores);
-    Some(match used < cores {
-        true => Figure {
-            value: peak.value * used as f64 / cores as f64,
-            basis: format!("{used} of {}", peak.basis),
-            ..peak
-        },
-        false => peak,
+    if used == cores {
+        return Some(peak);
+    }
+    Some(Figure {
+        value: peak.value * used as f64 / cores as f64,
+        basis: format!("{used} of {}", peak.basis),
+        ..peak
     })
 }
 
-/// The rate of a solution with its basis: as given; DGEMM on all threads as measured before, else by the
-/// processor's peak. Of a processor of which nothing is known `None` on a described machine, else assumed.
+/// Returns the rate from which the time of a solution is predicted, and its basis: the given rate, else the
+/// DGEMM rate of all threads from an earlier measurement, else a share of the processor's peak. For an unknown
+/// processor the peak is assumed, except on a described machine, where the result is `None`.
 fn foreseen_rate(
     machine: &Machine,
     options: &HplOptions,
@@ -188,12 +190,12 @@ fn foreseen_rate(
         None if machine.is_described() => return None,
         None => {
             let used = threads.min(machine.processor.cores.max(1) as usize);
-            let (hz, a_cycle) = ASSUMED_CORE;
+            let (hz, per_cycle) = ASSUMED_CORE;
             let basis = format!(
-                "assumed: {used} cores x {} GHz x {a_cycle} FLOP/cycle; the processor's peak is not known",
+                "assumed: {used} cores x {} GHz x {per_cycle} FLOP/cycle; the processor's peak is not known",
                 hz / 1e9
             );
-            (used as f64 * hz * a_cycle, basis)
+            (used as f64 * hz * per_cycle, basis)
         }
     };
     let dgemm = FlopsPerSec(peak * USUAL_DGEMM);

@@ -1,19 +1,19 @@
-//! The matrix: uniform random numbers in [-0.5, 0.5) from a linear congruential generator, any of
-//! which can be had without those before it.
+//! Random numbers of the matrix: uniform in [-0.5, 0.5), from a linear congruential generator. Any number can
+//! be computed without those before it.
 //!
-//! As HPL's: X(i+1) = a X(i) + c modulo 2^64, and X(i+k) is reached in log2(k) steps, because k steps are
-//! again of the form A X + C. So threads make their columns independently and always the same, and the
-//! matrix is made a second time for the residual. Constants: Knuth, The Art of Computer Programming 2,
-//! 3.3.4 (MMIX). Element (i, j) of an order-n problem is number j n + i; the right-hand side is column n.
+//! The generator is that of HPL: X(i+1) = a X(i) + c modulo 2^64. X(i+k) is reached in log2(k) steps, because k
+//! steps again have the form A X + C. Threads therefore generate their columns independently and reproducibly,
+//! and the residual check generates the matrix a second time. Constants: Knuth, The Art of Computer Programming
+//! 2, 3.3.4 (MMIX). Element (i, j) of a problem of order n is number j n + i; the right-hand side is column n.
 
-/// a.
+/// Multiplier a.
 const MULTIPLIER: u64 = 6_364_136_223_846_793_005;
-/// c.
+/// Increment c.
 const INCREMENT: u64 = 1_442_695_040_888_963_407;
-/// Chains that run side by side: a step of one waits for its multiplication, some four cycles.
+/// Number of interleaved chains; each step of a chain waits for its multiplication, about four cycles.
 const CHAINS: usize = 8;
 
-/// So many steps at once, (A, C): X becomes A X + C.
+/// Several steps at once, (A, C): X becomes A X + C.
 #[derive(Debug, Clone, Copy)]
 struct Jump(u64, u64);
 
@@ -21,14 +21,15 @@ impl Jump {
     const ONE: Self = Self(MULTIPLIER, INCREMENT);
     const NONE: Self = Self(1, 0);
 
-    /// This jump, then `next`.
+    /// Returns this jump followed by `next`.
     fn then(self, next: Self) -> Self {
         Self(self.0.wrapping_mul(next.0), next.apply(self.1))
     }
 
-    /// `steps` steps, by squaring.
+    /// Returns a jump of `steps` steps, by repeated squaring.
     fn of(mut steps: u64) -> Self {
-        let (mut jump, mut power) = (Self::NONE, Self::ONE);
+        let mut jump = Self::NONE;
+        let mut power = Self::ONE;
         while steps > 0 {
             if steps & 1 == 1 {
                 jump = jump.then(power);
@@ -44,19 +45,19 @@ impl Jump {
     }
 }
 
-/// The upper 53 bits as a number in [-0.5, 0.5); the lower bits of such generators are poor.
+/// Returns the upper 53 bits as a number in [-0.5, 0.5); the lower bits of such generators are of poor quality.
 fn number(x: u64) -> f64 {
     (x >> 11) as f64 * (1.0 / (1u64 << 53) as f64) - 0.5
 }
 
-/// A sequence of numbers.
+/// Sequence of random numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sequence {
     start: u64,
 }
 
 impl Sequence {
-    /// The sequence of `seed`. Seeds that are close give sequences that are not.
+    /// Returns the sequence of `seed`. Similar seeds give unrelated sequences.
     pub fn new(seed: u64) -> Self {
         // The finaliser of SplitMix64 (Steele, Lea, Flood 2014) spreads a seed over all bits.
         let mut x = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -1,5 +1,5 @@
-//! The reference program beside the native run: an xhpl, or the HPL inside hpcc, its ranks, its
-//! searches of NB and of the grid, and how the two ratings stand to each other.
+//! Runs of the reference program, an xhpl or the HPL in hpcc: its ranks, its searches of NB and of the grid,
+//! and the comparison of its rating with the native one.
 
 mod figures;
 mod program;
@@ -22,45 +22,46 @@ use nodegauge_toolchain::mpi::MpiProgram;
 use program::ReferenceKind;
 use std::collections::BTreeSet;
 
-/// Widths that a search with an xhpl tries.
+/// Candidate widths of a search with xhpl.
 const CANDIDATES: [usize; 4] = [128, 192, 256, 384];
-/// Order of the search's runs on two cores; with more it grows as the memory of equal shares.
+/// Order of the search's runs on two cores; with more cores it grows so that each has an equal share of memory.
 const SEARCH_ORDER: f64 = 4000.0;
-/// Widths that an hpcc is given: one run of it must do, for it does much beside HPL.
+/// Candidate widths for hpcc. All are in one run, because hpcc also runs other benchmarks.
 const HPCC_CANDIDATES: [usize; 3] = [128, 192, 256];
-/// Longest predicted time of a solution for which an hpcc gets several widths, seconds.
+/// Maximum predicted time of a solution for which hpcc gets several widths, seconds.
 const SEVERAL: f64 = 60.0;
-/// Without a search: what most libraries reach most with, or nearly.
+/// NB without a search; most libraries reach their best rate with it, or nearly.
 pub(crate) const USUAL_NB: usize = 192;
-/// DGEMM where the native run has none, FLOP/s.
+/// Assumed rate of DGEMM where the native run has none, FLOP/s.
 const ASSUMED_DGEMM: f64 = 1e11;
 
 type Grid = (usize, usize);
 
-/// How ranks are laid out over this node and hosts like it.
+/// Layout of the ranks over this node and identical hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RankLayout {
     pub ranks: usize,
-    pub threads_a_rank: usize,
+    pub threads_per_rank: usize,
     pub hosts: usize,
 }
 
 impl RankLayout {
-    /// Ranks as asked, else one for each last-level cache, NUMA node, or core, whatever there is
-    /// several of; threads fill the rest of the cores.
+    /// Returns the layout: the requested ranks, or by default one per last-level cache, NUMA node or core, the
+    /// first of which there are several; threads use the remaining cores.
     pub(crate) fn of(topology: &Topology, options: &RankOptions) -> Self {
         let count = |of: &dyn Fn(&HardwareThread) -> Option<usize>| {
             topology.allowed().filter_map(of).collect::<BTreeSet<_>>().len()
         };
         let cores = count(&|thread| Some(thread.core));
         let ranks = options.ranks.unwrap_or_else(|| {
-            let (caches, nodes) = (count(&|thread| thread.llc), count(&|thread| thread.node));
+            let caches = count(&|thread| thread.llc);
+            let nodes = count(&|thread| thread.node);
             let fits = |n: &usize| *n > 1 && cores.is_multiple_of(*n);
             [caches, nodes, cores].into_iter().find(fits).unwrap_or(1)
         });
         let threads = options.threads.unwrap_or(cores);
-        let threads_a_rank = (threads / ranks.max(1)).max(1);
-        Self { ranks, threads_a_rank, hosts: options.hosts.len().max(1) }
+        let threads_per_rank = (threads / ranks.max(1)).max(1);
+        Self { ranks, threads_per_rank, hosts: options.hosts.len().max(1) }
     }
 
     pub(crate) fn total(&self) -> usize {
@@ -72,7 +73,7 @@ impl RankLayout {
     }
 }
 
-/// N for the reference program by the rules of the native run; hosts are taken to be alike.
+/// Returns N for the reference program by the rules of the native run; all hosts are assumed to be identical.
 pub(crate) fn order(
     site: &Site,
     options: &HplOptions,
@@ -104,8 +105,8 @@ pub(crate) struct PlacedReference {
 }
 
 impl PlacedReference {
-    /// Runs the program at the native run's N, its NB and grid by search, and puts its figures
-    /// behind the native ones. When it fails, those are kept, and the failure is in the outcome.
+    /// Runs the program at the native run's N, with NB and grid from a search, and appends its figures to the
+    /// native ones. If it fails, the native figures are kept and the failure is in the outcome.
     pub(crate) fn measure(
         &self,
         site: &Site,
@@ -116,8 +117,9 @@ impl PlacedReference {
         let dgemm = named(outcome, DGEMM).and_then(|m| m.value).unwrap_or(ASSUMED_DGEMM);
         let native = named(outcome, RATING).filter(|_| options.order != OrderSpec::Full);
         let native = native.and_then(|m| m.read_config::<RatingConfig>().n);
-        let (hosts, threads) = (self.layout.hosts, self.plan.threads());
-        // N is that of the native run where that is the question, with as much memory on each host.
+        let hosts = self.layout.hosts;
+        let threads = self.plan.threads();
+        // N is that of the native run unless it was requested to fill memory, with as much memory on each host.
         let order = match native {
             Some(n) if !matches!(options.order, OrderSpec::Exactly(_)) && hosts > 1 => {
                 let n = n as f64 * (hosts as f64).sqrt();
@@ -144,7 +146,8 @@ impl PlacedReference {
         Ok(())
     }
 
-    /// Chooses NB and the grid where none is asked for, and runs; what it printed, and the command.
+    /// Chooses NB and the grid where none is requested, and runs the program; returns its output and the
+    /// command.
     fn search_and_run(
         &self,
         site: &Site,
@@ -157,10 +160,12 @@ impl PlacedReference {
             let engine = self.kind.name();
             observer.phase(&format!("{engine}, N = {n}, NB = {nbs:?}, P x Q = {grids:?}"));
             let observer: &dyn Observer = observer;
-            self.run((n, nbs, grids), &site.topology, &|| observer.interrupted())
+            self.run(n, nbs, grids, &site.topology, &|| observer.interrupted())
         };
-        let (threads, hosts) = (self.plan.threads(), self.layout.hosts);
-        let (mut nbs, mut grids) = (options.nb.clone(), vec![self.layout.grid()]);
+        let threads = self.plan.threads();
+        let hosts = self.layout.hosts;
+        let mut nbs = options.nb.clone();
+        let mut grids = vec![self.layout.grid()];
         let long = size::seconds(order, options.half, dgemm * hosts as f64) > SEVERAL;
         match self.kind {
             ReferenceKind::Xhpl => {
@@ -188,12 +193,14 @@ impl PlacedReference {
         run(order, &nbs, &grids, observer)
     }
 
-    /// Says how the two ratings stand to each other.
+    /// Returns the notice with the ratio of the two ratings.
     fn compare(&self, outcome: &Outcome, figures: &[Measurement]) -> Option<Notice> {
         let native = named(outcome, RATING)?.value?;
         let theirs = figures.iter().find(|m| m.validity.status != Status::Invalid)?.value?;
-        let (name, ratio) = (self.kind.name(), native / theirs);
-        let (ranks, kind) = (self.plan.ranks.len() * self.layout.hosts, self.program.launcher.kind);
+        let name = self.kind.name();
+        let ratio = native / theirs;
+        let ranks = self.plan.ranks.len() * self.layout.hosts;
+        let kind = self.program.launcher.kind;
         let version = self.program.launcher.version.as_deref().unwrap_or("");
         let text = format!(
             "native over {name}: {ratio:.3} ({ranks} ranks by {kind} {version}; the library that it links decides its part)"

@@ -1,7 +1,7 @@
-//! Whether x solves A x = b: HPL's scaled residual,
+//! Check that x solves A x = b: HPL's scaled residual,
 //! `||A x - b||oo / (eps (||A||oo ||x||oo + ||b||oo) n)`, which must be below 16.
 //!
-//! The matrix is made a second time, column by column, since the factorisation has overwritten it.
+//! The matrix is generated a second time, column by column, because the factorisation has overwritten it.
 
 use crate::config::ResidualConfig;
 use crate::matrix::Matrix;
@@ -9,57 +9,58 @@ use crate::random::Sequence;
 use nodegauge_team::{Team, TeamError};
 use std::ops::Range;
 
-/// What HPL.dat has as threshold.
+/// Threshold of the residual in HPL.dat.
 pub const THRESHOLD: f64 = 16.0;
 
-/// HPL's scaled residual, as it stands in the record.
+/// Formula of HPL's scaled residual, as written in the record.
 const FORMULA: &str = "||Ax-b||oo / (eps (||A||oo ||x||oo + ||b||oo) N)";
 
 impl ResidualConfig {
-    /// A residual of which no more is known than its value.
+    /// Returns a residual without norms.
     pub fn of(value: Option<f64>) -> Self {
         Self { value, threshold: THRESHOLD, formula: FORMULA.to_owned(), ..Self::default() }
     }
 
-    /// Whether x is a solution; no when the residual is not a number.
+    /// True if x is a solution; false if the residual is not a number.
     pub fn passes(&self) -> bool {
         self.value.is_some_and(|value| value < self.threshold)
     }
 }
 
-/// What makes the matrix: called with a column's number and room for it; column n is b.
+/// Generator of the matrix, column by column; column n is b.
 pub trait MatrixSource: Sync {
     /// Fills column `j`.
     fn column(&self, j: usize, out: &mut [f64]);
 }
 
-/// The random matrix.
+/// Random matrix.
 impl MatrixSource for Sequence {
     fn column(&self, j: usize, out: &mut [f64]) {
         self.fill(j as u64 * out.len() as u64, out);
     }
 }
 
-/// Columns that a thread makes at once: whole huge pages' worth of neighbouring columns are first
-/// touched by one thread, and spread over all of a node, as the factorisation uses them.
+/// Columns that a thread generates at once. One thread touches the neighbouring columns of whole huge pages
+/// first, and the pages are spread over all of a node, as the factorisation uses them.
 const COLUMNS: usize = 16;
 
-/// Elements that are written between looks at whether the user wants to end: some 0.1 s on the
-/// slowest node with one thread.
+/// Elements that are written between checks for an interruption: about 0.1 s on the slowest node with one
+/// thread.
 const BETWEEN_LOOKS: usize = 32 << 20;
 
-/// Writes the matrix, each thread its columns in turn, unless `stop` says to end before it is whole;
-/// whether it is.
+/// Writes the matrix, each thread its own columns, until `stop` returns true; returns true if the matrix is
+/// complete.
 ///
 /// # Errors
-/// When a thread fails.
+/// Fails if a thread fails.
 pub fn fill(
     team: &mut Team,
     matrix: &mut Matrix,
     source: &dyn MatrixSource,
     mut stop: impl FnMut() -> bool,
 ) -> Result<bool, TeamError> {
-    let (n, round) = (matrix.order(), COLUMNS * team.len().max(1));
+    let n = matrix.order();
+    let round = COLUMNS * team.len().max(1);
     // Whole rounds, so that all threads have work in each.
     let step = (BETWEEN_LOOKS / n.max(1)).next_multiple_of(round).max(round);
     for first in (0..n + 1).step_by(step) {
@@ -77,20 +78,21 @@ fn fill_columns(
     source: &dyn MatrixSource,
     columns: Range<usize>,
 ) -> Result<(), TeamError> {
-    let (view, homes) = (matrix.view(), matrix.homes());
+    let view = matrix.view();
+    let distribution = matrix.distribution();
     team.run(|member| {
-        for j in homes.made_by(member.index, member.count, columns.clone(), COLUMNS) {
-            // SAFETY: column j belongs to this thread and lies in the matrix, which is borrowed.
+        for j in distribution.made_by(member.index, member.count, columns.clone(), COLUMNS) {
+            // SAFETY: only this thread writes column j, which lies in the borrowed matrix.
             let out = unsafe { std::slice::from_raw_parts_mut(view.at(0, j), view.n) };
             source.column(j, out);
         }
     })
 }
 
-/// The residual of `x` for the system that `source` makes.
+/// Returns the residual of `x` for the system that `source` generates.
 ///
 /// # Errors
-/// When a thread fails.
+/// Fails if a thread fails.
 pub fn check(
     team: &mut Team,
     source: &dyn MatrixSource,
@@ -98,7 +100,9 @@ pub fn check(
 ) -> Result<ResidualConfig, TeamError> {
     let n = x.len();
     let parts = team.map(|member| {
-        let (mut product, mut sums, mut column) = (vec![0.0; n], vec![0.0; n], vec![0.0; n]);
+        let mut product = vec![0.0; n];
+        let mut sums = vec![0.0; n];
+        let mut column = vec![0.0; n];
         for j in (member.index..n).step_by(member.count) {
             source.column(j, &mut column);
             for ((product, sum), a) in product.iter_mut().zip(&mut sums).zip(&column) {
@@ -111,7 +115,7 @@ pub fn check(
     let mut b = vec![0.0; n];
     source.column(n, &mut b);
     let largest = |values: &mut dyn Iterator<Item = f64>| {
-        // A value that is no number is the largest, so that it cannot hide.
+        // NaN counts as the largest value, so that it cannot be hidden.
         values.fold(0.0f64, |a, b| if b.is_nan() || a.is_nan() { f64::NAN } else { a.max(b.abs()) })
     };
     let product = |i: usize| parts.iter().map(|(product, _)| product[i]).sum::<f64>();

@@ -1,5 +1,5 @@
-//! From what a run saw to what is reported: the rating, DGEMM, the peaks, each against its limit,
-//! with every reason for doubt.
+//! Figures and notices of a run, made from its observations: the rating, DGEMM and the peaks, each with its
+//! limit and every reason for doubt.
 
 use crate::config::{
     DgemmConfig, LoopRate, PeakConfig, PowerConfig, RatingConfig, TheoreticalPeak, ThreadsConfig,
@@ -17,32 +17,33 @@ use nodegauge_measure::{Hertz, Notice, NoticeId, Unit};
 use nodegauge_placement::{Bind, Placement};
 use std::collections::BTreeSet;
 
-/// The formula, as it stands in the record.
+/// Formula of the rating, as written in the record.
 pub(crate) const RATING_FORMULA: &str = "(2/3 N^3 + 3/2 N^2) / t";
 
-/// When panels and waiting for them took more than this share of the threads' time, a rating says more of
-/// the panels than of the node.
+/// Share of the threads' time in panels and in waiting for them above which a rating describes the panels
+/// rather than the node.
 const PANELS_SET: f64 = 0.5;
-/// A rating below this share of DGEMM at a size that should reach more says that LU loses.
+/// Share of DGEMM below which a rating shows a loss in LU, at a size that should reach more.
 const LU_LOSES: f64 = 0.85;
-/// DGEMM below this share of the peak says that the library loses.
+/// Share of the peak below which DGEMM shows a loss in the library.
 const LIBRARY_LOSES: f64 = 0.75;
-/// Share of Triad from which the products' traffic is a limit beside arithmetic.
+/// Share of Triad above which the products' traffic limits the rating as well as arithmetic.
 const MEMORY_BOUND: f64 = 0.5;
-/// A clock lower than that of scalar work by this share is worth a word.
+/// Smallest drop of the clock below that of scalar work, as a share, that is reported.
 const CLOCK_DROP: f64 = 0.03;
-/// More of the threads' time than this in waiting is worth a word.
+/// Share of the threads' time in waiting above which it is reported.
 const WAITING: f64 = 0.05;
-/// More of a thread's time than this taken by other work, of all CPUs' by the hypervisor, or of the
-/// cores' units by whoever shares them, makes a rating doubtful: by as much a quiet node would do better.
+/// Share of a thread's time taken by other work, of all CPUs' time taken by the hypervisor, or of the cores'
+/// execution units used by other work, above which a rating is doubtful. A quiet node would reach that much
+/// more.
 const DISTURBED: f64 = 0.02;
-/// A rate above its measured limit by more than this share says that the limit was measured in a
-/// worse moment.
+/// Share by which a rate may exceed its measured limit; a larger excess means that the limit was measured under
+/// worse conditions.
 const ABOVE: f64 = 0.02;
-/// Why a figure above its measured peak is doubted.
+/// Reason for doubt about a figure above its measured peak.
 const ABOVE_PEAK: &str = "above the measured peak: the clock or other work changed between them";
 
-/// What figures are made of.
+/// Observations of a run and the settings under which they were made.
 pub(crate) struct Evidence<'a> {
     pub site: &'a Site,
     pub placement: &'a Placement,
@@ -54,7 +55,7 @@ fn figure(name: &str, samples: Vec<f64>) -> Measurement {
     Measurement::new(GAUGE, TEST, name, Unit::FlopsPerSecond).sampled(Quoted::Best, samples)
 }
 
-/// Judges a figure, which is doubted when it is above the limit that was measured for it.
+/// Sets the validity of a figure; a figure above its measured limit is suspect.
 fn judged(m: Measurement, mut validity: Validity, reason: &str) -> Measurement {
     if m.limit.as_ref().is_some_and(|limit| limit.fraction > 1.0 + ABOVE) {
         validity.add(Status::Suspect, reason);
@@ -88,11 +89,12 @@ impl Evidence<'_> {
         self.placement.threads.len()
     }
 
-    /// A rate against the measured peak.
+    /// Returns a figure with the measured peak as its limit.
     fn against_peak(&self, name: &str, samples: Vec<f64>) -> Measurement {
         let m = figure(name, samples);
         let Some(peak) = self.seen.peak("f64").filter(|peak| peak.best().0 > 0.0) else { return m };
-        let (isa, threads) = (peak.kernel.isa_name(), self.threads());
+        let isa = peak.kernel.isa_name();
+        let threads = self.threads();
         m.limit(peak.best().0, format!("{isa} multiply-adds in registers, {threads} threads"))
     }
 
@@ -132,13 +134,15 @@ impl Evidence<'_> {
         let failed = library.solutions.iter().find(|solution| !solution.residual.passes());
         if let Some(failed) = failed {
             let residual = failed.residual.value.unwrap_or(f64::NAN);
-            let reason =
-                format!("the residual is {residual:.3e}, not below {THRESHOLD}: x is no solution");
+            let reason = format!(
+                "the residual is {residual:.3e}, not below {THRESHOLD}: x is not a solution"
+            );
             validity.add(Status::Invalid, reason);
         }
         let idle = time.panels + time.waiting;
         if idle > PANELS_SET {
-            let (idle, of_dgemm) = (percent(idle), percent(solution.of_dgemm()));
+            let idle = percent(idle);
+            let of_dgemm = percent(solution.of_dgemm());
             let reason = format!(
                 "N = {order} is so small that panels, not products, set the rating: they and waiting for them took {idle} of the threads' time, and the rating is {of_dgemm} of DGEMM"
             );
@@ -160,12 +164,13 @@ impl Evidence<'_> {
         }
         if let (None, Some(shared)) = (failed, shared.filter(|shared| *shared > DISTURBED)) {
             let rates = || bursts.iter().map(|burst| burst.rate / 1e9);
-            let (least, most) = (rates().reduce(f64::min), rates().reduce(f64::max));
+            let least = rates().reduce(f64::min);
+            let most = rates().reduce(f64::max);
             let reason = format!(
-                "a busy minute: bursts in registers around the solution ran at {:.1} to {:.1} GFLOP/s, so that others had {} of the cores' units: repeat it on a quiet node",
+                "other work used {} of the cores' execution units: bursts in registers around the solution ran at {:.1} to {:.1} GFLOP/s; repeat it on a quiet node",
+                percent(shared),
                 least.unwrap_or(0.0),
-                most.unwrap_or(0.0),
-                percent(shared)
+                most.unwrap_or(0.0)
             );
             validity.add(Status::Suspect, reason);
         }
@@ -185,7 +190,8 @@ impl Evidence<'_> {
             }
         };
         let watts = solution.joules? / solution.seconds;
-        let (flops_per_watt, watts) = (Some(solution.rating / watts), Some(watts));
+        let flops_per_watt = Some(solution.rating / watts);
+        let watts = Some(watts);
         Some(PowerConfig { watts, flops_per_watt, basis, reason: None })
     }
 
@@ -203,7 +209,7 @@ impl Evidence<'_> {
             element: Some(element.to_owned()),
             isa: Some(isa.to_owned()),
             clock_hz: self.clock(peak).map(|clock| clock.0),
-            flops_per_cycle: self.clock(peak).and_then(|_| peak.burst().a_cycle(self.threads())),
+            flops_per_cycle: self.clock(peak).and_then(|_| peak.burst().per_cycle(self.threads())),
             loops: Some(loops.map(rate).collect()),
             theoretical: theory.clone(),
         };
@@ -216,33 +222,36 @@ impl Evidence<'_> {
         m.judged(Validity::valid())
     }
 
-    /// Operations a cycle of one core for a loop's elements: twice as many in single precision.
+    /// Returns the operations per cycle of one core for a loop's element type; single precision has twice as
+    /// many.
     fn architecture(&self, peak: &Peak) -> Option<f64> {
         let of_double = f64::from(self.site.machine.processor.flops_per_cycle?);
         Some(if peak.kernel.element == "f32" { 2.0 * of_double } else { of_double })
     }
 
-    /// The clock during a loop's best burst; `None` also when the burst would have done more operations
-    /// a cycle than a core can: then what was measured is not the clock.
+    /// Returns the clock during a loop's best burst. `None` also if the burst would have done more operations
+    /// per cycle than a core can; then the measured value is not the clock.
     fn clock(&self, peak: &Peak) -> Option<Hertz> {
         let burst = peak.burst();
-        let a_cycle = burst.a_cycle(self.threads())?;
-        let possible = self.architecture(peak).is_none_or(|most| a_cycle <= most * (1.0 + ABOVE));
+        let per_cycle = burst.per_cycle(self.threads())?;
+        let possible = self.architecture(peak).is_none_or(|most| per_cycle <= most * (1.0 + ABOVE));
         burst.clock.filter(|_| possible)
     }
 
-    /// Cores x clock x operations a cycle; the clock is that of the best burst, because the nominal one is
-    /// often the time-stamp counter's.
+    /// Returns the theoretical peak: cores x clock x operations per cycle. The clock is that of the best burst,
+    /// because the nominal clock is often that of the time-stamp counter.
     fn theory(&self, peak: &Peak) -> Option<TheoreticalPeak> {
-        let (a_cycle, clock) = (self.architecture(peak)?, self.clock(peak)?);
+        let per_cycle = self.architecture(peak)?;
+        let clock = self.clock(peak)?;
         let cores = self.threads().min(self.site.machine.processor.cores.max(1) as usize);
-        let value = cores as f64 * clock.0 * a_cycle;
-        let formula =
-            format!("{cores} cores x {clock} measured under load x {a_cycle} FLOP/cycle with FMA");
+        let value = cores as f64 * clock.0 * per_cycle;
+        let formula = format!(
+            "{cores} cores x {clock} measured under load x {per_cycle} FLOP/cycle with FMA"
+        );
         Some(TheoreticalPeak { value, formula, without_fma: value / 2.0 })
     }
 
-    /// What holds the ratings down.
+    /// Returns the notices about limits of the ratings.
     pub(crate) fn notices(&self) -> Vec<Notice> {
         let mut notices = Vec::new();
         let several = self.seen.libraries.len() > 1;
@@ -264,18 +273,20 @@ impl Evidence<'_> {
         notices
     }
 
-    /// Where a library or LU loses.
+    /// Returns the notices about losses in a library or in LU.
     fn of_library(&self, library: &LibraryRuns, solution: &SolvedSystem) -> Vec<Notice> {
         let mut notices = Vec::new();
-        let (best, name) = (dgemm::best(&library.dgemm).0, &library.tried.name);
-        let (of_dgemm, time) = (solution.of_dgemm(), &solution.time);
+        let best = dgemm::best(&library.dgemm).0;
+        let name = &library.tried.name;
+        let of_dgemm = solution.of_dgemm();
+        let time = &solution.time;
         if let Some(setting) = library.tried.setting() {
             let text = format!(
-                "{name}: taken with {setting}, since the kernels that it takes by itself are slower here; set it for your own programs too"
+                "{name}: chosen with {setting}, because its default kernels are slower here; set this variable for your own programs too"
             );
             notices.push(Notice::new(NoticeId::Chosen, GAUGE, text));
         }
-        // What other work took is the loss of neither; the rating is marked for it.
+        // Time taken by other work is a loss of neither; the rating has a reason for doubt because of it.
         if time.lost > DISTURBED {
             return notices;
         }
@@ -283,14 +294,15 @@ impl Evidence<'_> {
         if let Some((share, isa)) = peak.filter(|(share, _)| *share < LIBRARY_LOSES) {
             let share = percent(share);
             notices.push(bottleneck(format!(
-                "the library loses: DGEMM by {name} is {share} of the {isa} peak; another BLAS, or other kernels of it, may do better"
+                "the library is slow: DGEMM by {name} is {share} of the {isa} peak; another BLAS, or other kernels of it, may be faster"
             )));
         }
         let waiting = percent(time.waiting);
         if of_dgemm < LU_LOSES {
-            let (share, panels) = (percent(of_dgemm), percent(time.panels));
+            let share = percent(of_dgemm);
+            let panels = percent(time.panels);
             notices.push(bottleneck(format!(
-                "LU loses: the rating is {share} of DGEMM's median of the same minutes; panels take {panels} of the threads' time, waiting {waiting}; a larger N loses less"
+                "LU is slow: the rating is {share} of DGEMM's median of the same minutes; panels take {panels} of the threads' time, waiting {waiting}; a larger N reduces the loss"
             )));
         } else if time.waiting > WAITING {
             notices.push(bottleneck(format!("threads waited {waiting} of their time")));
@@ -298,8 +310,8 @@ impl Evidence<'_> {
         notices
     }
 
-    /// Whether memory holds the products back: each reads and writes its C once for 2 NB operations an
-    /// element.
+    /// Returns the notice on whether memory limits the products: each reads and writes its C once for 2 NB
+    /// operations per element.
     fn of_memory(&self, SolvedSystem { rating, nb, .. }: &SolvedSystem) -> Notice {
         let demand = rating / lu::flops_per_byte(*nb);
         let gigabytes = demand / 1e9;
@@ -308,19 +320,19 @@ impl Evidence<'_> {
         );
         let Some((triad, source)) = &self.options.triad else {
             return bottleneck(format!(
-                "{products}; no Triad of this node is saved to hold that against: run nodegauge stream"
+                "{products}; there is no saved Triad of this node to compare with: run nodegauge stream"
             ));
         };
         let verdict = if demand / triad.0 > MEMORY_BOUND {
-            "memory holds the products back: see populated channels (nodegauge machine), or take a larger NB"
+            "memory limits the products: see populated channels (nodegauge machine), or use a larger NB"
         } else {
-            "memory does not hold the products back"
+            "memory does not limit the products"
         };
         let share = percent(demand / triad.0);
         bottleneck(format!("{products}, {share} of Triad's {triad} ({source}): {verdict}"))
     }
 
-    /// Clock, throttling, siblings.
+    /// Returns the notices about clock, throttling and sibling threads.
     fn of_the_node(&self) -> Vec<Notice> {
         let mut texts = Vec::new();
         let processor = &self.site.machine.processor;
@@ -335,15 +347,16 @@ impl Evidence<'_> {
         }
         if let Some(events) = self.seen.throttled.filter(|events| *events > 0) {
             texts.push(format!(
-                "the processor slowed itself down {events} times in this run (heat or power): see cooling and power limits"
+                "the processor throttled {events} times in this run (heat or power): see cooling and power limits"
             ));
         }
         let threads = &self.placement.threads;
         let cores = || threads.iter().flat_map(|thread| thread.cores(&self.site.topology));
-        let (all, cores) = (cores().count(), cores().collect::<BTreeSet<u32>>().len());
+        let all = cores().count();
+        let cores = cores().collect::<BTreeSet<u32>>().len();
         if self.placement.bind != Bind::None && cores < all {
             texts.push(format!(
-                "{all} threads on {cores} cores: siblings share one core's units, which HPL fills with one thread"
+                "{all} threads on {cores} cores: sibling threads share the execution units of a core, which one thread of HPL already fills"
             ));
         }
         texts.into_iter().map(bottleneck).collect()

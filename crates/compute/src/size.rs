@@ -1,50 +1,50 @@
-//! Sizing: N from memory or from time, NB candidates, the grid P x Q. Pure.
+//! Choice of N from memory or time, candidates of NB, and the grid P x Q. Pure.
 
 use crate::lu::flops;
 use crate::matrix;
 use nodegauge_measure::{Bytes, Failure};
 
-/// How N is chosen.
+/// Rule by which N is chosen.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum OrderSpec {
-    /// The largest whose predicted time fits the budget.
+    /// Largest N whose predicted time fits the budget.
     Quick,
-    /// As much memory as the fraction says.
+    /// N whose matrix takes the given fraction of the available memory.
     Full,
-    /// This one.
+    /// Given N.
     Exactly(usize),
 }
 
-/// What a choice of N rests on.
+/// Constraints on the choice of N.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SizeConstraints {
-    /// Memory that can be had now.
+    /// Memory that is available now.
     pub available: Bytes,
-    /// The cgroup's limit, where it is what limits.
+    /// Limit of the control group, if it limits the memory.
     pub cgroup_limit: Option<Bytes>,
-    /// Share of that for the matrix.
+    /// Share of the available memory for the matrix.
     pub fraction: f64,
     /// Rate of DGEMM on all threads, FLOP/s.
     pub dgemm: f64,
-    /// Threads.
+    /// Number of threads.
     pub threads: usize,
-    /// The order at which LU reaches half of DGEMM's rate, from solutions on this node; `None` where
-    /// there was none yet.
+    /// Order at which LU reaches half of DGEMM's rate, from solutions on this node; `None` before the first
+    /// solution.
     pub half: Option<f64>,
-    /// Seconds for one solution, making and checking its matrix included.
+    /// Seconds for one solution, including the generation and the check of its matrix.
     pub seconds: f64,
-    /// Seconds that making and checking take for each element of the matrix, as far as they are known.
-    pub beside: f64,
-    /// N shall be a multiple of this.
+    /// Seconds per matrix element for generation and check, or 0 if unknown.
+    pub overhead: f64,
+    /// Factor of N.
     pub multiple: usize,
 }
 
-/// A chosen N with how it came about.
+/// Chosen N with the formula that led to it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChosenOrder {
     /// N.
     pub order: usize,
-    /// The formula, numbers put in.
+    /// Formula with its numbers.
     pub formula: String,
     /// Predicted time of the solution, seconds.
     pub seconds: f64,
@@ -52,33 +52,34 @@ pub struct ChosenOrder {
     pub bytes: Bytes,
 }
 
-/// Memory beside the matrix for a thread: what libraries copy blocks of A and B into, and stacks.
+/// Memory per thread in addition to the matrix: the libraries' copies of blocks of A and B, and the stack.
 const PER_THREAD: Bytes = Bytes::mib(32);
-/// Share of the available memory that is never taken: the kernel's own needs grow with use.
+/// Share of the available memory that is never used, because the kernel's own demand grows with use.
 const RESERVE: f64 = 0.02;
 
-/// Memory that solving a system of this order takes in all.
+/// Returns the total memory needed to solve a system of this order.
 pub fn needed(order: usize, threads: usize) -> Bytes {
-    // Pivots, x, and while checking two vectors a thread.
+    // Pivots, x, and two vectors per thread during the check.
     let vectors = 8 * order * (3 + 2 * threads);
     Bytes(matrix::bytes(order).0 + vectors as u64 + threads as u64 * PER_THREAD.0)
 }
 
-/// The order at which LU reaches half of DGEMM's rate, by a solution of `order` at `share` of it: panels
-/// and exchanges cost time in proportion to N^2, so the share is N / (N + half).
+/// Returns the order at which LU reaches half of DGEMM's rate, from a solution of `order` that reached `share`
+/// of it. Panels and exchanges cost time in proportion to N^2, so the share is N / (N + half).
 pub fn half(order: usize, share: f64) -> Option<f64> {
     (share > 0.0).then(|| (order as f64 * (1.0 / share - 1.0)).max(0.0))
 }
 
-/// Predicted seconds of one solution; at least so many where `half` is not known.
+/// Returns the predicted seconds of one solution, which is a lower bound if `half` is unknown.
 pub fn seconds(order: usize, half: Option<f64>, dgemm: f64) -> f64 {
     let share = order as f64 / (order as f64 + half.unwrap_or(0.0));
     flops(order) / (dgemm * share)
 }
 
-/// The largest of 0 to `most` that fits, where what is larger than one that does not fit does not either.
+/// Returns the largest number from 0 to `most` that fits; `fits` must be monotonic.
 fn largest(most: usize, fits: impl Fn(usize) -> bool) -> usize {
-    let (mut low, mut high) = (0, most);
+    let mut low = 0;
+    let mut high = most;
     while low < high {
         let middle = (low + high).div_ceil(2);
         if fits(middle) {
@@ -90,13 +91,13 @@ fn largest(most: usize, fits: impl Fn(usize) -> bool) -> usize {
     low
 }
 
-/// The largest order that fits into the memory that can be had.
+/// Returns the largest order that fits into the available memory.
 fn largest_order(available: Bytes, threads: usize) -> usize {
     let usable = Bytes((available.as_f64() * (1.0 - RESERVE)) as u64);
     largest(by_root(usable.as_f64()), |order| needed(order, threads) <= usable)
 }
 
-/// The order whose matrix has so many bytes.
+/// Returns the order of a matrix of this many bytes.
 fn by_root(bytes: f64) -> usize {
     (bytes / 8.0).max(0.0).sqrt() as usize
 }
@@ -104,7 +105,7 @@ fn by_root(bytes: f64) -> usize {
 /// Chooses N.
 ///
 /// # Errors
-/// When it does not fit into memory.
+/// Fails if N does not fit into memory.
 pub fn choose(spec: OrderSpec, constraints: &SizeConstraints) -> Result<ChosenOrder, Failure> {
     let SizeConstraints { available, fraction, threads, multiple, dgemm, half, .. } = *constraints;
     let limit = constraints
@@ -114,8 +115,7 @@ pub fn choose(spec: OrderSpec, constraints: &SizeConstraints) -> Result<ChosenOr
     let most = largest_order(available, threads);
     if most < multiple.max(16) {
         return Err(Failure::missing(format!(
-            "{available} of memory can be had{limit}, which is too little for any N worth a \
-                 rating"
+            "only {available} of memory is available{limit}, too little for any useful N"
         ))
         .hint("free memory, or raise the limit"));
     }
@@ -123,8 +123,8 @@ pub fn choose(spec: OrderSpec, constraints: &SizeConstraints) -> Result<ChosenOr
     let (order, formula) = match spec {
         OrderSpec::Exactly(order) if order > most => {
             return Err(Failure::missing(format!(
-                "N = {order} needs {} and {available} of memory can be had{limit}: it would \
-                     swap or be killed",
+                "N = {order} needs {}, but only {available} of memory is available{limit}: it \
+                     would swap or be killed",
                 needed(order, threads),
             ))
             .hint(format!("use --order {} or less", down(most))));
@@ -137,15 +137,15 @@ pub fn choose(spec: OrderSpec, constraints: &SizeConstraints) -> Result<ChosenOr
             (by_memory, formula)
         }
         OrderSpec::Quick => {
-            let beside = |order: usize| constraints.beside * (order * order) as f64;
-            let time = |order: usize| seconds(order, half, dgemm) + beside(order);
+            let overhead = |order: usize| constraints.overhead * (order * order) as f64;
+            let time = |order: usize| seconds(order, half, dgemm) + overhead(order);
             let fits = |n: usize| time(n * multiple) <= constraints.seconds;
             let order = largest(by_memory / multiple, fits).max(1) * multiple;
             let share = half.map_or(String::new(), |half| format!(" x N / (N + {half:.0})"));
             let formula = format!(
                 "largest multiple of {multiple} with (2/3 N^3 + 3/2 N^2) / ({:.1} GFLOP/s{share}) <= {:.1} s",
                 dgemm / 1e9,
-                constraints.seconds - beside(order),
+                constraints.seconds - overhead(order),
             );
             (order, formula)
         }
@@ -154,12 +154,12 @@ pub fn choose(spec: OrderSpec, constraints: &SizeConstraints) -> Result<ChosenOr
     Ok(ChosenOrder { order, formula, seconds, bytes: matrix::bytes(order) })
 }
 
-/// Widths of panels worth trying: multiples of a cache line's 8 numbers around the blocks of the
-/// known libraries (OpenBLAS copies A by 256 to 384 columns, BLIS by 256, MKL by 192 to 384).
+/// Candidate widths of panels: multiples of the 8 numbers of a cache line, around the blocks of the known
+/// libraries (OpenBLAS copies A by 256 to 384 columns, BLIS by 256, MKL by 192 to 384).
 pub const CANDIDATES: [usize; 9] = [32, 64, 96, 128, 160, 192, 256, 320, 384];
 
-/// The grid of `ranks` processes: P <= Q, as square as may be, and P a power of two when one
-/// divides the ranks that is at least half as large as the squarest P.
+/// Returns the grid of `ranks` processes: P <= Q, as square as possible, with P a power of two if such a
+/// divisor of the ranks is at least half as large as the squarest P.
 pub fn grid(ranks: usize) -> (usize, usize) {
     let ranks = ranks.max(1);
     let divides = |p: &usize| ranks.is_multiple_of(*p);
@@ -170,8 +170,8 @@ pub fn grid(ranks: usize) -> (usize, usize) {
     (p, ranks / p)
 }
 
-/// Grids worth trying for `ranks` processes, the expected best first: the one of [`grid`], and those
-/// with P <= Q that are at most four times flatter. One row alone is for few ranks (HPL's TUNING).
+/// Returns candidate grids for `ranks` processes, the expected best first: that of [`grid`], and those with P
+/// <= Q that are at most four times flatter. A single row is a candidate for few ranks only (HPL's TUNING).
 pub fn grids(ranks: usize) -> Vec<(usize, usize)> {
     let first = grid(ranks);
     let flattest = if ranks <= 8 { 1 } else { (first.0 / 2).max(2) };
@@ -185,9 +185,10 @@ pub fn grids(ranks: usize) -> Vec<(usize, usize)> {
     all
 }
 
-/// Least common multiple, for N as a multiple of NB x LCM(P, Q).
+/// Returns the least common multiple, for N as a multiple of NB x LCM(P, Q).
 pub fn lcm(a: usize, b: usize) -> usize {
-    let (mut x, mut y) = (a.max(1), b.max(1));
+    let mut x = a.max(1);
+    let mut y = b.max(1);
     while y > 0 {
         (x, y) = (y, x % y);
     }
@@ -208,7 +209,7 @@ mod tests {
             threads: 2,
             half: Some(600.0),
             seconds: 10.0,
-            beside: 0.0,
+            overhead: 0.0,
             multiple: 192,
         }
     }
@@ -230,12 +231,12 @@ mod tests {
         let larger = choose(OrderSpec::Quick, &unknown).unwrap();
         assert!(larger.order > order.order && larger.formula.contains("(100.0 GFLOP/s) <= 10.0 s"));
         // Making and checking the matrix has its part of the time.
-        let checked = SizeConstraints { beside: 1e-8, ..constraints() };
+        let checked = SizeConstraints { overhead: 1e-8, ..constraints() };
         let smaller = choose(OrderSpec::Quick, &checked).unwrap();
         let whole = |n: usize| seconds(n, half, 100e9) + 1e-8 * (n * n) as f64;
         assert!(whole(smaller.order) <= 10.0 && whole(smaller.order + 192) > 10.0);
         assert!(smaller.order < order.order);
-        // What a solution told gives its own time again.
+        // The order from a solution gives the time of that solution.
         let told = super::half(2000, 0.8);
         assert!((seconds(2000, told, 100e9) / (flops(2000) / 80e9) - 1.0).abs() < 1e-12);
         assert_eq!((super::half(2000, 1.1), super::half(2000, 0.0)), (Some(0.0), None));
@@ -254,10 +255,10 @@ mod tests {
             needed(largest, 2) <= Bytes::gib(1) && needed(largest + 1, 2) > Bytes(1_040_000_000)
         );
         let error = error.to_string();
-        assert!(error.starts_with("N = 20000 needs 3.0 GiB and 1 GiB of memory can be had (the cgroup's limit is 1 GiB)"), "{error}");
+        assert!(error.starts_with("N = 20000 needs 3.0 GiB, but only 1 GiB of memory is available (the cgroup's limit is 1 GiB)"), "{error}");
         let tiny = SizeConstraints { available: Bytes::mib(8), ..constraints() };
         let error = choose(OrderSpec::Full, &tiny).unwrap_err().to_string();
-        assert!(error.contains("too little for any N"), "{error}");
+        assert!(error.contains("too little for any useful N"), "{error}");
     }
 
     #[test]

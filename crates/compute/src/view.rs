@@ -1,4 +1,4 @@
-//! What a person sees: the rating, what it is held against, its residual, and the plan.
+//! Views of the figures and of the plan: the rating, its limits, its residual.
 
 use crate::config::{PeakConfig, PowerConfig, RatingConfig};
 use crate::output::{self, HplRow};
@@ -18,30 +18,34 @@ const LIBRARIES: [&str; 2] = [RATING, DGEMM];
 /// Figures of the processor.
 const PEAKS: [&str; 2] = [FMA_PEAK, FMA_PEAK_F32];
 
-/// A plan, formulas with their numbers.
+/// Returns the section of a plan, whose formulas show their numbers.
 pub fn plan(plan: &HplPlan) -> Section {
     let HplPlan { options, layout, nb, order: chosen, available, rate, peak, .. } = plan;
-    let (order, bytes, formula) = (chosen.order, chosen.bytes, &chosen.formula);
+    let order = chosen.order;
+    let bytes = chosen.bytes;
+    let formula = &chosen.formula;
     let threads = plan.placement.threads.len();
     let nb_basis = match options.nb.as_slice() {
         [] => format!("usual; a run searches {:?}", size::CANDIDATES),
         _ => "as asked".to_owned(),
     };
     let group = lu::panel_group_size(order, *nb, threads);
-    let ((p, q), ranks, a_rank) = (layout.grid(), layout.total(), layout.threads_a_rank);
+    let (p, q) = layout.grid();
+    let ranks = layout.total();
+    let per_rank = layout.threads_per_rank;
     let grid = format!(
-        "{p} x {q} for {ranks} ranks of {a_rank} threads (P <= Q, as square as may be, P a power of two where it can be)"
+        "{p} x {q} for {ranks} ranks of {per_rank} threads (P <= Q, as square as possible, P a power of two where possible)"
     );
     let needed = size::needed(order, threads);
     let beyond = 100.0 * (needed.as_f64() / bytes.as_f64() - 1.0);
     let available =
-        available.map_or("unknown memory".to_owned(), |memory| format!("{memory} that can be had"));
+        available.map_or("unknown memory".to_owned(), |memory| format!("{memory} available"));
     let each = Bytes(bytes.0 / ranks as u64);
     let memory = format!(
-        "8 B x N x (N + 1) = {bytes}, {each} a rank, at most {needed} in all (+{beyond:.1} %), of {available}"
+        "8 B x N x (N + 1) = {bytes}, {each} per rank, at most {needed} in all (+{beyond:.1} %), of {available}"
     );
     let flops = lu::flops(order);
-    // Products of NB columns read and write C once for 2 NB operations on each of its numbers.
+    // Products of NB columns read and write C once for 2 NB operations on each of its elements.
     let traffic = 16.0 * flops / (2.0 * *nb as f64);
     let mut moved = format!("at least {} by products of NB columns", Bytes(traffic as u64));
     let time = match rate {
@@ -65,7 +69,7 @@ pub fn plan(plan: &HplPlan) -> Section {
             let share = share.unwrap_or_default();
             format!("{} = {}{share}", FlopsPerSec(peak.value), peak.basis)
         }
-        None => "unknown: the table does not know this processor; give --processor".to_owned(),
+        None => "unknown: this processor is not in the table; give --processor".to_owned(),
     };
     let mut section = Section::new("plan");
     section
@@ -80,8 +84,8 @@ pub fn plan(plan: &HplPlan) -> Section {
     section
 }
 
-/// A record's part: the table and the evidence, of which a page with other gauges shows what the
-/// rating rests on.
+/// Returns the section of a record: the table and the evidence. A page that also shows other gauges gets a
+/// brief form of the evidence.
 pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
     let all = record.measurements.iter().filter(|m| m.gauge == GAUGE);
     let (all, others): (Vec<&Measurement>, Vec<_>) = all.partition(|m| is_known(m));
@@ -124,7 +128,7 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
     (!section.blocks.is_empty()).then_some(section)
 }
 
-/// The figures of each library or program with its name, and those of the processor.
+/// Returns the figures of each library or program with its name, and the figures of the processor.
 fn by_library<'a>(
     all: &[&'a Measurement],
 ) -> (Vec<(String, Vec<&'a Measurement>)>, Vec<&'a Measurement>) {
@@ -134,7 +138,8 @@ fn by_library<'a>(
     (libraries.map(|own| (by(own[0]), own.to_vec())).collect(), rest)
 }
 
-/// A row a figure; what is of a library or program stands below its name where there are several.
+/// Returns the table with one row per figure; with several libraries or programs, each one's figures are under
+/// its name.
 fn table(all: &[&Measurement]) -> Table {
     let titles = ["GFLOP/s", ">", ">median", ">of fma_peak", ">of theory", "how"];
     let mut table = Table::new(&titles);
@@ -153,7 +158,7 @@ fn table(all: &[&Measurement]) -> Table {
     table
 }
 
-/// Which of several libraries solves and multiplies faster.
+/// Returns the sentences that compare several libraries: which one solves and which one multiplies faster.
 pub(crate) fn closing(record: &Record) -> Option<Section> {
     let sentences = LIBRARIES.into_iter().zip(["solves", "multiplies"]).flat_map(|(name, does)| {
         let own = record.measurements.iter().filter(|m| {
@@ -166,7 +171,7 @@ pub(crate) fn closing(record: &Record) -> Option<Section> {
     (!sentences.is_empty()).then(|| summary(sentences.join("\n")))
 }
 
-/// Every reason for doubt.
+/// Adds a note for every reason for doubt.
 fn doubts(section: &mut Section, of: &[&Measurement]) {
     for m in of {
         for reason in &m.validity.reasons {
@@ -175,7 +180,7 @@ fn doubts(section: &mut Section, of: &[&Measurement]) {
     }
 }
 
-/// The library or program whose figure it is.
+/// Returns the library or program that a figure belongs to.
 fn by(m: &Measurement) -> String {
     let config: RatingConfig = m.read_config();
     match config.engine.as_deref() {
@@ -184,7 +189,7 @@ fn by(m: &Measurement) -> String {
     }
 }
 
-/// From the theoretical peak down to the rating.
+/// Returns the bars from the theoretical peak down to the rating.
 fn ladder(all: &[&Measurement]) -> Option<Picture> {
     let mut steps = Vec::new();
     for name in [FMA_PEAK, DGEMM, RATING] {
@@ -202,24 +207,26 @@ fn ladder(all: &[&Measurement]) -> Option<Picture> {
     (all.len() > 1).then(|| Picture::bars(title, Unit::FlopsPerSecond, steps))
 }
 
-/// What the search of NB found, a curve for each size.
+/// Returns the chart of the NB search, with one curve per N.
 fn searched(config: &RatingConfig) -> Option<Picture> {
     let search = config.search.as_ref().filter(|search| search.len() > 1)?;
     let mut series: Vec<Series> = Vec::new();
     for step in search {
-        let (name, dot) = (format!("N {}", step.n), (step.nb as f64, step.rate));
+        let name = format!("N {}", step.n);
+        let dot = (step.nb as f64, step.rate);
         match series.iter_mut().find(|series| series.name == name) {
             Some(series) => series.dots.push(dot),
             None => series.push(Series { mark: '*', name, dots: vec![dot], ..Series::default() }),
         }
     }
     series.iter_mut().for_each(|one| one.dots.sort_by(|a, b| a.0.total_cmp(&b.0)));
-    let (y, ticks) = (Scale::Rate(Unit::FlopsPerSecond), Vec::new());
+    let y = Scale::Rate(Unit::FlopsPerSecond);
+    let ticks = Vec::new();
     let chart = Chart { x: Scale::Number, y, ticks, series, marks: Vec::new() };
     Some(Picture::chart("search of NB", chart))
 }
 
-/// Whether it is a figure of a kind that is shown in the table.
+/// True if the table has a row for figures of this kind.
 fn is_known(m: &Measurement) -> bool {
     let mut names = LIBRARIES.into_iter().chain(PEAKS);
     m.test == TEST && names.any(|name| m.name == name) && m.unit == Unit::FlopsPerSecond
@@ -234,12 +241,14 @@ fn row(m: &Measurement, names_library: bool) -> [Cell; 6] {
     let how = match m.name.as_str() {
         RATING => {
             let config: RatingConfig = m.read_config();
-            let (p, q) = (config.p.unwrap_or(0), config.q.unwrap_or(0));
+            let p = config.p.unwrap_or(0);
+            let q = config.q.unwrap_or(0);
             let grid = match m.category {
                 Category::Variant => String::new(),
                 _ => format!(", {p} x {q}"),
             };
-            let (n, nb) = (config.n.unwrap_or(0), config.nb.unwrap_or(0));
+            let n = config.n.unwrap_or(0);
+            let nb = config.nb.unwrap_or(0);
             let library = if names_library { format!(", {}", by(m)) } else { String::new() };
             format!("N {n}, NB {nb}{library}{grid}")
         }
@@ -253,7 +262,7 @@ fn row(m: &Measurement, names_library: bool) -> [Cell; 6] {
     };
     let rate = |value: f64| Cell::figure(value, m.unit, gflops(value));
     let several = m.summary.as_ref().filter(|summary| summary.n > 1);
-    // A library is held against the peak in registers, and that against cores x clock x width.
+    // A library is compared with the peak in registers, and that peak with cores x clock x width.
     let share = |of_processor: bool| {
         let of_this = PEAKS.contains(&m.name.as_str()) == of_processor;
         let limit = m.limit.as_ref().filter(|_| of_this).map(|limit| limit.fraction);
@@ -272,7 +281,7 @@ fn row(m: &Measurement, names_library: bool) -> [Cell; 6] {
     ]
 }
 
-/// What stands behind a native rating, in a line or two.
+/// Adds the evidence of a native rating in one or two lines.
 fn brief(section: &mut Section, config: &RatingConfig) {
     let residual = config.residual.as_ref().and_then(|residual| residual.value);
     let parts: Vec<String> = [
@@ -286,7 +295,7 @@ fn brief(section: &mut Section, config: &RatingConfig) {
     section.note("rating", parts.join("; "));
 }
 
-/// What stands behind a native rating.
+/// Adds the evidence of a native rating.
 fn evidence(section: &mut Section, config: &RatingConfig) {
     let shares: Vec<String> = [
         (config.of_dgemm, "DGEMM"),
@@ -337,7 +346,7 @@ fn evidence(section: &mut Section, config: &RatingConfig) {
     }
 }
 
-/// The search of NB at its larger size, best first.
+/// Returns the results of the NB search at its largest size, best first.
 fn search(config: &RatingConfig) -> Option<String> {
     let steps = config.search.as_ref()?;
     let largest = steps.iter().map(|step| step.n).max()?;
@@ -353,7 +362,8 @@ fn peak(section: &mut Section, config: &PeakConfig) {
     let single = config.element.as_deref() == Some("f32");
     let precision = if single { " in single precision" } else { "" };
     if let Some(theory) = &config.theoretical {
-        let (fused, without) = (FlopsPerSec(theory.value), FlopsPerSec(theory.without_fma));
+        let fused = FlopsPerSec(theory.value);
+        let without = FlopsPerSec(theory.without_fma);
         section
             .note("theory", format!("{fused} = {}{precision}; {without} without", theory.formula));
     }
@@ -364,7 +374,7 @@ fn peak(section: &mut Section, config: &PeakConfig) {
     }
 }
 
-/// The results of a record as HPL prints them; FAILED ones too.
+/// Returns the results of a record in the format of HPL's output, including FAILED ones.
 pub fn hpl_text(record: &Record) -> String {
     let ratings = record.measurements.iter().filter(|m| m.test == TEST && m.name == RATING);
     let version = &record.tool.version;
@@ -372,7 +382,8 @@ pub fn hpl_text(record: &Record) -> String {
     output::write(&rows.collect::<Vec<_>>())
 }
 
-/// Whose result it is: `xhpl (HPL 2.3)`, `nodegauge 0.1.0, a variant of HPL, products by BLIS 0.9.0`.
+/// Returns the program of a result: `xhpl (HPL 2.3)`, `nodegauge 0.1.0, a variant of HPL, products by BLIS
+/// 0.9.0`.
 fn program(m: &Measurement, own_version: &str) -> String {
     let config: RatingConfig = m.read_config();
     match (m.category, config.version) {

@@ -1,11 +1,12 @@
-//! Bandwidths for a roofline: read and Triad in each cache and in main memory, and beside them kernels whose
-//! operations for each byte are known.
+//! Bandwidths for a roofline: read and Triad in each cache and in main memory, and kernels with known
+//! operations per byte.
 //!
-//! A set of each level: of the first cache as large as half of it, of each other the geometric mean of what
-//! the level before holds for a thread and what this one does, as far from either. Of a last-level cache that
-//! is shared with others, other guests perhaps, a thread has less than the system says. Stores are regular in caches; in memory Triad has those that are faster, as STREAM has. The kernels that
-//! are placed under the roof write what they read, so that they move what they name, whatever the processor
-//! does about write-allocates.
+//! Each level has a set. The set of the first cache is half as large as the cache. The set of any other cache
+//! is the geometric mean of the sizes per thread of the cache before it and of this cache, equally far from
+//! both. A thread has less of a last-level cache than the system reports if other work, perhaps other guests,
+//! shares it. Stores are regular in caches; in memory Triad uses the faster kind of store, as STREAM does. The
+//! kernels under the roof write the arrays that they read, so the moved bytes are the counted ones, whatever
+//! the processor does about write-allocates.
 
 use crate::config::CurveConfig;
 use crate::levels::Reported;
@@ -22,16 +23,16 @@ use nodegauge_measure::record::Quoted;
 use nodegauge_measure::schedule::policy;
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Unit};
 
-/// What the ceilings are.
+/// Kernels of the ceilings.
 const CEILINGS: [Kernel; 2] = [Kernel::Read, Kernel::Triad];
-/// What is placed under them.
+/// Kernels under the ceilings.
 const KERNELS: [Kernel; 3] = [Kernel::Update, Kernel::Axpy, Kernel::Nstream];
 
-/// A level and the set that lies in it.
+/// Level with a set that lies in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Level {
     name: String,
-    /// What it holds for a thread, as the system says.
+    /// Size of the level per thread, as the system reports it.
     reported: Option<u64>,
     /// Bytes of a thread's set.
     set: u64,
@@ -46,19 +47,19 @@ pub(super) struct Ceilings {
 }
 
 impl Ceilings {
-    /// The name of a figure.
+    /// Returns the name of a figure.
     fn name(&self, level: &Level, kernel: Kernel) -> String {
         format!("{}_{kernel}{}", level.name, self.suffix)
     }
 
-    /// The names of the figures of these kernels in every level.
+    /// Returns the names of the figures of these kernels in every level.
     fn names(&self, kernels: &[Kernel]) -> Vec<String> {
         let of_level = |level| kernels.iter().map(move |kernel| self.name(level, *kernel));
         self.levels.iter().flat_map(of_level).collect()
     }
 }
 
-/// Plans ceilings, and kernels under them where they are asked for.
+/// Plans ceilings, and kernels under them if requested.
 pub(super) fn plan(setup: Setup<'_>, notices: &mut Vec<Notice>) -> Result<Ceilings, Failure> {
     let sets = ladder::sets(setup, 1.0, notices)?;
     let caches = ladder::reported(&setup.site.topology, setup.placement);
@@ -66,19 +67,21 @@ pub(super) fn plan(setup: Setup<'_>, notices: &mut Vec<Notice>) -> Result<Ceilin
     let levels = levels(&caches, sets[sets.len() - 1], &mut left_out);
     if !left_out.is_empty() {
         let text = format!(
-            "no roof of {}: a thread's share of it holds no more than the cache before it",
+            "no roof for {}: a thread's share of it is no larger than the cache before it",
             left_out.join(", ")
         );
         notices.push(notice(NoticeId::LeftOut, text));
     }
     let more: &[Kernel] = if setup.options.kernels { &KERNELS } else { &[] };
-    let (threads, suffix) = (setup.threads(), setup.options.suffix);
+    let threads = setup.threads();
+    let suffix = setup.options.suffix;
     Ok(Ceilings { levels, threads, kernels: [&CEILINGS, more].concat(), suffix })
 }
 
-/// A set for each cache and one of `largest` bytes; the names of those in which nothing would lie.
+/// Returns a level with a set for each cache and one of `largest` bytes; adds the names of the caches without a
+/// set to `left_out`.
 fn levels(caches: &[Reported], largest: u64, left_out: &mut Vec<String>) -> Vec<Level> {
-    /// A set within a level is so much larger than the level before at least.
+    /// Minimum ratio of a set to the previous level's size.
     const BEYOND: f64 = 1.25;
     let mut levels = Vec::new();
     let mut before = 0;
@@ -89,9 +92,10 @@ fn levels(caches: &[Reported], largest: u64, left_out: &mut Vec<String>) -> Vec<
             before => (before as f64 * cache.bytes as f64).sqrt(),
         };
         let set = set as u64 & !4095;
-        match set as f64 >= BEYOND * before as f64 && set >= ladder::SMALLEST {
-            true => levels.push(Level { name, reported: Some(cache.bytes), set }),
-            false => left_out.push(name),
+        if set as f64 >= BEYOND * before as f64 && set >= ladder::SMALLEST {
+            levels.push(Level { name, reported: Some(cache.bytes), set });
+        } else {
+            left_out.push(name);
         }
         before = cache.bytes;
     }
@@ -121,7 +125,8 @@ impl Mode for Ceilings {
         run.observer.phase(&format!("preparing {} for each thread", Bytes(largest)));
         let mut pool = run.pool()?;
         let everyone = 0..pool.workers();
-        let (pages, policy) = (setup.pages(), &setup.options.policy);
+        let pages = setup.pages();
+        let policy = &setup.options.policy;
         let region = MemoryRegion::map(&mut pool, everyone, largest, pages, policy)?;
         let pieces = region.pieces();
         run.observer.phase("choosing the fastest loops for each level");
@@ -137,8 +142,8 @@ impl Mode for Ceilings {
                     _ => &[Stores::Regular],
                 };
                 let bytes = level.set as usize;
-                let on = (&mut pool, pieces);
-                let fastest = run.fastest(tried / all, on, (*kernel, stores), bytes)?;
+                let until = tried / all;
+                let fastest = run.fastest(until, &mut pool, pieces, *kernel, stores, bytes)?;
                 loops.extend(fastest.map(|variant| Traffic::new(variant, bytes)));
             }
             cells.push((level, loops));
@@ -148,7 +153,7 @@ impl Mode for Ceilings {
             traffic.prepare(&mut pool, pieces)?;
         }
         let turn = |(level, loops): &(&Level, Vec<Traffic>), pool: &mut WorkerPool| {
-            // Which also brings a cache's set near.
+            // Refilling also brings the set into the cache.
             if level.reported.is_some() {
                 traffic::refill(pool, pieces, level.set as usize)?;
             }
@@ -177,14 +182,15 @@ impl Mode for Ceilings {
                 let figure = Figure {
                     name: self.name(level, traffic.kernel()),
                     quoted: Quoted::Best,
-                    value: match is_ceiling {
-                        true => Value::Loop(traffic, limited),
-                        false => Value::Work(traffic),
+                    value: if is_ceiling {
+                        Value::Loop(traffic, limited)
+                    } else {
+                        Value::Work(traffic)
                     },
                     config,
                     validity: doubts.clone(),
                 };
-                run.add(&judged, (i, part), figure);
+                run.add(&judged, i, part, figure);
             }
         }
         Ok(())

@@ -1,10 +1,10 @@
-//! A chase: each line of memory holds the address of the next one, in random order, so that a load
-//! cannot begin before the one before it has ended, and no prefetcher knows where it goes.
+//! Pointer chase: each line of memory holds the address of the next one, in random order, so that a load cannot
+//! begin before the previous one has ended, and no prefetcher can predict it.
 //!
-//! The order is one cycle through all lines. How far neighbours in it may lie apart decides what the
-//! chase sees of the TLB: over the whole set nearly every step needs another page; within blocks of
-//! some pages, which are visited one after the other in random order, the TLB holds the block. Both
-//! are latency; figures compare only at the same setting (and page size), or differ by a factor.
+//! The order is one cycle through all lines. The distance of neighbours in it determines how often the chase
+//! misses the TLB. Over the whole set nearly every step needs another page. Within blocks of some pages, which
+//! are visited one after the other in random order, the TLB holds the pages of the block. Both are latencies;
+//! only figures with the same setting and page size are comparable, because they can differ by a factor.
 
 use crate::TIMES_LLC;
 use crate::config::CurveConfig;
@@ -23,39 +23,39 @@ use std::marker::PhantomData;
 use std::str::FromStr;
 use std::time::Instant;
 
-/// In which order a chase goes through its memory.
+/// Order in which a chase visits its memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Order {
-    /// Bytes from one element to the next.
+    /// Distance of neighbouring elements in memory, bytes.
     pub stride: usize,
-    /// Within which range neighbours in the order lie.
+    /// Range in which neighbours of the order lie.
     pub locality: Locality,
 }
 
 impl Default for Order {
-    /// One element a line, over the whole set.
+    /// Returns an order of one element per line, over the whole set.
     fn default() -> Self {
         Self { stride: LINE, locality: Locality::Whole }
     }
 }
 
 impl Order {
-    /// Writes itself into a configuration.
+    /// Writes the order into a configuration.
     pub(crate) fn describe(self, config: &mut CurveConfig) {
         config.stride_bytes = Some(self.stride as u64);
         config.locality = Some(self.locality.to_string());
     }
 }
 
-/// Chains that can share the same lines: words of a line.
+/// Number of chains that can share the same lines: the words of a line.
 pub(crate) const SLOTS: usize = LINE / size_of::<usize>();
 
-/// Within which range neighbours of a chase lie.
+/// Range in which neighbours of a chase lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Locality {
     /// Anywhere in the set.
     Whole,
-    /// Within a block of so many bytes; all of a block, then all of another.
+    /// Within a block of this many bytes; a block is visited completely before the next one.
     Block(Bytes),
 }
 
@@ -71,7 +71,7 @@ impl fmt::Display for Locality {
 impl FromStr for Locality {
     type Err = SyntaxError;
 
-    /// `whole`, or the size of a block.
+    /// Parses `whole` or the size of a block.
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
         if text == "whole" {
             return Ok(Self::Whole);
@@ -89,8 +89,8 @@ impl FromStr for Locality {
     }
 }
 
-/// The order in which `elements` elements are visited, a permutation: blocks in random order, each
-/// visited in random order, where a block holds `block` elements.
+/// Returns the order in which `elements` elements are visited, a permutation: blocks of `block` elements in
+/// random order, each visited in random order.
 fn order(elements: usize, block: usize, seed: u64) -> Vec<u32> {
     let mut shuffler = Shuffler::new(seed);
     let block = block.clamp(1, elements.max(1));
@@ -106,16 +106,16 @@ fn order(elements: usize, block: usize, seed: u64) -> Vec<u32> {
     order
 }
 
-/// Which element of a set comes behind which: one random cycle through all of them.
+/// Successor of each element of a set: one random cycle through all elements.
 pub(crate) struct Cycle {
     bytes: u64,
     stride: usize,
-    /// By element.
+    /// Successor of each element.
     next: Vec<u32>,
 }
 
 impl Cycle {
-    /// A cycle through `bytes`; their number over the stride is below 2^32.
+    /// Returns a cycle through `bytes`; the number of elements is below 2^32.
     pub(crate) fn new(bytes: u64, how: Order) -> Self {
         let elements = (bytes as usize / how.stride).max(1);
         let block = match how.locality {
@@ -123,14 +123,23 @@ impl Cycle {
             Locality::Block(bytes) => (bytes.0 as usize / how.stride).max(1),
         };
         let order = order(elements, block, bytes);
-        // In this small array, and not in the set: there each step would miss the TLB.
+        // The cycle is built in this small array, because in the set each step would miss the TLB.
         let mut next = vec![order[0]; elements];
         order.windows(2).for_each(|pair| next[pair[0] as usize] = pair[1]);
         Self { bytes, stride: how.stride, next }
     }
 }
 
-/// A chain through a range of memory, and where the chase last was.
+/// Place of a chain in a region.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ChainPlace {
+    /// Offset of its first line, a multiple of a line.
+    pub offset: u64,
+    /// Word of each line, below eight.
+    pub slot: usize,
+}
+
+/// Chain through a range of memory, with the current position of the chase.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Chain {
     elements: usize,
@@ -139,11 +148,11 @@ pub(crate) struct Chain {
 }
 
 impl Chain {
-    /// Writes a chain from `start` on, in word `slot` of each line.
+    /// Writes a chain from `start` on, into word `slot` of each line.
     ///
     /// # Safety
-    /// The bytes of the cycle are writable from `start`, which is a multiple of a line, and no other
-    /// thread uses word `slot` of their lines; `slot` is below eight.
+    /// The bytes of the cycle must be writable from `start`, which is a multiple of a line; no other thread may
+    /// use word `slot` of their lines; `slot` must be below eight.
     unsafe fn write(start: usize, slot: usize, cycle: &Cycle) -> Self {
         let address = |element: usize| start + element * cycle.stride + slot * size_of::<usize>();
         for (element, next) in cycle.next.iter().enumerate() {
@@ -153,10 +162,10 @@ impl Chain {
         Self { elements: cycle.next.len(), at: address(0) }
     }
 
-    /// The addresses of the next `steps` elements.
+    /// Returns the addresses of the next `steps` elements.
     ///
     /// # Safety
-    /// As [`Self::run`].
+    /// The requirements are those of [`Self::run`].
     unsafe fn next(mut self, steps: usize) -> Vec<usize> {
         let mut step = || {
             // SAFETY: every element holds the address of another.
@@ -166,10 +175,10 @@ impl Chain {
         (0..steps).map(|_| step()).collect()
     }
 
-    /// Takes at least `steps` steps, whole runs of unrolled loads; returns how many it took.
+    /// Does at least `steps` steps in whole runs of unrolled loads; returns the number of steps.
     ///
     /// # Safety
-    /// The chain's memory is still there, and nobody has changed the chain.
+    /// The chain's memory must be mapped, and the chain unchanged.
     unsafe fn run(&mut self, steps: usize) -> usize {
         let runs = steps.div_ceil(UNROLLED);
         let mut at = self.at;
@@ -188,37 +197,37 @@ impl Chain {
     }
 }
 
-/// Loads between looks at the loop's counter, so that the loop costs nothing beside them.
+/// Loads per iteration of the loop, so that the loop itself costs nothing in comparison.
 const UNROLLED: usize = 32;
-/// A pass that is not faster by this share than the one before it was as warm.
+/// Relative gain below which a pass counts as equally warm as the previous one.
 const WARMER: f64 = 0.02;
-/// A cache serves a step that takes less than this share of one whose lines were flushed.
+/// Share of the time of a flushed step below which a cache serves a step.
 const NEAR: f64 = 0.85;
-/// Lines that are flushed, at most: as many as a fraction of a millisecond visits.
+/// Maximum number of flushed lines: as many as are visited in a fraction of a millisecond.
 const FLUSHED: usize = 2048;
-/// Warming ends after the pass in which it took so long, seconds.
+/// Time after which warming ends with the current pass, seconds.
 const WARM_SECONDS: f64 = 0.1;
-/// Steps of a timed stretch at least.
+/// Minimum number of steps of a timed stretch.
 const LEAST_STEPS: usize = 1024;
-/// A stretch through a set beyond the caches is at least this part of the steps that warm for it.
+/// Divisor of the warming steps that gives the minimum stretch through a set larger than the caches.
 const WARM_OVER_STRETCH: usize = 8;
 
-/// Whether a cache serves steps of `step` seconds, where those through flushed lines take `flushed`.
+/// True if a cache serves steps of `step` seconds, where steps through flushed lines take `flushed` seconds.
 pub(crate) fn is_cached(step: f64, flushed: f64) -> bool {
     step < flushed * NEAR
 }
 
-/// Takes the lines of these addresses, which are mapped, out of all caches; `false` where the processor
-/// has no instruction for that.
+/// Flushes the lines of these addresses, which are mapped, from all caches; returns false if the processor has
+/// no instruction for that.
 fn flush(addresses: &[usize]) -> bool {
-    // SAFETY: flushing a line changes no memory; both architectures let programs do it.
+    // SAFETY: flushing a line changes no memory, and both architectures allow programs to do it.
     #[cfg(target_arch = "x86_64")]
     unsafe {
         use std::arch::x86_64::{_mm_clflush, _mm_mfence};
         addresses.iter().for_each(|address| _mm_clflush(*address as *const u8));
         _mm_mfence();
     }
-    // SAFETY: as above; Linux lets programs clean and invalidate by address (SCTLR_EL1.UCI).
+    // SAFETY: as above; Linux allows programs to clean and invalidate by address (SCTLR_EL1.UCI).
     #[cfg(target_arch = "aarch64")]
     unsafe {
         for address in addresses {
@@ -229,75 +238,75 @@ fn flush(addresses: &[usize]) -> bool {
     !addresses.is_empty() && cfg!(any(target_arch = "x86_64", target_arch = "aarch64"))
 }
 
-/// A chain in a region, and how it is chased.
+/// Chain in a region with the settings of its chase.
 #[derive(Clone)]
 pub(crate) struct Chase<'a> {
     chain: Chain,
     region: PhantomData<&'a MemoryRegion>,
-    /// Steps of a pass that warms.
+    /// Steps of a warming pass.
     warm: usize,
-    /// Whether caches can hold the set.
+    /// True if the caches can hold the set.
     fits: bool,
-    /// Whether a line stays near until the chase comes back to it, as far as is known.
+    /// True if a line is expected to stay in a cache until the chase returns to it.
     stays: bool,
-    /// Steps of a timed stretch; 0 before the first.
+    /// Steps of a timed stretch; 0 before the first stretch.
     pub steps: usize,
 }
 
 impl<'a> Chase<'a> {
-    /// Writes a chain into a region from `offset` on, a multiple of a line; caches hold `held` bytes.
+    /// Writes a chain into a region at `place`; the caches hold `held` bytes.
     ///
     /// # Safety
-    /// As long as the chase lives nobody else writes word `slot` of these lines, unless the same chain;
-    /// `slot` is below eight.
+    /// During the life of the chase no other code may write word `slot` of these lines, except to write the
+    /// same chain; `slot` must be below eight.
     ///
     /// # Panics
-    /// When the bytes do not lie in the region.
+    /// Panics if the bytes do not lie in the region.
     pub(crate) unsafe fn write(
         region: &'a MemoryRegion,
-        (offset, slot): (u64, usize),
+        place: ChainPlace,
         cycle: &Cycle,
         held: u64,
     ) -> Self {
-        let start = region.mapping().at(offset as usize, cycle.bytes as usize).addr().get();
-        // SAFETY: the bytes were found in the mapping; the rest is the caller's promise.
-        let chain = unsafe { Chain::write(start, slot, cycle) };
+        let start = region.mapping().at(place.offset as usize, cycle.bytes as usize).addr().get();
+        // SAFETY: the bytes lie in the mapping; the remaining conditions are the caller's promise.
+        let chain = unsafe { Chain::write(start, place.slot, cycle) };
         let held = held as usize / LINE;
         Self {
             chain,
             region: PhantomData,
             warm: chain.elements.min(held).max(LEAST_STEPS),
             fits: chain.elements <= held,
-            // Of a set four times as large as a cache one line in twenty survives until the chase is
-            // back, e to the power of -3, where the cache evicts at random; none where it evicts the
-            // oldest.
+            // With random eviction one line in twenty of a set four times as large as a cache survives until
+            // the chase returns, e to the power of -3; with eviction of the oldest, none.
             stays: (chain.elements as u64) < TIMES_LLC * held as u64,
             steps: 0,
         }
     }
 
-    /// A timed stretch of `steps` steps, for one worker: where the chase is then, and seconds a step.
+    /// Returns a timed stretch of `steps` steps for one worker, which returns the new position of the chase and
+    /// the seconds per step.
     pub(crate) fn stretch(&self, steps: usize) -> impl Fn() -> (Chain, f64) + Sync + '_ {
         move || {
             let mut chain = self.chain;
             let begun = monotonic_nanos();
-            // SAFETY: the region is borrowed, and the maker of the chase promised that nobody changes
-            // the chain.
+            // SAFETY: the region is borrowed, and the creator of the chase promised that the chain does not
+            // change.
             let taken = unsafe { chain.run(steps) };
             (chain, (monotonic_nanos() - begun) as f64 * 1e-9 / taken as f64)
         }
     }
 
-    /// Goes on where the stretch of some worker ended; its seconds a step.
+    /// Continues from the end of the worker's stretch; returns its seconds per step.
     pub(crate) fn ended(&mut self, made: impl IntoIterator<Item = Option<(Chain, f64)>>) -> f64 {
         let Some((chain, step)) = made.into_iter().flatten().next() else { return f64::NAN };
         self.chain = chain;
         step
     }
 
-    /// Takes steps that do not count, by the first worker, so that what can be near is near; the first
-    /// time sets how many a timed stretch of `seconds` takes. A set whose steps take as long right after
-    /// a pass through it as with its lines flushed need not be warmed again: they do not stay.
+    /// Does steps that do not count, on the first worker, to fill the caches. The first call also sets the
+    /// number of steps of a timed stretch of `seconds`. A set is not warmed again if its steps take as long
+    /// immediately after a pass as with its lines flushed, because its lines do not stay in the caches.
     pub(crate) fn warm(&mut self, pool: &mut WorkerPool, seconds: f64) -> Result<(), ArenaError> {
         let first = self.steps == 0;
         let flushed = if first { self.flushed(pool)? } else { None };
@@ -323,8 +332,8 @@ impl<'a> Chase<'a> {
         }
         if first {
             self.stays &= flushed.is_none_or(|flushed| is_cached(step, flushed));
-            // A whole pass through what fits: any part of it may be nearer than the rest. Beyond,
-            // long warming pays for a longer stretch.
+            // A set that fits needs a whole pass, because any part of it may be nearer than the rest. For a
+            // larger set, the time of warming justifies a longer stretch.
             let least = match (self.stays, self.fits) {
                 (false, _) => LEAST_STEPS,
                 (true, true) => self.warm,
@@ -335,13 +344,14 @@ impl<'a> Chase<'a> {
         Ok(())
     }
 
-    /// Seconds a step, by the first worker, through lines that no cache holds: flushed just before, on
-    /// the pages of the set. `None` where the processor has no such instruction.
+    /// Returns the seconds per step of the first worker through lines that no cache holds: they are flushed
+    /// immediately before, on the pages of the set. `None` if the processor has no such instruction.
     pub(crate) fn flushed(&mut self, pool: &mut WorkerPool) -> Result<Option<f64>, ArenaError> {
-        let (chain, steps) = (self.chain, self.chain.elements.min(FLUSHED));
+        let chain = self.chain;
+        let steps = self.chain.elements.min(FLUSHED);
         let stretch = self.stretch(steps);
         let flush_and_run = || {
-            // SAFETY: as for the stretch.
+            // SAFETY: the conditions are those of the stretch.
             let lines = unsafe { chain.next(steps) };
             flush(&lines).then(&stretch)
         };
@@ -351,7 +361,7 @@ impl<'a> Chase<'a> {
         Ok(step.is_finite().then_some(step))
     }
 
-    /// A stretch by the first worker alone: a sample of seconds a step.
+    /// Returns a sample of seconds per step of a stretch on the first worker only.
     pub(crate) fn sample(&mut self, pool: &mut WorkerPool) -> Result<Sample, ArenaError> {
         pool.sample(|pool| {
             let stretch = self.stretch(self.steps);

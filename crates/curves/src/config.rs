@@ -1,4 +1,4 @@
-//! Keys of `config` of curves' measurements.
+//! Configuration keys of the figures of curves.
 
 use nodegauge_arena::keys;
 use nodegauge_measure::config;
@@ -34,39 +34,39 @@ config! {
         stores: shared::stores;
         /// Threads that load the memory while one measures latency.
         loaders: u64 = Setting "loaders";
-        /// Bytes that each of them reads.
+        /// Bytes that each loading thread reads.
         loader_bytes: u64 = Setting "loader size";
-        /// Share of full rate at which they are told to read, 0 to 1.
+        /// Share of the full rate at which the loading threads are set to read, 0 to 1.
         load_share: f64 = Observation "load share";
-        /// Pause between their pieces, seconds.
+        /// Pause of the loading threads between blocks, seconds.
         wait_s: f64 = Observation "wait";
         /// Distance between two loads of a chain, bytes.
         stride_bytes: u64 = Setting "stride";
-        /// Bytes within which a chain stays before it goes on, or `whole`.
+        /// Bytes of a block that a chain visits completely before the next block, or `whole`.
         locality: String = Setting "locality";
-        /// What the figure is made of, where it is not a measurement of its own.
+        /// Derivation of a figure that is not a measurement of its own.
         basis: shared::basis;
-        /// What the figure is.
+        /// Description of the figure.
         what: keys::what;
-        /// The kernel as a formula.
+        /// Formula of the kernel.
         formula: shared::formula;
         isa: shared::isa;
         vector_bits: keys::vector_bits;
         unroll: shared::unroll;
         side_by_side: keys::side_by_side;
-        /// How often a timed call goes over its set.
+        /// Passes of a timed call over its set.
         repeats: u64 = Observation "repeats";
         /// Loads of a timed call.
         steps: u64 = Observation "steps";
-        /// Seconds of a load of a line that was flushed from all caches.
+        /// Time of a load of a line that was flushed from all caches, seconds.
         flushed_s: f64 = Observation "flushed";
-        /// The level of the memory hierarchy that the figure belongs to.
+        /// Level of the memory hierarchy that the figure belongs to.
         level: shared::level;
         /// Size of that level as the system reports it, bytes.
         level_reported_bytes: u64 = Observation "reported size of the level";
         flops_per_byte: shared::flops_per_byte;
         on_node: shared::on_node;
-        /// The device whose memory the node is, by its place on the bus; not there for the host's memory.
+        /// Bus address of the device whose memory the node is; absent for the host's memory.
         device_memory: String = Observation "memory of device";
         stopped: shared::stopped;
         round_trip_s: shared::round_trip_s;

@@ -1,4 +1,4 @@
-//! Curves as a gauge.
+//! Gauge of the curves.
 
 use crate::config::CurveConfig;
 use crate::{Curve, CurveOptions, CurvePlan, GAUGE, view};
@@ -10,7 +10,7 @@ use nodegauge_measure::keys::ConfigKind;
 use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::{Failure, Unit};
 
-/// The gauge of curves of latency and bandwidth.
+/// Gauge of curves of latency and bandwidth.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Curves;
 
@@ -29,12 +29,12 @@ impl Gauge for Curves {
         ]
     }
 
-    /// Curves take longer than a page of `run` has time for.
+    /// Returns no plan, because curves take longer than a `run` allows.
     fn glance(&self, _: &Site, _: &Glance<'_>) -> Result<Option<Box<dyn Planned>>, Failure> {
         Ok(None)
     }
 
-    /// Read and Triad in each cache and in main memory, and kernels under them.
+    /// Plans Read and Triad in each cache and in main memory, and kernels under the roof.
     fn ceilings(
         &self,
         site: &Site,

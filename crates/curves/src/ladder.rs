@@ -1,10 +1,10 @@
-//! The ladder: bandwidth of read, write, copy and triad by working set, from 4 KiB a thread to four
-//! times the last-level caches in use.
+//! Ladder: bandwidth of read, write, copy and triad by working set, from 4 KiB per thread to four times the
+//! last-level caches in use.
 //!
-//! A working set is all that the loop's arrays take together, so that all four are at the same step of
-//! the ladder at once. Every thread has a set of its own. A timed call goes over its set again and
-//! again for milliseconds, so that at 4 KiB, some dozens of cycles, the clock and the barrier still
-//! vanish. Stores are regular: a store past the caches has no place on a ladder of caches.
+//! A working set consists of all arrays of the loop, so that all four kernels are at the same step of the
+//! ladder. Every thread has its own set. A timed call makes passes over its set for some milliseconds, so that
+//! the cost of the clock and the barrier is negligible also at 4 KiB, where a pass takes a few dozen cycles.
+//! Stores are regular, because non-temporal stores bypass the caches that the ladder shows.
 
 use crate::config::CurveConfig;
 use crate::levels::{self, Dot, Named, Reported};
@@ -22,12 +22,12 @@ use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, clock};
 use nodegauge_placement::Placement;
 use std::collections::BTreeSet;
 
-/// What runs at each step.
+/// Kernels of each step.
 const PATTERNS: [Kernel; 4] = [Kernel::Read, Kernel::Write, Kernel::Copy, Kernel::Triad];
-/// The smallest set of a thread, bytes.
+/// Smallest set of a thread, bytes.
 pub(crate) const SMALLEST: u64 = 4096;
-/// Sets of one thread, two an octave (4, 6, 8, 12, ... KiB), up to the first that is at least
-/// `largest`, or to the last below it when `cap` says that it may not be passed.
+/// Returns the sets of one thread, two per octave (4, 6, 8, 12, ... KiB), up to the first that is at least
+/// `largest`, or with `cap` up to the last that does not exceed it.
 pub(crate) fn sizes(largest: u64, cap: bool) -> Vec<u64> {
     let mut sizes = Vec::new();
     for i in 0.. {
@@ -43,8 +43,8 @@ pub(crate) fn sizes(largest: u64, cap: bool) -> Vec<u64> {
     sizes
 }
 
-/// The share of each reported cache that one thread of a placement has while all threads work, level
-/// 1 first; caches of unknown size are left out.
+/// Returns the share of each reported cache that one thread of a placement has while all threads work, level 1
+/// first; caches of unknown size are left out.
 pub(crate) fn reported(topology: &Topology, placement: &Placement) -> Vec<Reported> {
     let threads = placement.threads.len().max(1) as u64;
     let cpus = placement.cpus();
@@ -53,11 +53,12 @@ pub(crate) fn reported(topology: &Topology, placement: &Placement) -> Vec<Report
     let used = cpus.iter().filter_map(|cpu| topology.thread(*cpu)).map(|thread| thread.core);
     let cores = used.collect::<BTreeSet<usize>>().len() as u64;
     let share = |cache: &Cache| {
-        // Threads that share one: of the last level it is known which; of the others, threads spread
-        // evenly over the cores that they have.
-        let in_use = match Some(cache.level) == last {
-            true => topology.llc_in_use(&cpus).map_or(1, |(_, count)| count as u64),
-            false => cores.div_ceil(u64::from(cache.cores.max(1))).max(1),
+        // Number of threads that share a cache: it is known for the last level; for the others, threads are
+        // assumed to be spread evenly over their cores.
+        let in_use = if Some(cache.level) == last {
+            topology.llc_in_use(&cpus).map_or(1, |(_, count)| count as u64)
+        } else {
+            cores.div_ceil(u64::from(cache.cores.max(1))).max(1)
         };
         let sharers = threads.div_ceil(in_use).max(1);
         let whole = cache.bytes?;
@@ -66,10 +67,10 @@ pub(crate) fn reported(topology: &Topology, placement: &Placement) -> Vec<Report
     caches().filter_map(share).collect()
 }
 
-/// Sets of a thread, ascending, for a run that may take `share` of the usable memory.
+/// Returns the sets of a thread, ascending, for a run that may use `share` of the usable memory.
 ///
 /// # Errors
-/// When a largest set is asked for that is below the smallest, or that does not fit.
+/// Fails if the requested largest set is below the smallest, or does not fit.
 pub(crate) fn sets(
     setup: Setup<'_>,
     share: f64,
@@ -89,14 +90,15 @@ pub(crate) fn sets(
         }
         sets.truncate(few);
         let end = Bytes(sets[few - 1] * threads);
-        let text =
-            format!("sets end at {end} in all instead of {needed}: no more memory may be used");
+        let text = format!(
+            "the largest set is {end} instead of {needed}, which exceeds the usable memory"
+        );
         notices.push(notice(NoticeId::Clamped, text));
     }
     Ok(sets)
 }
 
-/// A planned ladder.
+/// Planned ladder.
 pub(super) struct Ladder {
     /// Sets of a thread, ascending.
     sets: Vec<u64>,
@@ -114,12 +116,14 @@ impl Mode for Ladder {
     }
 
     fn measure(&self, run: &mut Run<'_>) -> Result<(), ArenaError> {
-        let (setup, workers) = (run.setup, self.threads);
+        let setup = run.setup;
+        let workers = self.threads;
         let largest = self.sets[self.sets.len() - 1];
         run.observer.phase(&format!("preparing {} for each of {workers} threads", Bytes(largest)));
         let mut pool = run.pool()?;
         let everyone = 0..pool.workers();
-        let (pages, policy) = (setup.pages(), &setup.options.policy);
+        let pages = setup.pages();
+        let policy = &setup.options.policy;
         let region = MemoryRegion::map(&mut pool, everyone, largest, pages, policy)?;
         let pieces = region.pieces();
 
@@ -127,14 +131,16 @@ impl Mode for Ladder {
         run.observer.phase("choosing the fastest loop for each level");
         let mut variants: Vec<Vec<Resident>> = Vec::new();
         let trials = trial_sets(&self.sets, &caches);
-        let (mut tried, all) = (0, trials.len() * PATTERNS.len());
+        let mut tried = 0;
+        let all = trials.len() * PATTERNS.len();
         for set in trials {
             let mut chosen = Vec::new();
             for kernel in PATTERNS {
                 tried += 1;
                 let until = tried as f64 / all as f64;
-                let (on, which) = ((&mut pool, pieces), (kernel, &[Stores::Regular][..]));
-                chosen.extend(run.fastest(until, on, which, set as usize)?);
+                let stores = &[Stores::Regular];
+                let bytes = set as usize;
+                chosen.extend(run.fastest(until, &mut pool, pieces, kernel, stores, bytes)?);
             }
             variants.push(chosen);
         }
@@ -166,7 +172,7 @@ impl Mode for Ladder {
             turn(&steps[i], sets[i], &mut pool)
         })?;
 
-        // All loops climb at the same sizes.
+        // All loops have the same sizes.
         let dot = |(i, set): (usize, &u64)| {
             let rate = |(part, traffic): (usize, &Traffic)| {
                 let best = judged.seconds(i, part).into_iter().reduce(f64::min)?;
@@ -191,7 +197,7 @@ impl Mode for Ladder {
                     level_reported_bytes: level.and_then(Named::share),
                     ..config.clone()
                 };
-                // Only sets far beyond the caches move through main memory.
+                // Only sets much larger than the caches move through main memory.
                 let limited =
                     *set == largest && level.is_some_and(|level| level.reported.is_none());
                 let figure = Figure {
@@ -201,17 +207,17 @@ impl Mode for Ladder {
                     config,
                     validity: doubts.clone(),
                 };
-                run.add(&judged, (i, part), figure);
+                run.add(&judged, i, part, figure);
             }
         }
         Ok(())
     }
 }
 
-/// The set of each level at which its loop is chosen: half of the cache, or the largest set.
+/// Returns the sets at which the loop of each level is chosen: half of each cache, and the largest set.
 fn trial_sets(sets: &[u64], caches: &[Reported]) -> Vec<u64> {
     let largest = sets[sets.len() - 1];
-    let nearest = |wished: u64| sets.iter().copied().rfind(|set| *set <= wished).unwrap_or(sets[0]);
+    let nearest = |target: u64| sets.iter().copied().rfind(|set| *set <= target).unwrap_or(sets[0]);
     let halves = caches.iter().filter(|cache| cache.bytes < largest).map(|cache| cache.bytes / 2);
     halves.map(nearest).chain([largest]).collect()
 }

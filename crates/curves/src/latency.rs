@@ -1,14 +1,13 @@
-//! Idle latency by working set: the time of one step of a chase, on base pages and on huge ones, so
-//! that what the TLB costs is seen.
+//! Idle latency by working set: the time of one step of a chase, on base pages and on huge pages, which shows
+//! the cost of the TLB.
 //!
-//! All sets on one kind of page share one region: a line has eight words, and neighbouring sizes
-//! chain through different ones, so that 31 sizes take little more than the largest. Before each
-//! sample the chase goes through its whole set (through as much as the last-level caches hold, of a
-//! larger one) until that gets no faster, so that caches and TLB hold what they would hold after any
-//! number of rounds: a cache that takes what another evicts, or that other programs share, needs more
-//! than one.
+//! All sets on one kind of page share one region. A line has eight words, and neighbouring sizes chain through
+//! different words, so that 31 sizes need little more memory than the largest. Before each sample the chase
+//! passes through its whole set (for a larger set, through as much as the last-level caches hold) until the
+//! time per step stops falling, so that caches and TLB are in their steady state. A cache that
+//! receives lines evicted from another cache, or that is shared with other programs, needs more than one pass.
 
-use crate::chase::{self, Chase, Cycle, SLOTS};
+use crate::chase::{self, ChainPlace, Chase, Cycle, SLOTS};
 use crate::config::CurveConfig;
 use crate::ladder::{self, SMALLEST};
 use crate::levels::{self, Dot, Named};
@@ -24,22 +23,20 @@ use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{Affordable, policy};
 use nodegauge_measure::{Bytes, Failure, Notice, clock, stats};
 
-/// How long a timed stretch of a chase lasts, seconds.
+/// Duration of a timed stretch of a chase, seconds.
 const CHASE_SECONDS: f64 = 1.5e-3;
-/// A region over its largest set, at most.
+/// Maximum ratio of a region to its largest set.
 const REGION_OVER_SET: f64 = 1.2;
 
-/// Where the chains of several sets lie in one region: offset, and word of a line, of each set; and
-/// the bytes of the region.
-///
-/// Sets that use the same word lie one behind the other.
-fn slots(sets: &[u64]) -> (Vec<(u64, usize)>, u64) {
+/// Returns the place of each set's chain in one region, as offset and word of a line, and the bytes of the
+/// region. Sets that use the same word lie one after the other.
+fn slots(sets: &[u64]) -> (Vec<ChainPlace>, u64) {
     let mut ends = [0; SLOTS];
     let mut places = Vec::new();
-    // The largest first, so that a region is little longer than its largest set.
+    // The largest set is placed first, so that a region is little longer than its largest set.
     for set in sets.iter().rev() {
         let slot = places.len() % SLOTS;
-        places.push((ends[slot], slot));
+        places.push(ChainPlace { offset: ends[slot], slot });
         ends[slot] += set.next_multiple_of(4096);
     }
     places.reverse();
@@ -48,15 +45,16 @@ fn slots(sets: &[u64]) -> (Vec<(u64, usize)>, u64) {
 
 /// Planned latencies.
 pub(super) struct Latency {
-    /// Ascending.
+    /// Sets, ascending.
     sets: Vec<u64>,
-    /// As asked, else base pages and the largest that need no reservation.
+    /// Page sizes: as requested, or base pages and the largest that need no reservation.
     kinds: Vec<Pages>,
 }
 
-/// Plans latencies of one thread.
+/// Plans the latencies of one thread.
 pub(super) fn plan(setup: Setup<'_>, notices: &mut Vec<Notice>) -> Result<Latency, Failure> {
-    let (threads, options) = (setup.threads(), setup.options);
+    let threads = setup.threads();
+    let options = setup.options;
     if threads != 1 {
         return Err(Failure::usage(format!(
             "latency is of one thread, and {threads} are asked for"
@@ -69,7 +67,7 @@ pub(super) fn plan(setup: Setup<'_>, notices: &mut Vec<Notice>) -> Result<Latenc
         (None, best) => vec![Pages::Base, best],
     };
     let mut sets = ladder::sets(setup, 1.0 / (REGION_OVER_SET * kinds.len() as f64), notices)?;
-    // A set of fewer elements than a handful is no chase.
+    // A set of fewer than eight elements is not a chase.
     let fewest = SMALLEST.max(8 * options.order.stride as u64);
     refuse_below(Bytes(fewest), Bytes(sets[sets.len() - 1]))?;
     sets.retain(|set| *set >= fewest);
@@ -103,7 +101,7 @@ impl Mode for Latency {
         let taken = thinned::set_up(&self.sets, time, run.observer, notices, |i| {
             let cycle = Cycle::new(self.sets[i], options.order);
             let write = |region| {
-                // SAFETY: sets of one slot do not overlap, and nobody else uses the regions.
+                // SAFETY: sets of one slot do not overlap, and no other code uses the regions.
                 unsafe { Chase::write(region, places[i], &cycle, setup.held()) }
             };
             let mut chases: Vec<Chase<'_>> = regions.iter().map(write).collect();
@@ -114,7 +112,8 @@ impl Mode for Latency {
         })?;
         let sets: Vec<u64> = taken.keys().map(|i| self.sets[*i]).collect();
         // All sets on one kind of pages, then all on the next.
-        let (mut cells, mut samples) = (Vec::new(), Vec::new());
+        let mut cells = Vec::new();
+        let mut samples = Vec::new();
         let mut by_set: Vec<_> =
             taken.into_values().map(|(chases, first)| chases.into_iter().zip(first)).collect();
         for _ in &regions {
@@ -128,7 +127,7 @@ impl Mode for Latency {
             turn(&mut cells[i], &mut pool)
         })?;
         let caches = ladder::reported(&setup.site.topology, setup.placement);
-        // On base pages the TLB's edges lie among those of the caches: huge pages speak of caches.
+        // On base pages the limits of the TLB lie among those of the caches; huge pages show the caches only.
         let last = (regions.len() - 1) * sets.len();
         let parts = judged.parts(last);
         let median = |cell, part| {
@@ -164,7 +163,7 @@ impl Mode for Latency {
                     config,
                     validity: validity.clone(),
                 };
-                run.add(&judged, (first + i, 0), figure);
+                run.add(&judged, first + i, 0, figure);
             }
         }
         Ok(())
@@ -181,10 +180,10 @@ mod tests {
         fn chains_that_use_the_same_word_do_not_overlap(largest in 12u32..34) {
             let sets = ladder::sizes(1 << largest, false);
             let (places, bytes) = slots(&sets);
-            for (i, (offset, slot)) in places.iter().enumerate() {
+            for (i, ChainPlace { offset, slot }) in places.iter().enumerate() {
                 prop_assert!(*slot < SLOTS && offset + sets[i] <= bytes);
                 prop_assert_eq!(offset % 4096, 0);
-                for (j, (at, other)) in places.iter().enumerate().take(i) {
+                for (j, ChainPlace { offset: at, slot: other }) in places.iter().enumerate().take(i) {
                     let apart = offset + sets[i] <= *at || at + sets[j] <= *offset;
                     prop_assert!(slot != other || apart);
                 }

@@ -1,83 +1,83 @@
-//! Levels of the memory system, read off curves over working-set sizes, and named after the caches
-//! that the machine says it has. One model serves times and rates: a ladder feeds it what each of its
-//! loops reached, a chase its latencies.
+//! Levels of the memory system, detected in curves over working-set sizes, and named after the caches that the
+//! machine reports. One model serves times and rates: a ladder provides the rates of its loops, a chase its
+//! latencies.
 //!
-//! All curves together, in logarithms, are cut into pieces of constant height: the cut that makes the
-//! sum of absolute deviations from each piece's medians plus a price for each piece least (dynamic
-//! programming over all cuts; Jackson et al., "An algorithm for optimal partitioning of data on an
-//! interval", 2005). The price is that of Schwarz's criterion for Laplacian noise of the scatter that
-//! the curves themselves have between neighbouring sizes. What a dot can cost has a bound, so that one
-//! that sticks out cuts no level in two (Fearnhead and Rigaill, "Changepoint detection in the presence
-//! of outliers", 2019). A piece that is long and flat enough is a level; what lies between is a slope.
+//! All curves together, in logarithms, are cut into pieces of constant height. The chosen cut minimises the sum
+//! of absolute deviations from the medians of each piece plus a price per piece (dynamic programming over all
+//! cuts; Jackson et al., "An algorithm for optimal partitioning of data on an interval", 2005). The price is
+//! that of Schwarz's criterion for Laplacian noise with the scatter of the curves between neighbouring sizes.
+//! The cost of a point is bounded, so that an outlier does not cut a level in two (Fearnhead and Rigaill,
+//! "Changepoint detection in the presence of outliers", 2019). A piece that is long and flat enough is a level;
+//! the points between levels are a slope.
 //!
-//! A level is of the cache in which the curves leave it, and of memory when it goes on beyond the last
-//! cache, or when its loads take as long as those of flushed lines: memory has several levels where the
-//! TLB has. The machine's word gives names, and nothing else. Pure: no clock, no kernel.
-
+//! A level belongs to the cache at whose size the curves leave it. It belongs to memory if it continues beyond
+//! the last cache, or if its loads take as long as those of flushed lines; memory has several levels if the TLB
+//! has several. The reported caches provide names only. Pure: no clock, no kernel.
 use nodegauge_measure::{Bytes, stats};
 
-/// A size and what was measured there.
+/// Size with the values measured there.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Dot {
     /// Working set of one thread, bytes.
     pub bytes: u64,
-    /// What each curve has there, as many in every dot, in any unit, above zero.
+    /// Value of each curve, as many in every dot, in any unit, above zero.
     pub values: Vec<f64>,
-    /// Whether a cache served it, where that was tried: loads of lines that had been flushed took longer.
+    /// True if a cache served the set, because loads of flushed lines took longer; `None` if that was not
+    /// measured.
     pub cached: Option<bool>,
 }
 
-/// A plateau of the curves.
+/// Plateau of the curves.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Level {
-    /// Index of its first dot.
+    /// Index of the first dot.
     pub first: usize,
-    /// Index of its last dot.
+    /// Index of the last dot.
     pub last: usize,
-    /// Logarithm of the median of its dots on each curve.
+    /// Logarithm of the median of the dots on each curve.
     heights: Vec<f64>,
 }
 
-/// A cache as the machine reports it.
+/// Cache as the machine reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Reported {
-    /// 1, 2, 3, ...
+    /// Number of the level: 1, 2, 3, ...
     pub level: u32,
-    /// Its size, bytes.
+    /// Size, bytes.
     pub whole: u64,
-    /// What one thread can have of it while its neighbours take the same, bytes.
+    /// Share of one thread while its neighbours use equal shares, bytes.
     pub bytes: u64,
 }
 
-/// A level with its name.
+/// Level with its name.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Named {
     /// `L1`, `L2`, ..., `memory`.
     pub name: String,
-    /// The plateau.
+    /// Plateau.
     pub level: Level,
-    /// The cache that it is; `None` of memory.
+    /// Cache of the level; `None` for memory.
     pub reported: Option<Reported>,
 }
 
 impl Named {
-    /// What one thread has of the cache by the machine's word, bytes.
+    /// Returns one thread's share of the cache according to the machine, bytes.
     pub(crate) fn share(&self) -> Option<u64> {
         self.reported.map(|cache| cache.bytes)
     }
 }
 
-/// Heights that differ by a smaller factor are of one level.
+/// Factor between heights below which they are of one level.
 const SAME: f64 = 1.15;
-/// Dots of a level at least: with two an octave, a factor of two in size.
+/// Minimum number of dots of a level: with two per octave, a factor of two in size.
 const LEAST_DOTS: usize = 3;
-/// Least scatter that is reckoned with, in logarithms: a seventh of what makes a level.
+/// Minimum scatter in the model, in logarithms: a seventh of the difference between levels.
 const LEAST_SCATTER: f64 = 0.02;
-/// How far a cache's edge may lie from its reported size: sizes are half an octave apart, and part of
-/// a cache is always taken by others.
+/// Maximum factor between a cache's edge and its reported size: sizes are half an octave apart, and other data
+/// always occupies part of a cache.
 const EDGE_SLACK: f64 = 1.6;
 
-/// The plateaus of curves whose dots ascend in size.
+/// Returns the plateaus of curves whose dots ascend in size.
 pub(crate) fn levels(dots: &[Dot]) -> Vec<Level> {
     let curves = Curves::new(dots);
     let pieces = curves.cuts().into_iter().map(|(first, last)| curves.piece(first, last));
@@ -85,17 +85,17 @@ pub(crate) fn levels(dots: &[Dot]) -> Vec<Level> {
     curves.grown(curves.united(plateaus))
 }
 
-/// Whether the mean distance over all curves is small.
+/// True if the mean distance over all curves is small.
 fn alike(x: &Level, y: &Level) -> bool {
     let apart = x.heights.iter().zip(&y.heights).map(|(x, y)| (x - y).abs());
     apart.sum::<f64>() < SAME.ln() * x.heights.len() as f64
 }
 
-/// Curves over the same sizes.
+/// Curves over common sizes.
 struct Curves {
-    /// Logarithms by curve.
+    /// Logarithms of the values, by curve.
     logs: Vec<Vec<f64>>,
-    /// Mean deviation that each has by its noise.
+    /// Mean deviation of each curve due to noise.
     scatter: Vec<f64>,
     /// Number of dots.
     dots: usize,
@@ -106,7 +106,7 @@ impl Curves {
         let curves = dots.first().map_or(0, |dot| dot.values.len());
         let log = |curve: usize| dots.iter().map(|dot| dot.values[curve].ln()).collect();
         let logs: Vec<Vec<f64>> = (0..curves).map(log).collect();
-        // Most neighbours are of one level: half of the steps are nothing but noise, of two dots.
+        // Most neighbours are of one level, so the median step is noise of two dots.
         let scatter = |logs: &Vec<f64>| {
             let steps: Vec<f64> = logs.windows(2).map(|pair| (pair[1] - pair[0]).abs()).collect();
             (stats::median(&steps) / 2f64.sqrt()).max(LEAST_SCATTER)
@@ -114,11 +114,11 @@ impl Curves {
         Self { scatter: logs.iter().map(scatter).collect(), logs, dots: dots.len() }
     }
 
-    /// The best cut into pieces: first and last index of each.
+    /// Returns the best cut into pieces: first and last index of each.
     fn cuts(&self) -> Vec<(usize, usize)> {
-        // A piece has a place and a height on each curve.
+        // A piece has a position and a height on each curve.
         let price = (1 + self.logs.len()) as f64 / 2.0 * (self.dots as f64).ln();
-        // best[i]: least cost of the first i dots, and where their last piece begins.
+        // best[i]: lowest cost of the first i dots, and the first index of their last piece.
         let mut best: Vec<(f64, usize)> = vec![(0.0, 0)];
         for end in 1..=self.dots {
             let cost = |begin: usize| best[begin].0 + self.cost(begin, end, price) + price;
@@ -137,8 +137,9 @@ impl Curves {
         pieces
     }
 
-    /// Deviations from the medians of a piece over the scatter; those of a dot cost half a piece more
-    /// than noise does at most: less than a piece of its own, and some together more.
+    /// Returns the deviations from the medians of a piece divided by the scatter. The cost of a dot is at most
+    /// that of noise plus half of a piece: less than a piece of its own for one dot, and more for several
+    /// together.
     fn cost(&self, begin: usize, end: usize, price: f64) -> f64 {
         let heights = self.heights(begin, end - 1);
         let of_dot = |i: usize| {
@@ -149,7 +150,7 @@ impl Curves {
         (begin..end).map(of_dot).sum()
     }
 
-    /// Median logarithm of a piece on each curve.
+    /// Returns the median logarithm of a piece on each curve.
     fn heights(&self, first: usize, last: usize) -> Vec<f64> {
         self.logs.iter().map(|logs| stats::median(&logs[first..=last])).collect()
     }
@@ -158,12 +159,12 @@ impl Curves {
         Level { first, last, heights: self.heights(first, last) }
     }
 
-    /// Whether a dot lies at the height of a piece.
+    /// True if a dot lies at the height of a piece.
     fn is_at(&self, dot: usize, piece: &Level) -> bool {
         alike(&self.piece(dot, dot), piece)
     }
 
-    /// Neighbours of nearly the same height as one, with the few dots between them that stick out.
+    /// Joins neighbouring pieces of nearly the same height, with the few outliers between them.
     fn united(&self, pieces: impl Iterator<Item = Level>) -> Vec<Level> {
         pieces.fold(Vec::new(), |mut all: Vec<Level>, next| {
             match all.last_mut() {
@@ -176,7 +177,7 @@ impl Curves {
         })
     }
 
-    /// Plateaus with the dots beside them that lie at their height, wherever the cut went.
+    /// Extends plateaus by the adjacent dots at their height, wherever the cut is.
     fn grown(&self, mut plateaus: Vec<Level>) -> Vec<Level> {
         for i in 0..plateaus.len() {
             let after = i.checked_sub(1).map_or(0, |before| plateaus[before].last + 1);
@@ -192,24 +193,25 @@ impl Curves {
         plateaus
     }
 
-    /// The part of a piece between the first and the last dot that lies at its height, when enough of
-    /// its dots do.
+    /// Returns the part of a piece between the first and the last dot at its height, if enough of its dots are
+    /// at that height.
     fn plateau(&self, piece: &Level) -> Option<Level> {
         let flat: Vec<usize> =
             (piece.first..=piece.last).filter(|dot| self.is_at(*dot, piece)).collect();
-        let (first, last) = (*flat.first()?, *flat.last()?);
+        let first = *flat.first()?;
+        let last = *flat.last()?;
         let enough = flat.len() >= LEAST_DOTS && 3 * flat.len() >= 2 * (last - first + 1);
         enough.then(|| self.piece(first, last))
     }
 }
 
-/// Gives plateaus their names: `memory` to those that no cache served, and where that was not tried to
-/// the one that goes on to the end, beyond the last of the caches; to every other that of the smallest
-/// cache that holds the sets up to where the curves leave it, or of the last one. Of several of a cache
-/// the longest keeps its name; the others are part of a slope.
+/// Names the plateaus. A plateau that no cache served is `memory`; if that was not measured, `memory` is the
+/// plateau that continues to the end, beyond the last cache. Any other plateau has the name of the smallest
+/// cache that holds the sets up to the size where the curves leave it, or of the last cache. Of several
+/// plateaus of a cache the longest gets its name; the others are part of a slope.
 ///
-/// Where the sets end within the last cache, nothing tells it from memory when a hypervisor's word is
-/// all there is (`guest`).
+/// If the sets end within the last cache and only the reports of a hypervisor are available (`guest`), the last
+/// cache and memory cannot be distinguished.
 pub(crate) fn name(
     dots: &[Dot],
     levels: Vec<Level>,
@@ -250,20 +252,20 @@ pub(crate) fn name(
     named
 }
 
-/// Whether a cache served most of these dots, where that was tried.
+/// True if a cache served most of these dots; `None` if that was not measured.
 fn cached(dots: &[Dot]) -> Option<bool> {
     let tried: Vec<bool> = dots.iter().filter_map(|dot| dot.cached).collect();
     let served = tried.iter().filter(|cached| **cached).count();
     (!tried.is_empty()).then_some(2 * served > tried.len())
 }
 
-/// The last set of a level, and the first behind it; the last again at the end of the curves.
+/// Returns the last set of a level and the first one after it, or the last one twice at the end of the curves.
 fn leaves(dots: &[Dot], level: &Level) -> (u64, u64) {
     let end = dots[level.last].bytes;
     (end, dots.get(level.last + 1).map_or(end, |dot| dot.bytes))
 }
 
-/// The level in which a dot lies.
+/// Returns the level in which a dot lies.
 pub(crate) fn at(named: &[Named], dot: usize) -> Option<&Named> {
     named.iter().find(|named| (named.level.first..=named.level.last).contains(&dot))
 }
@@ -272,25 +274,29 @@ fn length(level: &Level) -> usize {
     level.last - level.first
 }
 
-/// What the curves say against the machine's word, a sentence each.
+/// Returns the contradictions between the curves and the reported caches, one sentence each.
 pub(crate) fn disagreements(dots: &[Dot], named: &[Named], reported: &[Reported]) -> Vec<String> {
-    let mut said = Vec::new();
+    let mut contradictions = Vec::new();
     let largest = dots.last().map_or(0, |dot| dot.bytes);
     let mut before = 0;
     for cache in reported.iter().filter(|cache| cache.bytes < largest) {
         let from = std::mem::replace(&mut before, cache.bytes);
-        let share = match cache.bytes == cache.whole {
-            true => String::new(),
-            false => format!(", {} a thread", Bytes(cache.bytes)),
+        let share = if cache.bytes == cache.whole {
+            String::new()
+        } else {
+            format!(", {} per thread", Bytes(cache.bytes))
         };
-        let what = format!("L{} of {}{share}, as the system says", cache.level, Bytes(cache.whole));
+        let what =
+            format!("L{} of {}{share}, as reported by the system", cache.level, Bytes(cache.whole));
         let of_cache = |named: &&Named| named.reported.is_some_and(|of| of.level == cache.level);
         if let Some(found) = named.iter().find(of_cache) {
             let (end, next) = leaves(dots, &found.level);
-            let (low, high) = (end as f64 / EDGE_SLACK, next as f64 * EDGE_SLACK);
+            let low = end as f64 / EDGE_SLACK;
+            let high = next as f64 * EDGE_SLACK;
             if (cache.bytes as f64) < low || cache.bytes as f64 > high {
                 let [end, next] = [end, next].map(Bytes);
-                said.push(format!("{what}: the curve leaves it between {end} and {next}"));
+                contradictions
+                    .push(format!("{what}: the curve leaves it between {end} and {next}"));
             }
             continue;
         }
@@ -300,10 +306,10 @@ pub(crate) fn disagreements(dots: &[Dot], named: &[Named], reported: &[Reported]
             let [first, last] = [other.level.first, other.level.last].map(|i| Bytes(dots[i].bytes));
             Some(format!("sets of {first} to {last} are all as fast as {}", other.name))
         });
-        let instead = instead.unwrap_or_else(|| "no plateau lies there".to_owned());
-        said.push(format!("{what}, is not seen: {instead}"));
+        let instead = instead.unwrap_or_else(|| "there is no plateau at its size".to_owned());
+        contradictions.push(format!("{what}, is not seen: {instead}"));
     }
-    said
+    contradictions
 }
 
 #[cfg(test)]

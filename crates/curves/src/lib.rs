@@ -1,8 +1,8 @@
-//! Curves of latency and bandwidth: the rest of the memory system.
+//! Curves of latency and bandwidth of the memory system.
 //!
-//! Five modes take samples of their cells by turns: `ladder` (bandwidth by working set), `latency` (a
-//! pointer chase by working set), `matrix` (every NUMA node to every other, and CPU to CPU), `loaded`
-//! (latency beside traffic) and `mix` (reads to writes). Each plans itself, and measures in a `run`.
+//! Five modes measure their cells in turn: `ladder` (bandwidth by working set), `latency` (a pointer chase by
+//! working set), `matrix` (from each NUMA node to each other node, and from CPU to CPU), `loaded` (latency
+//! under load) and `mix` (ratios of reads to writes). Each mode plans itself, and measures in a `run`.
 
 mod ceilings;
 mod chase;
@@ -38,27 +38,26 @@ use nodegauge_placement::{MemoryPolicy, Placement};
 use run::Run;
 use std::time::Duration;
 
-/// What can be asked of every curve.
+/// Options of all curves.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CurveOptions {
-    /// Pages; `None` leaves the choice.
+    /// Page size; `None` for automatic choice.
     pub pages: Option<Pages>,
     /// Memory policy.
     pub policy: MemoryPolicy,
-    /// Largest working set, all threads together; `None` takes four times the last-level caches in
-    /// use.
+    /// Largest working set of all threads together; `None` for four times the last-level caches in use.
     pub largest: Option<Bytes>,
-    /// Largest share of the memory that can be had which may be taken, 0 to 1.
+    /// Maximum share of the available memory to use, 0 to 1.
     pub memory_fraction: f64,
-    /// In which order a chase goes through its memory.
+    /// Order in which a chase visits its memory.
     pub order: Order,
-    /// Whether ceilings have kernels under them.
+    /// True if ceilings include kernels under the roof.
     pub kernels: bool,
-    /// What ends the names of ceilings.
+    /// Suffix of the names of ceilings.
     pub suffix: &'static str,
-    /// Time for everything.
+    /// Time for the whole run.
     pub budget: Duration,
-    /// Exactly this many rounds after the warm-up, whatever the time.
+    /// Exact number of rounds after the warm-up, whatever the time.
     pub samples: Option<usize>,
 }
 
@@ -78,34 +77,34 @@ impl Default for CurveOptions {
     }
 }
 
-/// What is measured.
+/// Kind of measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Curve {
     /// Bandwidth of read, write, copy and triad by working set.
     Ladder,
     /// Idle latency by working set.
     Latency,
-    /// Each NUMA node to each, and CPU to CPU.
+    /// Latency and bandwidth between NUMA nodes, and latency between CPUs.
     Matrix,
     /// Latency under growing load.
     Loaded,
-    /// Bandwidth of reads to writes.
+    /// Bandwidth by ratio of reads to writes.
     Mix,
-    /// Bandwidths of each level for a roofline.
+    /// Bandwidths of each level, for a roofline.
     Ceilings,
 }
 
-/// How figures of a curve come about, planned for a node.
+/// Planned measurement of a curve on a node.
 trait Mode {
-    /// Memory that it takes.
+    /// Returns the memory that the measurement uses.
     fn memory(&self) -> Bytes;
 
-    /// What it may find, where the plan knows.
+    /// Returns the expected figures, if the plan determines them.
     fn figures(&self) -> Vec<Figures> {
         Vec::new()
     }
 
-    /// Measures, and leaves what it found in the run's outcome.
+    /// Measures and adds the results to the run's outcome.
     fn measure(&self, run: &mut Run<'_>) -> Result<(), ArenaError>;
 }
 
@@ -119,10 +118,11 @@ pub struct CurvePlan {
 }
 
 impl CurvePlan {
-    /// Plans a curve; `notices` are those of the request for the placement.
+    /// Plans a curve; `notices` contains the notices of the request for the placement.
     ///
     /// # Errors
-    /// Sets below the smallest or beyond what may be used, or threads that do not suit the curve.
+    /// Fails if a set is below the smallest or exceeds the memory limit, or if the threads do not suit the
+    /// curve.
     pub fn new(
         curve: Curve,
         site: &Site,
@@ -131,8 +131,8 @@ impl CurvePlan {
         mut notices: Vec<Notice>,
     ) -> Result<Self, Failure> {
         if curve != Curve::Matrix {
-            let said = placement.notices.iter().map(|text| notice(NoticeId::Environment, text));
-            nodegauge_measure::notice::add_new(&mut notices, said);
+            let placed = placement.notices.iter().map(|text| notice(NoticeId::Environment, text));
+            nodegauge_measure::notice::add_new(&mut notices, placed);
         }
         let setup = Setup { site, placement: &placement, options: &options };
         let mode: Box<dyn Mode> = match curve {
@@ -190,13 +190,13 @@ impl Planned for CurvePlan {
     }
 }
 
-/// Times the sum of last-level caches in use that the largest working set has.
+/// Largest working set as a multiple of the sum of the last-level caches in use.
 const TIMES_LLC: u64 = 4;
-/// The largest working set where no cache is known, and the least where a hypervisor tells of them:
-/// more than four times any desktop's cache.
+/// Largest working set if no cache is known, and its minimum if a hypervisor reports the caches: more than four
+/// times the cache of any desktop.
 const UNKNOWN_CACHE: Bytes = Bytes::mib(512);
 
-/// The node, the threads on it, and what was asked.
+/// Node, threads and requested options.
 #[derive(Clone, Copy)]
 pub(crate) struct Setup<'a> {
     site: &'a Site,
@@ -209,18 +209,18 @@ impl Setup<'_> {
         self.placement.threads.len().max(1) as u64
     }
 
-    /// Sum of the last-level caches that the threads reach, when known.
+    /// Returns the sum of the last-level caches that the threads reach, if known.
     fn llc(&self) -> Option<Bytes> {
         self.site.topology.llc_in_use(&self.placement.cpus()).map(|(bytes, _)| Bytes(bytes))
     }
 
-    /// Bytes that the last-level caches hold, for warming; a guess where none is known.
+    /// Returns the bytes that the last-level caches hold, for warming; an assumed value if no cache is known.
     fn held(&self) -> u64 {
         self.llc().map_or(64 << 20, |llc| llc.0)
     }
 
-    /// The largest working set: as asked, else four times the last-level caches in use, with a
-    /// notice when no cache is known.
+    /// Returns the largest working set: as requested, or four times the last-level caches in use; adds a notice
+    /// if no cache is known.
     fn largest(&self, notices: &mut Vec<Notice>) -> Bytes {
         match (self.options.largest, self.llc()) {
             (Some(largest), _) => largest,
@@ -230,7 +230,7 @@ impl Setup<'_> {
             }
             (None, None) => {
                 let text = format!(
-                    "the size of the last-level cache is not known: sets grow up to {UNKNOWN_CACHE}"
+                    "the size of the last-level cache is unknown: the largest set is {UNKNOWN_CACHE}"
                 );
                 notices.push(notice(NoticeId::Assumed, text));
                 UNKNOWN_CACHE
@@ -238,24 +238,24 @@ impl Setup<'_> {
         }
     }
 
-    /// Whether a hypervisor tells what caches there are.
+    /// True if a hypervisor reports the caches.
     fn guest(&self) -> bool {
         self.site.machine.virtualisation.is_some()
     }
 
-    /// Memory that may be taken.
+    /// Returns the memory that may be used.
     fn usable(&self) -> Bytes {
         let options = self.options;
         let can_be_had = available(&self.site.machine, options.pages, &options.policy);
         Bytes((can_be_had.as_f64() * options.memory_fraction) as u64)
     }
 
-    /// The pages to take.
+    /// Returns the page size to use.
     fn pages(&self) -> Pages {
         self.options.pages.unwrap_or_else(|| best_pages(&self.site.machine))
     }
 
-    /// A CPU that is free of the placement's threads: for the core-to-core latency of a single thread.
+    /// Returns a CPU that the placement does not use, for the core-to-core latency of a single thread.
     fn spare(&self) -> Option<CpuId> {
         let used = self.placement.cpus();
         self.site.topology.allowed().map(|thread| thread.cpu).find(|cpu| !used.contains(cpu))
@@ -266,18 +266,16 @@ fn notice(id: NoticeId, text: impl Into<String>) -> Notice {
     Notice::new(id, GAUGE, text)
 }
 
-/// Refuses a largest working set below the smallest.
+/// Fails if the largest working set is below the smallest.
 fn refuse_below(least: Bytes, given: Bytes) -> Result<(), Failure> {
-    match given < least {
-        true => Err(Failure::usage(format!(
-            "a largest working set of {given} is below the smallest of {least}"
-        ))
-        .hint(format!("give --size {least} or more"))),
-        false => Ok(()),
+    if given >= least {
+        return Ok(());
     }
+    let text = format!("a largest working set of {given} is below the smallest of {least}");
+    Err(Failure::usage(text).hint(format!("give --size {least} or more")))
 }
 
-/// The memory that can be had is too small.
+/// Returns the failure for insufficient memory.
 fn too_large(what: &str, needed: Bytes, usable: Bytes) -> Failure {
     Failure::missing(format!("{what} needs {needed}, but only {usable} of memory may be used"))
         .hint("use a smaller --size, or a larger --memory-fraction")

@@ -1,7 +1,7 @@
-//! CPU to CPU: how long a cache line takes from one to another, half of a round trip.
+//! Core-to-core latency: the time that a cache line takes from one CPU to another, half of a round trip.
 //!
-//! All pairs while they are few; else pairs of each class of distance (hardware threads of a core,
-//! cores on a last-level cache, on a NUMA node, in a socket, in different sockets), spread over the
+//! All pairs of CPUs are measured if they are few; otherwise, pairs of each class of distance (hardware threads
+//! of a core, cores on a last-level cache, on a NUMA node, in a socket, in different sockets), spread over the
 //! machine.
 
 use crate::config::CurveConfig;
@@ -17,12 +17,12 @@ use nodegauge_placement::{CpuPair, Distance};
 use nodegauge_team::Team;
 use nodegauge_team::core_to_core::{self, SharedLines};
 
-/// Pairs that are all measured; 48 CPUs have fewer.
+/// Maximum number of pairs up to which all are measured; 48 CPUs have fewer.
 const ALL_PAIRS: usize = 1200;
-/// Pairs of each class where there are more.
-pub(crate) const PAIRS_A_CLASS: usize = 48;
+/// Pairs measured per class if there are more.
+pub(crate) const PAIRS_PER_CLASS: usize = 48;
 
-/// The pairs to measure among the CPUs that may be used, and whether they are all there are.
+/// Returns the pairs to measure among the allowed CPUs, and true if these are all pairs.
 pub(crate) fn pairs(topology: &Topology) -> (Vec<CpuPair>, bool) {
     let threads: Vec<&HardwareThread> = topology.allowed().collect();
     let mut all = Vec::new();
@@ -34,25 +34,25 @@ pub(crate) fn pairs(topology: &Topology) -> (Vec<CpuPair>, bool) {
     if all.len() <= ALL_PAIRS {
         return (all, true);
     }
-    // A fixed seed: the same machine gives the same pairs.
+    // With a fixed seed, the same machine always gives the same pairs.
     Shuffler::new(0x7061_6972).shuffle(&mut all);
     all.sort_by_key(|pair| pair.distance);
     let mut chosen: Vec<CpuPair> = all
         .chunk_by(|x, y| x.distance == y.distance)
-        .flat_map(|class| class.iter().take(PAIRS_A_CLASS).copied())
+        .flat_map(|class| class.iter().take(PAIRS_PER_CLASS).copied())
         .collect();
     chosen.sort_by_key(|pair| (pair.distance, pair.first, pair.second));
     (chosen, false)
 }
 
-/// Measures the pairs by turns: the seconds of a sample are of half a round trip.
+/// Measures the pairs in turn; a sample is half of a round trip, in seconds.
 pub(crate) fn measure(run: &mut Run<'_>, pairs: &[CpuPair]) -> Result<(), ArenaError> {
     let phase = format!("passing a line between {} pairs of cpus", pairs.len());
     let judged = run.samples(policy::CURVES, pairs.len(), &phase, |i| {
         let mut team = Team::start(&[vec![pairs[i].first], vec![pairs[i].second]])?;
         let shared_lines = SharedLines::new(team.len());
         let trip = core_to_core::round_trip(&mut team, &shared_lines)?;
-        // The trip is its own core-to-core latency: pairs of different distance belong to one run.
+        // The trip is its own core-to-core latency, because pairs of different distance belong to one run.
         Ok(Sample::of_times(vec![trip / 2.0]))
     })?;
     for (i, pair) in pairs.iter().enumerate() {
@@ -70,7 +70,7 @@ pub(crate) fn measure(run: &mut Run<'_>, pairs: &[CpuPair]) -> Result<(), ArenaE
             config,
             validity: Validity::valid(),
         };
-        run.add(&judged, (i, 0), figure);
+        run.add(&judged, i, 0, figure);
     }
     Ok(())
 }
@@ -111,7 +111,7 @@ mod tests {
             Distance::OtherSocket,
         ] {
             let count = pairs.iter().filter(|pair| pair.distance == distance).count();
-            assert_eq!(count, PAIRS_A_CLASS, "{distance}");
+            assert_eq!(count, PAIRS_PER_CLASS, "{distance}");
         }
     }
 }

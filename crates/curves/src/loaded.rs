@@ -1,13 +1,12 @@
-//! Latency under load: one thread chases through memory while all others read as fast as they may,
-//! at growing shares of their full rate.
+//! Latency under load: one thread chases through memory while all others read at growing shares of their full
+//! rate.
 //!
-//! A loader reads its memory in blocks of 4 KiB and waits after each. The waits of the steps are
-//! multiples of the time that a block takes at full rate, so that the steps cover the curve on a
-//! machine of any speed: at the step of share s a loader without anyone in its way would read at s
-//! of its full rate. What it really reads is measured.
+//! A loader reads its memory in blocks of 4 KiB and waits after each block. The waits are multiples of the time
+//! of a block at full rate, so that the steps cover the curve on a machine of any speed: at share s an
+//! undisturbed loader would read at s of its full rate. The rate that it reaches is measured.
 
 use crate::GAUGE;
-use crate::chase::{Chase, Cycle};
+use crate::chase::{ChainPlace, Chase, Cycle};
 use crate::config::CurveConfig;
 use crate::pool::WorkerPool;
 use crate::region::{MemoryRegion, Pieces, SCALAR};
@@ -23,32 +22,32 @@ use nodegauge_os::CacheLine;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-/// Shares of the loaders' full rate, per cent: 0 is idle.
+/// Shares of the loaders' full rate, per cent; 0 is idle.
 ///
-/// Most lie near the full rate: a wait also costs the loads that would else have been on their way.
+/// Most are near the full rate, because a wait also delays the loads that would have overlapped.
 const SHARES: [u32; 11] = [0, 10, 30, 50, 65, 80, 90, 94, 97, 99, 100];
-/// Bytes that a loader reads between waits: a page, so that prefetchers find their stride, and short
-/// beside the time of a sample.
+/// Bytes that a loader reads between waits: a page, so that prefetchers detect the stride, and short compared
+/// with the time of a sample.
 const BLOCK: usize = 4096;
-/// How long a sample lasts, seconds.
+/// Duration of a sample, seconds.
 const SAMPLE_SECONDS: f64 = 4e-3;
-/// Latency that counts as twice idle.
+/// Ratio to the idle latency at the knee.
 const KNEE: f64 = 2.0;
-/// Turns of a wait that are timed to know what one takes.
+/// Iterations of the wait loop that are timed to calibrate it.
 const TURNS_TIMED: u64 = 2_000_000;
 
-/// Turns that the chaser waits for loaders to get going: some microseconds.
+/// Iterations that the chaser waits for loaders to start: some microseconds.
 const LOADERS_START_TURNS: u64 = 20_000;
 
-/// The figure of the load at which latency is twice the idle one.
+/// Name of the figure of the load at which latency is twice the idle one.
 const AT_KNEE: &str = "bandwidth_at_2x_idle";
 
-/// `idle` or `load50`, behind `latency_` and `bandwidth_`.
+/// Returns `idle` or e.g. `load50`, the ending of names that begin with `latency_` and `bandwidth_`.
 fn step(share: u32) -> String {
     if share == 0 { "idle".to_owned() } else { format!("load{share}") }
 }
 
-/// The names of all figures.
+/// Returns the names of all figures.
 pub(super) fn names() -> Vec<String> {
     let of = |kind: &'static str| SHARES.map(|share| format!("{kind}_{}", step(share)));
     let rates = of("bandwidth").into_iter().skip(1);
@@ -59,7 +58,7 @@ pub(super) fn names() -> Vec<String> {
 pub(super) struct Loaded {
     /// Bytes of the chaser's memory.
     set: u64,
-    /// Bytes of each loader's.
+    /// Bytes of each loader's memory.
     piece: u64,
 }
 
@@ -76,14 +75,15 @@ pub(super) fn plan(setup: Setup<'_>, notices: &mut Vec<Notice>) -> Result<Loaded
     let loaders = threads - 1;
     let set = setup.largest(notices);
     refuse_below(Bytes(loaders * BLOCK as u64 * 16), set)?;
-    let (usable, needed) = (setup.usable(), set * 2);
+    let usable = setup.usable();
+    let needed = set * 2;
     if needed > usable {
         return Err(too_large("loaded latency", needed, usable));
     }
     Ok(Loaded { set: set.0, piece: (set.0 / loaders).next_multiple_of(BLOCK as u64) })
 }
 
-/// Who loads.
+/// Work of the loaders.
 struct Load<'a> {
     pieces: Pieces<'a>,
     variant: Resident,
@@ -91,7 +91,7 @@ struct Load<'a> {
     blocks: usize,
 }
 
-/// Waits for `turns` turns of a loop that the compiler cannot shorten.
+/// Waits for `turns` iterations of a loop that the compiler cannot remove.
 fn wait(turns: u64) {
     for turn in 0..turns {
         std::hint::black_box(turn);
@@ -99,15 +99,15 @@ fn wait(turns: u64) {
 }
 
 impl Load<'_> {
-    /// Reads blocks from number `block` on, waiting `turns` after each, until told to stop; returns
-    /// the bytes that it read a second.
+    /// Reads blocks from number `block` on, waiting `turns` iterations after each, until `stop` is set; returns
+    /// the bytes read per second.
     fn run(&self, worker: usize, mut block: usize, turns: u64, stop: &AtomicBool) -> f64 {
         let piece = self.pieces.set(worker, self.blocks * BLOCK);
         let begun = Instant::now();
         let mut read = 0u64;
         while !stop.load(Ordering::Relaxed) {
-            // SAFETY: the piece has so many blocks, which start on pages, are this worker's, and are
-            // only read.
+            // SAFETY: the piece has this many blocks, which start on pages, belong to this worker, and are only
+            // read.
             unsafe {
                 let at = [piece.add(block * BLOCK); ARRAYS];
                 let block = Args { at, n: BLOCK / size_of::<f64>(), repeats: 1, scalar: SCALAR };
@@ -120,8 +120,9 @@ impl Load<'_> {
         read as f64 / begun.elapsed().as_secs_f64().max(1e-9)
     }
 
-    /// A sample: the chaser's seconds a step, and seconds of a byte of all loaders, who begin at block
-    /// `start` and wait `turns` after each; without, they rest, and there is no second part.
+    /// Returns a sample: the chaser's seconds per step, and the seconds per byte of all loaders together, which
+    /// begin at block `start` and wait `turns` iterations after each block. Without `turns` the loaders rest,
+    /// and there is no second part.
     fn sample(
         &self,
         pool: &mut WorkerPool,
@@ -134,7 +135,7 @@ impl Load<'_> {
             let stretch = chase.stretch(chase.steps);
             let timed = pool.timed(|worker| match (worker, turns) {
                 (0, _) => {
-                    // Loaders get going before the chase begins.
+                    // The loaders start before the chase begins.
                     wait(turns.map_or(0, |_| LOADERS_START_TURNS));
                     let stretch = stretch();
                     stop.0.store(true, Ordering::Relaxed);
@@ -164,16 +165,18 @@ impl Mode for Loaded {
         let loaders = threads - 1;
         run.observer.phase(&format!("preparing one chaser and {loaders} loaders"));
         let mut pool = run.pool()?;
-        let (pages, policy) = (run.setup.pages(), &options.policy);
+        let pages = run.setup.pages();
+        let policy = &options.policy;
         let chased = MemoryRegion::map(&mut pool, 0..1, self.set, pages, policy)?;
         let loaded = MemoryRegion::map(&mut pool, 1..threads, self.piece, pages, policy)?;
-        let (cycle, held) = (Cycle::new(self.set, options.order), run.setup.held());
-        // SAFETY: nobody else uses the region.
-        let mut chase = unsafe { Chase::write(&chased, (0, 0), &cycle, held) };
+        let cycle = Cycle::new(self.set, options.order);
+        let held = run.setup.held();
+        // SAFETY: no other code uses the region.
+        let mut chase = unsafe { Chase::write(&chased, ChainPlace::default(), &cycle, held) };
         let blocks = (self.piece as usize / BLOCK).max(1);
         let load = Load { pieces: loaded.pieces(), variant: traffic::reader(), blocks };
         chase.warm(&mut pool, SAMPLE_SECONDS)?;
-        // The time of a block at full rate, and of a turn of a wait.
+        // Time of a block at full rate, and of an iteration of the wait loop.
         let full = load.sample(&mut pool, &mut chase, Some(0), 0)?;
         let block_seconds = (BLOCK as f64 * loaders as f64 * full.seconds[1]).min(1.0);
         let begun = Instant::now();
@@ -186,7 +189,7 @@ impl Mode for Loaded {
         let mut at = 0;
         let phase = "chasing under growing load, by turns";
         let judged = run.samples(policy::CURVES, SHARES.len(), phase, |i| {
-            // Loaders go on elsewhere in their pieces, where nothing of the last sample lies near.
+            // Loaders continue elsewhere in their pieces, where no data of the last sample is cached.
             at += blocks / 7 + 1;
             load.sample(&mut pool, &mut chase, turns(SHARES[i]), at)
         })?;
@@ -215,7 +218,7 @@ impl Mode for Loaded {
                     },
                     validity: doubts.clone(),
                 };
-                run.add(&judged, (i, part), figure);
+                run.add(&judged, i, part, figure);
             }
             let median = |part| stats::median(&judged.seconds(i, part));
             let seconds = median(0);
@@ -229,7 +232,7 @@ impl Mode for Loaded {
         let text = knee_in_words(&curve);
         run.outcome.notices.extend(text.map(|text| notice(NoticeId::Saturation, text)));
         if let Some(rate) = knee(&curve) {
-            // From the curve's points: it has no samples of its own.
+            // The figure is derived from the points of the curve and has no samples of its own.
             config.engine = Some("native".to_owned());
             config.stopped = run.outcome.stop.map(|stop| stop.to_string());
             config.basis = Some("between the two nearest steps, linearly".to_owned());
@@ -242,19 +245,21 @@ impl Mode for Loaded {
     }
 }
 
-/// The loaders' rate at which latency is twice the idle one: between the first two steps that enclose
-/// it, linearly. `None` when it never is. The curve is of (rate, latency), idle first.
+/// Returns the loaders' rate at which latency is twice the idle one, by linear interpolation between the first
+/// two steps that enclose it, or `None` if latency stays below that. The curve consists of (rate, latency),
+/// idle first.
 fn knee(curve: &[(f64, f64)]) -> Option<f64> {
-    let wished = KNEE * curve.first()?.1;
+    let target = KNEE * curve.first()?.1;
     curve.windows(2).find_map(|pair| {
         let [(low, before), (high, after)] = *pair else { return None };
-        (before < wished && after >= wished)
-            .then(|| low + (high - low) * (wished - before) / (after - before))
+        (before < target && after >= target)
+            .then(|| low + (high - low) * (target - before) / (after - before))
     })
 }
 
 fn knee_in_words(curve: &[(f64, f64)]) -> Option<String> {
-    let (idle, (rate, most)) = (curve.first()?.1, *curve.last()?);
+    let idle = curve.first()?.1;
+    let (rate, most) = *curve.last()?;
     Some(match knee(curve) {
         Some(rate) => format!(
             "latency is twice the idle {} when the others read at {}",
@@ -262,7 +267,7 @@ fn knee_in_words(curve: &[(f64, f64)]) -> Option<String> {
             BytesPerSec(rate)
         ),
         None => format!(
-            "latency never is twice the idle {}: at full load, {}, it is {:.2} times that",
+            "latency stays below twice the idle {}: at full load, {}, it is {:.2} times that",
             Seconds(idle),
             BytesPerSec(rate),
             most / idle

@@ -1,10 +1,10 @@
-//! Every NUMA node to every other: read bandwidth of all cores of a node from the memory of another,
-//! and the latency of one of them; and how long a cache line takes from CPU to CPU.
+//! Matrix of NUMA nodes: read bandwidth of all cores of a node from the memory of each node, and the latency of
+//! one of the cores; and core-to-core latency between CPUs.
 //!
-//! Memory is bound to its node, and where its pages are is read back. Each node has one region to
-//! read and one to chase through, which the threads of all nodes use by turns.
+//! Memory is bound to its node, and the location of its pages is read back. Each node has one region to read
+//! and one to chase through, which the threads of all nodes use in turn.
 
-use crate::chase::{Chase, Cycle};
+use crate::chase::{ChainPlace, Chase, Cycle};
 use crate::config::CurveConfig;
 use crate::pool::WorkerPool;
 use crate::region::MemoryRegion;
@@ -20,31 +20,31 @@ use nodegauge_measure::{Bytes, Failure, Notice, NoticeId};
 use nodegauge_placement::{CpuPair, MemoryPolicy};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How long a timed stretch of a chase lasts, seconds.
+/// Duration of a timed stretch of a chase, seconds.
 const CHASE_SECONDS: f64 = 2e-3;
-/// Size of a node's region where no cache is known.
+/// Size of a node's region if no cache is known.
 const UNKNOWN_CACHE: u64 = 256 << 20;
-/// Less of a region on its node than this share makes a figure suspect.
+/// Share of a region on its node below which a figure is suspect.
 const ON_NODE_ENOUGH: f64 = 0.99;
 
-/// A node with CPUs: who reads.
+/// Node with CPUs, whose cores read.
 struct Readers {
     node: NodeId,
-    /// One CPU of each of its cores that may be used.
+    /// One allowed CPU of each core of the node.
     cpus: Vec<CpuId>,
 }
 
-/// Who reads whose memory.
+/// Planned matrix: reading nodes and the nodes whose memory they read.
 pub(super) struct Matrix {
     /// Nodes with CPUs, by number.
     readers: Vec<Readers>,
-    /// Nodes with memory, by number; those without CPUs are there too.
+    /// Nodes with memory, by number, including those without CPUs.
     memories: Vec<NodeId>,
-    /// Of nodes that are the memory of a device, the device's place on the bus.
+    /// Bus address of the device for each node that is the memory of a device.
     of_devices: BTreeMap<NodeId, String>,
     /// Bytes of each region.
     bytes: u64,
-    /// CPUs between which a line goes.
+    /// Pairs of CPUs between which a line is passed.
     pairs: Vec<CpuPair>,
 }
 
@@ -55,39 +55,41 @@ pub(super) fn plan(setup: Setup<'_>, notices: &mut Vec<Notice>) -> Result<Matrix
     let matrix = Matrix { pairs, ..nodes(topology, setup.options.largest) };
     let most = matrix.readers.iter().map(|readers| readers.cpus.len()).max().unwrap_or(1);
     refuse_below(Bytes(most as u64 * 4096), Bytes(matrix.bytes))?;
-    let (usable, needed) = (setup.usable(), matrix.memory());
+    let usable = setup.usable();
+    let needed = matrix.memory();
     if needed > usable {
         return Err(too_large("two regions a node", needed, usable));
     }
-    let mut say = |text: String| notices.push(notice(NoticeId::LeftOut, text));
+    let mut note = |text: String| notices.push(notice(NoticeId::LeftOut, text));
     if matrix.memories.len() == 1 {
-        say("there is one NUMA node: nothing is remote here".to_owned());
+        note("there is one NUMA node: nothing is remote here".to_owned());
     }
     if matrix.pairs.is_empty() {
-        say("there is one cpu only: no line goes from cpu to cpu".to_owned());
+        note("there is only one cpu: core-to-core latency cannot be measured".to_owned());
     } else if !all {
-        say(format!(
-            "cpu to cpu: {} pairs, up to {} of each distance, stand for all",
+        note(format!(
+            "cpu to cpu: a sample of {} pairs is measured, up to {} of each distance",
             matrix.pairs.len(),
-            lines::PAIRS_A_CLASS
+            lines::PAIRS_PER_CLASS
         ));
     }
     Ok(matrix)
 }
 
-/// The nodes of a machine, without CPU to CPU. Without NUMA nodes, the machine is one node, number 0.
+/// Returns the matrix of a machine's nodes, without pairs of CPUs. A machine without NUMA nodes has one node,
+/// number 0.
 fn nodes(topology: &Topology, largest: Option<Bytes>) -> Matrix {
-    let one_a_core = |keep: &dyn Fn(usize) -> bool| -> Vec<CpuId> {
+    let one_per_core = |keep: &dyn Fn(usize) -> bool| -> Vec<CpuId> {
         let mut cores = BTreeSet::new();
         let here = topology.allowed().filter(|thread| keep(thread.node.unwrap_or(0)));
         here.filter(|thread| cores.insert(thread.core)).map(|thread| thread.cpu).collect()
     };
     let (readers, memories) = if topology.nodes.is_empty() {
-        (vec![Readers { node: NodeId(0), cpus: one_a_core(&|_| true) }], vec![NodeId(0)])
+        (vec![Readers { node: NodeId(0), cpus: one_per_core(&|_| true) }], vec![NodeId(0)])
     } else {
         let all = topology.nodes.iter().enumerate();
         let readers = all
-            .map(|(i, node)| Readers { node: node.id, cpus: one_a_core(&|of| of == i) })
+            .map(|(i, node)| Readers { node: node.id, cpus: one_per_core(&|of| of == i) })
             .filter(|readers| !readers.cpus.is_empty())
             .collect();
         let with_memory = topology.nodes.iter().filter(|node| node.bytes != Some(0));
@@ -109,33 +111,35 @@ impl Mode for Matrix {
 
     fn measure(&self, run: &mut Run<'_>) -> Result<(), ArenaError> {
         self.nodes(run)?;
-        match self.pairs.is_empty() || run.outcome.is_interrupted() {
-            true => Ok(()),
-            false => lines::measure(run, &self.pairs),
+        if self.pairs.is_empty() || run.outcome.is_interrupted() {
+            return Ok(());
         }
+        lines::measure(run, &self.pairs)
     }
 }
 
-/// A node's memory.
+/// Regions of a node.
 struct Memory {
     read: MemoryRegion,
     chased: MemoryRegion,
 }
 
 impl Matrix {
-    /// All pairs, by reader and memory: indices into both.
+    /// Returns all pairs of reader and memory, as indices into both.
     fn cells(&self) -> Vec<(usize, usize)> {
         let memories = self.memories.len();
         (0..self.readers.len() * memories).map(|cell| (cell / memories, cell % memories)).collect()
     }
 
-    /// Who first writes the memory of a node: its own CPUs, or where it has none the first readers.
+    /// Returns the index of the readers that write the memory of a node first: its own CPUs, or those of the
+    /// first node if it has none.
     fn nearest(&self, node: NodeId) -> usize {
         self.readers.iter().position(|readers| readers.node == node).unwrap_or(0)
     }
 
     fn nodes(&self, run: &mut Run<'_>) -> Result<(), ArenaError> {
-        let (setup, order) = (run.setup, run.setup.options.order);
+        let setup = run.setup;
+        let order = run.setup.options.order;
         run.observer.phase(&format!("preparing {} on each node", Bytes(2 * self.bytes)));
         let mut pools = Vec::new();
         let mut chasers = Vec::new();
@@ -148,22 +152,23 @@ impl Matrix {
         let mut memories = Vec::new();
         for node in &self.memories {
             // A machine without NUMA nodes has none to bind to.
-            let policy = match setup.site.topology.nodes.iter().any(|known| known.id == *node) {
-                true => MemoryPolicy::Bind(vec![*node]),
-                false => MemoryPolicy::Default,
-            };
-            // By the node's own CPUs where it has some, so that no page comes over the link.
+            let is_known = setup.site.topology.nodes.iter().any(|known| known.id == *node);
+            let policy =
+                if is_known { MemoryPolicy::Bind(vec![*node]) } else { MemoryPolicy::Default };
+            // The node's own CPUs write it, if it has some, so that no page comes over the link.
             let near = self.nearest(*node);
             let mut map =
                 || MemoryRegion::map_together(&mut pools[near], self.bytes, setup.pages(), &policy);
             memories.push(Memory { read: map()?, chased: map()? });
         }
         let cells = self.cells();
-        let (cycle, held) = (Cycle::new(self.bytes, order), self.bytes / TIMES_LLC);
+        let cycle = Cycle::new(self.bytes, order);
+        let held = self.bytes / TIMES_LLC;
         let mut chases = Vec::new();
         for memory in &memories {
-            // SAFETY: nobody else writes the region.
-            chases.push(unsafe { Chase::write(&memory.chased, (0, 0), &cycle, held) });
+            // SAFETY: no other code writes the region.
+            chases
+                .push(unsafe { Chase::write(&memory.chased, ChainPlace::default(), &cycle, held) });
         }
         let cell = |(reader, memory): &(usize, usize)| {
             let chase = chases[*memory].clone();
@@ -174,7 +179,8 @@ impl Matrix {
         let phase = "measuring all pairs of nodes by turns";
         let judged = run.samples(policy::NODES, cells.len(), phase, |i| {
             let (chase, loops, pieces) = &mut work[i];
-            let (pool, chaser) = (&mut pools[cells[i].0], &mut chasers[cells[i].0]);
+            let pool = &mut pools[cells[i].0];
+            let chaser = &mut chasers[cells[i].0];
             loops[0].prepare(pool, *pieces)?;
             let mut sample = traffic::sample(loops, pool, *pieces)?;
             chase.warm(chaser, CHASE_SECONDS)?;
@@ -184,8 +190,10 @@ impl Matrix {
             Ok(sample)
         })?;
         for (i, (reader, memory)) in cells.iter().enumerate() {
-            let (readers, node) = (&self.readers[*reader], self.memories[*memory]);
-            let (memory, [traffic]) = (&memories[*memory], &work[i].1);
+            let readers = &self.readers[*reader];
+            let node = self.memories[*memory];
+            let memory = &memories[*memory];
+            let [traffic] = &work[i].1;
             for part in [0, 1] {
                 let (region, cpus, value) = match part {
                     0 => (&memory.read, readers.cpus.as_slice(), Value::Loop(traffic, true)),
@@ -221,7 +229,7 @@ impl Matrix {
                     config,
                     validity,
                 };
-                run.add(&judged, (i, part), figure);
+                run.add(&judged, i, part, figure);
             }
         }
         Ok(())

@@ -1,11 +1,9 @@
 //! Mixes of reads and writes through main memory, all threads together.
 //!
-//! A mix is what moves. With regular stores the loop writes only lines that it reads as well, so that
-//! no line is brought in just to be overwritten: `a = s a` moves one line in and one out, `a += s b`
-//! two and one, `a += b + s c` three and one. With non-temporal stores it writes lines that it does
-//! not read. What moves is then what the loop names, whatever the processor does about
-//! write-allocates.
-
+//! A mix is defined by the moved lines. With regular stores the loop writes only lines that it also reads, so
+//! that no line is loaded only to be overwritten: `a = s a` moves one line in and one out, `a += s b` two and
+//! one, `a += b + s c` three and one. With non-temporal stores it writes lines that it does not read. The moved
+//! bytes are therefore the counted ones, whatever the processor does about write-allocates.
 use crate::config::CurveConfig;
 use crate::pool::WorkerPool;
 use crate::region::MemoryRegion;
@@ -18,14 +16,14 @@ use nodegauge_measure::record::{Quoted, Status};
 use nodegauge_measure::schedule::{Affordable, policy};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, clock};
 
-/// A mix: reads to writes, with its kernel and kind of store.
+/// Ratio of reads to writes, with its kernel and kind of store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Mix {
     /// `1:0`, `3:1`, ..., with `-nt` for non-temporal stores.
     name: &'static str,
-    /// The loop.
+    /// Kernel of the loop.
     kernel: Kernel,
-    /// Its stores.
+    /// Kind of stores.
     stores: Stores,
 }
 
@@ -46,33 +44,33 @@ const MIXES: [Mix; 8] = {
     ]
 };
 
-/// The names of all figures.
+/// Returns the names of all figures.
 pub(super) fn names() -> Vec<&'static str> {
     MIXES.iter().map(|mix| mix.name).collect()
 }
 
-/// Arrays of the mix that has most.
+/// Maximum number of arrays of any mix.
 const MOST_ARRAYS: u64 = 4;
-/// Turns between fillings: a turn multiplies values by three at most, and 3^512 is below the largest
-/// `f64`.
-const TURNS_A_FILLING: u32 = 512;
+/// Turns between refills: a turn multiplies values by at most three, and 3^512 is below the largest `f64`.
+const TURNS_PER_REFILL: u32 = 512;
 
 /// Planned mixes.
 pub(super) struct Mixes {
     /// Bytes of an array of one thread.
     array: u64,
     threads: u64,
-    /// Those that this processor has stores for.
+    /// Mixes for which this processor has stores.
     mixes: Vec<Mix>,
 }
 
-/// Plans mixes on arrays as STREAM's rule asks, four times the last-level caches in use, or as large as
-/// asked; less where memory is short, with a notice.
+/// Plans mixes on arrays of the size of STREAM's rule, four times the last-level caches in use, or of the
+/// requested size. If memory is short, the arrays are smaller, with a notice.
 pub(super) fn plan(setup: Setup<'_>, notices: &mut Vec<Notice>) -> Result<Mixes, Failure> {
     let threads = setup.threads();
     let array = setup.largest(notices);
     refuse_below(Bytes(4096 * threads), array)?;
-    let (usable, needed) = (setup.usable(), array * MOST_ARRAYS);
+    let usable = setup.usable();
+    let needed = array * MOST_ARRAYS;
     let mut each = (array.0 / threads) & !4095;
     if needed > usable {
         each = (usable.0 / MOST_ARRAYS / threads) & !4095;
@@ -80,14 +78,15 @@ pub(super) fn plan(setup: Setup<'_>, notices: &mut Vec<Notice>) -> Result<Mixes,
             return Err(too_large("a mix of four arrays", needed, usable));
         }
         let taken = Bytes(each * threads);
-        let text = format!("arrays are {taken} instead of {array}: no more memory may be used");
+        let text =
+            format!("arrays are {taken} instead of {array}, which exceeds the usable memory");
         notices.push(notice(NoticeId::Clamped, text));
     }
     let mut mixes = MIXES.to_vec();
     mixes.retain(|mix| !kernels::resident(mix.kernel, mix.stores).is_empty());
     if mixes.len() < MIXES.len() {
-        let text = "this processor has no non-temporal stores that nodegauge knows: mixes of \
-                    regular ones only";
+        let text = "nodegauge has no non-temporal stores for this processor: only mixes with \
+                    regular stores are measured";
         notices.push(notice(NoticeId::LeftOut, text));
     }
     Ok(Mixes { array: each, threads, mixes })
@@ -99,29 +98,30 @@ impl Mode for Mixes {
     }
 
     fn measure(&self, run: &mut Run<'_>) -> Result<(), ArenaError> {
-        let (setup, piece) = (run.setup, self.array * MOST_ARRAYS);
+        let setup = run.setup;
+        let piece = self.array * MOST_ARRAYS;
         let arrays = Bytes(self.array * self.threads);
         run.observer.phase(&format!("preparing 4 arrays of {arrays}"));
         let mut pool = run.pool()?;
         let everyone = 0..pool.workers();
-        let (pages, policy) = (setup.pages(), &setup.options.policy);
+        let pages = setup.pages();
+        let policy = &setup.options.policy;
         let region = MemoryRegion::map(&mut pool, everyone, piece, pages, policy)?;
         let pieces = region.pieces();
         run.observer.phase("choosing the fastest loop for each mix");
         let mut cells = Vec::new();
         for (done, mix) in self.mixes.iter().enumerate() {
             let bytes = self.array as usize * mix.kernel.spec().arrays().count();
-            let stores = [mix.stores];
-            let (on, which) = ((&mut pool, pieces), (mix.kernel, &stores[..]));
+            let stores = &[mix.stores];
             let until = (done + 1) as f64 / self.mixes.len() as f64;
-            let fastest = run.fastest(until, on, which, bytes)?;
+            let fastest = run.fastest(until, &mut pool, pieces, mix.kernel, stores, bytes)?;
             cells.extend(fastest.map(|variant| (mix, [Traffic::new(variant, bytes)])));
         }
         let mut turns = 0;
         let mut turn = |[traffic]: &[Traffic; 1], pool: &mut WorkerPool| {
-            // Mixes write into each other's arrays, and sums of sums grow: long before they overflow
-            // everything is filled anew.
-            if turns % TURNS_A_FILLING == 0 {
+            // Mixes write into each other's arrays, and repeated sums grow: the arrays are refilled long before
+            // values overflow.
+            if turns % TURNS_PER_REFILL == 0 {
                 traffic::refill(pool, pieces, piece as usize)?;
             }
             turns += 1;
@@ -129,8 +129,9 @@ impl Mode for Mixes {
         };
         run.observer.phase("checking every element");
         let mut time = Affordable::of(&policy::CURVES_BEHIND, &run.limits);
-        let (mut first, mut last) = (Vec::new(), None);
-        // Mixes have arrays of one length: each takes about as long as the one before it.
+        let mut first = Vec::new();
+        let mut last = None;
+        // The mixes have arrays of equal length, so each takes about as long as the one before it.
         for (_, loops) in &mut cells {
             let late = |(set_up, turn)| !time.allows(set_up, turn) || run.observer.interrupted();
             if last.is_some_and(late) {
@@ -147,7 +148,7 @@ impl Mode for Mixes {
         if first.len() < cells.len() && !run.observer.interrupted() {
             let names: Vec<&str> = cells[first.len()..].iter().map(|(mix, _)| mix.name).collect();
             let text = format!(
-                "there was no time for {}: a longer --budget, or smaller arrays (--size), take them in",
+                "there was no time for {}: use a longer --budget, or smaller arrays (--size)",
                 names.join(", ")
             );
             run.outcome.notices.push(notice(NoticeId::Budget, text));
@@ -181,7 +182,7 @@ impl Mode for Mixes {
                 config,
                 validity: doubts.clone(),
             };
-            run.add(&judged, (i, 0), figure);
+            run.add(&judged, i, 0, figure);
         }
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! Who measures: a team of workers, and beside a single one a witness on another CPU, with whom it
-//! measures the core-to-core latency and who otherwise sleeps.
+//! Thread pool that measures: a team of workers. A single worker has a witness, a thread on another CPU with
+//! which it measures the core-to-core latency; the witness sleeps otherwise.
 
 use nodegauge_arena::ArenaError;
 use nodegauge_machine::CpuId;
@@ -10,25 +10,25 @@ use nodegauge_placement::display::ObservedAffinity;
 use nodegauge_team::core_to_core::{self, SharedLines};
 use nodegauge_team::{Team, timed};
 
-/// Workers, and perhaps a witness.
+/// Workers and an optional witness.
 pub(crate) struct WorkerPool {
     team: Team,
     workers: usize,
     shared_lines: SharedLines,
 }
 
-/// A job that all workers began together.
+/// Result of a job that all workers started together.
 #[derive(Debug, Clone)]
 pub(crate) struct Timed<T> {
-    /// From the first start to the last end, seconds.
+    /// Time from the first start to the last end, seconds.
     pub seconds: f64,
-    /// What each worker's part made.
+    /// Results of the workers, in order.
     pub made: Vec<T>,
-    /// Why it does not count; empty when it does.
+    /// Reasons why the result does not count; empty if it counts.
     pub causes: Vec<Cause>,
 }
 
-/// Times that a disturbed job is done in all.
+/// Maximum number of runs of a disturbed job.
 const TRIES: usize = 3;
 
 impl WorkerPool {
@@ -36,7 +36,7 @@ impl WorkerPool {
     /// gets a witness on `spare`.
     ///
     /// # Errors
-    /// When threads cannot be started or bound.
+    /// Fails if threads cannot be started or bound.
     pub(crate) fn start(places: &[Vec<CpuId>], spare: Option<CpuId>) -> Result<Self, ArenaError> {
         let mut all = places.to_vec();
         if let (1, false, Some(spare)) = (all.len(), all[0].is_empty(), spare) {
@@ -49,21 +49,21 @@ impl WorkerPool {
         })
     }
 
-    /// How many work.
+    /// Returns the number of workers.
     pub(crate) fn workers(&self) -> usize {
         self.workers
     }
 
-    /// Where each worker may run, as the kernel said.
+    /// Returns the CPUs on which each worker may run, as reported by the kernel.
     pub(crate) fn observed(&self) -> &[ObservedAffinity] {
         &self.team.observed()[..self.workers]
     }
 
-    /// A sample of what `measure` says, the seconds of each part and what interfered with it, between
-    /// two round trips.
+    /// Returns a sample between two round trips: `measure` returns the seconds of each part and the causes of
+    /// interference.
     ///
     /// # Errors
-    /// When a member fails.
+    /// Fails if a member fails.
     pub(crate) fn sample(
         &mut self,
         measure: impl FnOnce(&mut Self) -> Result<(Vec<f64>, Vec<Vec<Cause>>), ArenaError>,
@@ -75,10 +75,10 @@ impl WorkerPool {
         Ok(Sample { round_trips, part_causes, ..Sample::of_times(seconds) })
     }
 
-    /// Lets every worker do `job`, which is given the worker's number, untimed.
+    /// Runs `job` untimed on every worker, with the worker's number as argument.
     ///
     /// # Errors
-    /// When a member fails.
+    /// Fails if a member fails.
     pub(crate) fn work<T: Send>(
         &mut self,
         job: impl Fn(usize) -> T + Sync,
@@ -88,10 +88,10 @@ impl WorkerPool {
         Ok(made.into_iter().flatten().collect())
     }
 
-    /// As [`Self::timed`], and again where something interfered.
+    /// Runs `job` like [`Self::timed`], and repeats it if something interfered.
     ///
     /// # Errors
-    /// When a member fails.
+    /// Fails if a member fails.
     pub(crate) fn undisturbed<T: Send>(
         &mut self,
         job: impl Fn(usize) -> T + Sync,
@@ -103,22 +103,22 @@ impl WorkerPool {
         )
     }
 
-    /// Lets every worker do `job` at once, and times it.
+    /// Runs `job` on all workers at once and times it.
     ///
     /// # Errors
-    /// When a member fails.
+    /// Fails if a member fails.
     pub(crate) fn timed<T: Send>(
         &mut self,
         job: impl Fn(usize) -> T + Sync,
     ) -> Result<Timed<T>, ArenaError> {
         let workers = self.workers;
-        // The witness passes the barrier too, which waits for all.
-        let together = self.team.timed(|member, laps| match member.index < workers {
-            true => Some(laps.time(|| job(member.index))),
-            false => {
-                laps.attend();
-                None
+        // The witness passes the barrier too, which waits for all threads.
+        let together = self.team.timed(|member, laps| {
+            if member.index < workers {
+                return Some(laps.time(|| job(member.index)));
             }
+            laps.attend();
+            None
         })?;
         Ok(Timed {
             seconds: together.spans.iter().copied().map(timed::seconds).sum(),

@@ -1,4 +1,4 @@
-//! The memory that workers measure: a piece of one mapping each, touched first by its worker.
+//! Memory that workers measure: one mapping with a piece per worker, which its worker touches first.
 
 use crate::pool::WorkerPool;
 use nodegauge_arena::ArenaError;
@@ -10,43 +10,43 @@ use nodegauge_placement::MemoryPolicy;
 use std::ops::Range;
 use std::ptr::NonNull;
 
-/// The factor `s` of all patterns: one, so that `a = s a` may be applied any number of times.
+/// Factor `s` of all patterns: one, so that `a = s a` can be applied any number of times.
 pub(crate) const SCALAR: f64 = 1.0;
 
-/// Start values repeat after so many words: a prime, so that no array begins like another.
+/// Period of the start values in words: a prime, so that the arrays begin with different values.
 const PERIOD: usize = 61;
 
-/// Start value of word `i` of a worker's piece: a multiple of 2^-20, so that sums of billions of
-/// them are exact; never zero, whose stores some processors leave out.
+/// Returns the start value of word `i` of a worker's piece: a multiple of 2^-20, so that sums of billions of
+/// values are exact, and never zero, because some processors skip stores of zero.
 fn value(i: usize) -> f64 {
     (1 + i % PERIOD) as f64 / 1_048_576.0
 }
 
-/// A piece of memory for each worker.
+/// Memory with a piece for each worker.
 #[derive(Debug)]
 pub(crate) struct MemoryRegion {
     mapping: PagedMapping,
-    /// The first worker that has a piece.
+    /// Number of the first worker that has a piece.
     first: usize,
     /// Bytes from one worker's piece to the next.
     piece: usize,
 }
 
-/// How the workers of a pool share a region.
+/// Division of a region among the workers of a pool.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pieces<'a> {
     mapping: &'a PagedMapping,
     first: usize,
     bytes: usize,
-    /// By how many of their lengths all sets lie further on.
+    /// Number of set lengths by which all sets are shifted.
     shift: usize,
 }
 
 impl MemoryRegion {
-    /// Maps `piece` bytes for each of `workers`, who write their pieces first.
+    /// Maps `piece` bytes for each of `workers`; each worker writes its piece first.
     ///
     /// # Errors
-    /// No such pages, no memory, a policy that the kernel refuses, or a worker that fails.
+    /// Fails if the page size or the memory is unavailable, the kernel refuses the policy, or a worker fails.
     pub(crate) fn map(
         pool: &mut WorkerPool,
         workers: Range<usize>,
@@ -54,7 +54,7 @@ impl MemoryRegion {
         pages: Pages,
         policy: &MemoryPolicy,
     ) -> Result<Self, ArenaError> {
-        // Whole huge pages, so that no page belongs to two workers.
+        // Pieces are whole huge pages, so that no page belongs to two workers.
         let granule = if pages == Pages::Base { 4096 } else { 2 << 20 };
         let piece = piece.next_multiple_of(granule);
         let mapping = PagedMapping::map(Bytes(piece * workers.len() as u64), pages)?;
@@ -63,18 +63,18 @@ impl MemoryRegion {
         let region = Self { mapping, first: workers.start, piece: piece as usize };
         pool.work(|worker| {
             if workers.contains(&worker) {
-                // SAFETY: the piece is this worker's alone.
+                // SAFETY: only this worker uses the piece.
                 unsafe { region.pieces().refill(worker, region.piece) };
             }
         })?;
         Ok(region)
     }
 
-    /// Maps `bytes` of memory that is no worker's in particular: all workers of `pool`, who are near it, write
-    /// equal parts of it first.
+    /// Maps `bytes` of memory that belongs to no particular worker: all workers of `pool`, which are near the
+    /// memory, write equal parts of it first.
     ///
     /// # Errors
-    /// As [`Self::map`].
+    /// Fails for the reasons of [`Self::map`].
     pub(crate) fn map_together(
         pool: &mut WorkerPool,
         bytes: u64,
@@ -87,17 +87,17 @@ impl MemoryRegion {
         Ok(Self { piece, ..region })
     }
 
-    /// The mapping, for questions to the kernel.
+    /// Returns the mapping, for queries to the kernel.
     pub(crate) fn mapping(&self) -> &PagedMapping {
         &self.mapping
     }
 
-    /// The pieces for which it was mapped.
+    /// Returns the pieces for which the region was mapped.
     pub(crate) fn pieces(&self) -> Pieces<'_> {
         Pieces { mapping: &self.mapping, first: self.first, bytes: self.piece, shift: 0 }
     }
 
-    /// The first `bytes` in equal pieces for other workers, whole pages each.
+    /// Returns the first `bytes` in equal pieces of whole pages for other workers.
     pub(crate) fn shared_by(&self, workers: usize, bytes: u64) -> Pieces<'_> {
         let bytes = (bytes as usize / workers) & !4095;
         Pieces { mapping: &self.mapping, first: 0, bytes, shift: 0 }
@@ -105,22 +105,22 @@ impl MemoryRegion {
 }
 
 impl Pieces<'_> {
-    /// Bytes of a piece.
+    /// Returns the bytes of a piece.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The same pieces with sets that lie so many of their lengths further on.
+    /// Returns the same pieces with sets that are shifted by this number of their lengths.
     pub(crate) fn shifted(self, shift: usize) -> Self {
         Self { shift, ..self }
     }
 
-    /// Where the set of `bytes` of a worker lies in the mapping.
+    /// Returns the offset of a worker's set of `bytes` in the mapping.
     ///
-    /// Sets do not start where pieces do: pieces lie a multiple of a large power of two apart, and
-    /// sets at their starts would all fall into the same part of a shared cache that is indexed by
-    /// address bits. Worker k's set begins k sets later within its piece, as far as there is room,
-    /// as if the sets of all workers lay side by side, and they may be shifted by more.
+    /// Sets do not start at the starts of the pieces. Pieces are a multiple of a large power of two apart, so
+    /// sets at their starts would all map to the same part of a shared cache that is indexed by address bits.
+    /// The set of worker k begins k sets later within its piece, as far as there is room, as if the sets of all
+    /// workers were adjacent; the shift adds to that.
     fn offset(&self, worker: usize, bytes: usize) -> usize {
         assert!(bytes <= self.bytes, "a set of {bytes} bytes in a piece of {}", self.bytes);
         let room = self.bytes - bytes;
@@ -128,19 +128,18 @@ impl Pieces<'_> {
         (worker - self.first) * self.bytes + offset - offset % 4096
     }
 
-    /// The set of `bytes` of a worker.
+    /// Returns the set of `bytes` of a worker.
     ///
     /// # Panics
-    /// When it does not fit into the worker's piece.
+    /// Panics if the set does not fit into the worker's piece.
     pub(crate) fn set(&self, worker: usize, bytes: usize) -> NonNull<u8> {
         self.mapping.at(self.offset(worker, bytes), bytes)
     }
 
-    /// The arrays of `kernel` in a worker's set of `bytes`: equal, whole lines, one behind the
-    /// other.
+    /// Returns the arrays of `kernel` in a worker's set of `bytes`: equal, of whole lines, one after the other.
     ///
     /// # Panics
-    /// As [`Self::set`].
+    /// Panics for the reasons of [`Self::set`].
     pub(crate) fn streams(
         &self,
         worker: usize,
@@ -148,7 +147,8 @@ impl Pieces<'_> {
         kernel: Kernel,
         repeats: u64,
     ) -> Args {
-        let (start, array) = (self.offset(worker, bytes), array_bytes(bytes, kernel));
+        let start = self.offset(worker, bytes);
+        let array = array_bytes(bytes, kernel);
         let mut at = [NonNull::dangling(); ARRAYS];
         for (i, used) in kernel.spec().arrays().enumerate() {
             at[used as usize] = self.mapping.at(start + i * array, array);
@@ -161,21 +161,22 @@ impl Pieces<'_> {
     /// # Safety
     /// No other thread uses the worker's piece.
     pub(crate) unsafe fn refill(&self, worker: usize, bytes: usize) {
-        let (start, n) = (self.set(worker, bytes).cast(), bytes / size_of::<f64>());
+        let start = self.set(worker, bytes).cast();
+        let n = bytes / size_of::<f64>();
         let values: [f64; PERIOD] = std::array::from_fn(value);
-        // SAFETY: the set has so many words, and the caller says that it is the worker's.
+        // SAFETY: the set has this many words, and the caller promises that only this worker uses it.
         let set = unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), n) };
         set.chunks_mut(PERIOD).for_each(|part| part.copy_from_slice(&values[..part.len()]));
     }
 }
 
-/// Bytes of each array of a kernel whose arrays share a set of `bytes`.
+/// Returns the bytes of each array of a kernel whose arrays share a set of `bytes`.
 pub(crate) fn array_bytes(bytes: usize, kernel: Kernel) -> usize {
     bytes / kernel.spec().arrays().count() / LINE * LINE
 }
 
-/// Holds every element that was written, or the sum, against the replay of one pass over a freshly
-/// filled set; says in words what is wrong.
+/// Compares every written element, or the sum, with the expected result of one pass over a freshly filled set;
+/// returns a description of the first difference.
 ///
 /// # Safety
 /// The streams lie in one set that no other thread uses.
@@ -184,26 +185,26 @@ pub(crate) unsafe fn check(kernel: Kernel, streams: &Args, sum: f64) -> Result<(
     for (i, used) in kernel.spec().arrays().enumerate() {
         start[used as usize] = Some(i * streams.n);
     }
-    // An array that the kernel does not use is not looked at.
+    // Arrays that the kernel does not use are ignored.
     let before = |i: usize| start.map(|first| first.map_or(0.0, |first| value(first + i)));
     let apply = |i: usize| kernel.reference(Element::F64, before(i), streams.scalar);
-    // A found value that is not a number is not close.
+    // A value that is not a number is not close.
     let close = |found: f64, expected: f64| (found - expected).abs() <= 1e-12 * expected.abs();
-    // What is expected repeats like the start values.
+    // The expected values repeat like the start values.
     let expected: [f64; PERIOD] = std::array::from_fn(apply);
     let Some(written) = kernel.spec().writes else {
         let whole = (streams.n / PERIOD) as f64 * expected.iter().sum::<f64>();
         let expected = whole + expected[..streams.n % PERIOD].iter().sum::<f64>();
-        return match close(sum, expected) {
-            true => Ok(()),
-            false => Err(format!("the sum of all elements is {sum:e}, and must be {expected:e}")),
-        };
+        if close(sum, expected) {
+            return Ok(());
+        }
+        return Err(format!("the sum of all elements is {sum:e}, and must be {expected:e}"));
     };
-    // SAFETY: the array has n elements, and the caller says that nobody writes them.
+    // SAFETY: the array has n elements, and the caller promises that no other thread writes them.
     let found = unsafe {
         std::slice::from_raw_parts(streams.at[written as usize].cast::<f64>().as_ptr(), streams.n)
     };
-    // Without a way out in the middle it is as fast as memory.
+    // Without an early exit the comparison is as fast as memory.
     let is_right =
         |part: &[f64]| part.iter().zip(&expected).fold(true, |right, (x, y)| right & close(*x, *y));
     let is_wrong = |part: &[f64]| !is_right(part);
@@ -249,7 +250,7 @@ mod tests {
         // Two parts of three pages, which one worker may have as one.
         assert_eq!(region.pieces().bytes(), 24_576);
         let set = region.shared_by(1, 20_000).set(0, 16_384).cast::<f64>();
-        // SAFETY: the workers are done, and the set has so many words.
+        // SAFETY: the workers have finished, and the set has this many words.
         let words = unsafe { std::slice::from_raw_parts(set.as_ptr(), 2048) };
         let expected = |i: usize| value(i % (12_288 / 8));
         assert!(words.iter().enumerate().all(|(i, word)| *word == expected(i)));
@@ -272,7 +273,7 @@ mod tests {
         let mapping = mapping(1 << 16);
         let area = Pieces { mapping: &mapping, first: 0, bytes: 1 << 16, shift: 0 };
         let streams = area.streams(0, 4096, Kernel::Copy, 1);
-        // SAFETY: nobody else has this memory.
+        // SAFETY: no other thread uses this memory.
         unsafe {
             area.refill(0, 4096);
             // Nothing was copied yet.

@@ -1,5 +1,4 @@
-//! What all modes do alike: run a schedule, and make figures of its samples with every reason for
-//! doubt.
+//! Common part of all modes: runs a schedule, and makes figures from its samples with every reason for doubt.
 
 use crate::GAUGE;
 use crate::config::CurveConfig;
@@ -25,14 +24,14 @@ use nodegauge_measure::{BytesPerSec, NoticeId, Observer, Outcome, Unit};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Vector widths that a trial looks at, widest first.
+/// Number of vector widths in a trial, widest first.
 const WIDTHS: usize = 2;
-/// Bytes of a worker's part of a set beyond the caches, over which a trial goes instead of the whole: far
-/// longer than a barrier takes, and each time another.
+/// Bytes of the part of a worker's set that a trial uses instead of the whole, if the set is larger than the
+/// caches: much longer than a barrier takes, and a different part each time.
 const TRIAL_PART: usize = 8 << 20;
 
 impl Curve {
-    /// `test` of its figures.
+    /// Returns the `test` of the figures.
     pub(crate) fn test(self) -> &'static str {
         match self {
             Self::Ceilings => roofline::BANDWIDTH,
@@ -44,49 +43,49 @@ impl Curve {
         }
     }
 
-    /// `gauge` of its figures: ceilings are a roofline's.
+    /// Returns the `gauge` of the figures; ceilings belong to the roofline.
     fn gauge(self) -> &'static str {
         if self == Self::Ceilings { roofline::GAUGE } else { GAUGE }
     }
 }
 
-/// A run under way.
+/// Run in progress.
 pub(crate) struct Run<'a> {
     pub curve: Curve,
     pub setup: Setup<'a>,
     pub limits: Limits,
     pub observer: &'a mut dyn Observer,
     pub outcome: Outcome,
-    /// Time until the last samples began.
+    /// Time from the start of the run to the start of the last samples.
     pub setting_up: Duration,
 }
 
-/// What the seconds of a sample are made into.
+/// Conversion of the seconds of a sample into a value.
 #[derive(Clone, Copy)]
 pub(crate) enum Value<'a> {
-    /// A time as it is.
+    /// Time without conversion.
     Seconds,
-    /// The rate of one byte in that time.
+    /// Rate of one byte in that time.
     Rate,
-    /// The rate of a pass of this loop by all threads; whether it is held against the theoretical
-    /// bandwidth of main memory.
+    /// Rate of a pass of this loop by all threads, and true if it is compared with the theoretical bandwidth of
+    /// main memory.
     Loop(&'a Traffic, bool),
-    /// The same in operations: a kernel under a roof.
+    /// Rate of a pass in operations, for a kernel under a roof.
     Work(&'a Traffic),
 }
 
-/// What a figure is.
+/// Properties of a figure.
 pub(crate) struct Figure<'a> {
     pub name: String,
     pub quoted: Quoted,
     pub value: Value<'a>,
     pub config: CurveConfig,
-    /// Doubts that are known already.
+    /// Reasons for doubt that are already known.
     pub validity: Validity,
 }
 
 impl Run<'_> {
-    /// Takes samples of `cells` cells by turns.
+    /// Takes samples of `cells` cells in turn.
     pub(crate) fn samples(
         &mut self,
         policy: Policy,
@@ -97,7 +96,7 @@ impl Run<'_> {
         self.samples_behind(policy, vec![Vec::new(); cells], phase, turn)
     }
 
-    /// Takes samples of cells by turns, of which each has its warm-up behind it.
+    /// Takes samples of cells in turn, after the warm-up of each.
     pub(crate) fn samples_behind(
         &mut self,
         policy: Policy,
@@ -116,7 +115,7 @@ impl Run<'_> {
         Ok(judged)
     }
 
-    /// Round trips of saved runs between the CPUs of the placement.
+    /// Returns the round trips of saved runs between the CPUs of the placement.
     fn known_trips(&self) -> Vec<f64> {
         let places = masks(self.setup.placement);
         let places: Vec<Vec<u32>> =
@@ -124,12 +123,12 @@ impl Run<'_> {
         self.setup.site.round_trips.between(&places)
     }
 
-    /// A worker for each thread.
+    /// Starts a worker for each thread.
     pub(crate) fn pool(&mut self) -> Result<WorkerPool, ArenaError> {
         self.team(&masks(self.setup.placement), self.setup.spare())
     }
 
-    /// A worker for each place.
+    /// Starts a worker for each place.
     pub(crate) fn team(
         &mut self,
         places: &[Vec<CpuId>],
@@ -140,13 +139,16 @@ impl Run<'_> {
         Ok(pool)
     }
 
-    /// The fastest loop of a kernel on sets of `bytes`, by a short trial of two widths and all unrolls
-    /// by turns until the share `until` of the time for choosing is over; the widest where there is none.
+    /// Returns the fastest loop of a kernel on sets of `bytes`, or the widest one without a trial. The short
+    /// trial runs two widths and all unrolls in turn until the share `until` of the time for choosing has
+    /// elapsed.
     pub(crate) fn fastest(
         &mut self,
         until: f64,
-        (pool, pieces): (&mut WorkerPool, Pieces<'_>),
-        (kernel, stores): (Kernel, &[Stores]),
+        pool: &mut WorkerPool,
+        pieces: Pieces<'_>,
+        kernel: Kernel,
+        stores: &[Stores],
         bytes: usize,
     ) -> Result<Option<Resident>, ArenaError> {
         let of_stores = |stores: &Stores| kernels::resident(kernel, *stores);
@@ -180,12 +182,12 @@ impl Run<'_> {
             let times = schedule.samples[*cell].iter().map(|sample| sample.seconds[0]);
             times.fold(f64::INFINITY, f64::min)
         };
-        // Of those that had no time the first: the widest.
+        // Without any time the first loop is chosen, the widest.
         let fastest = (0..variants.len()).min_by(|x, y| best(x).total_cmp(&best(y)));
         Ok(fastest.map(|cell| variants[cell]))
     }
 
-    /// What the record says of figures of a pool on a region, and what makes them doubtful.
+    /// Returns the common configuration of the figures of a pool on a region, and their reasons for doubt.
     pub(crate) fn common(
         &self,
         pool: &WorkerPool,
@@ -209,13 +211,8 @@ impl Run<'_> {
         (config, doubts)
     }
 
-    /// Adds the figure of part number `part` of a cell; none where no sample counts.
-    pub(crate) fn add(
-        &mut self,
-        judged: &OneRegime,
-        (cell, part): (usize, usize),
-        figure: Figure<'_>,
-    ) {
+    /// Adds the figure of part number `part` of a cell, unless no sample counts.
+    pub(crate) fn add(&mut self, judged: &OneRegime, cell: usize, part: usize, figure: Figure<'_>) {
         let Some(timed) = judged.of(cell) else { return };
         let Figure { name, quoted, value, mut config, mut validity } = figure;
         let threads = config.threads.unwrap_or(1) as f64;
@@ -250,7 +247,7 @@ impl Run<'_> {
         }
         if let Some(limit) = m.limit.as_ref().filter(|limit| limit.fraction > 1.0) {
             let reason = format!(
-                "{} is above the theoretical {} ({}): part of the set lies in a cache, or the \
+                "{} is above the theoretical {} ({}): part of the set is in a cache, or the \
                  theoretical figure does not belong to this memory",
                 BytesPerSec(quoted),
                 BytesPerSec(limit.value),
@@ -264,8 +261,8 @@ impl Run<'_> {
         self.outcome.measurements.push(m.config(&config).judged(validity));
     }
 
-    /// The levels of a curve, which is `whole` when all its sets were reached: then what it says
-    /// against the machine's word is said.
+    /// Returns the levels of a curve. If the curve is `whole` because all its sets were measured,
+    /// contradictions with the reported caches become notices.
     pub(crate) fn levels(
         &mut self,
         dots: &[Dot],
@@ -274,22 +271,23 @@ impl Run<'_> {
     ) -> Vec<Named> {
         let named = levels::name(dots, levels::levels(dots), reported, self.setup.guest());
         if whole {
-            let said = levels::disagreements(dots, &named, reported).into_iter();
-            self.outcome.notices.extend(said.map(|text| notice(NoticeId::Contradicted, text)));
+            let texts = levels::disagreements(dots, &named, reported).into_iter();
+            self.outcome.notices.extend(texts.map(|text| notice(NoticeId::Contradicted, text)));
         }
         named
     }
 }
 
-/// Share of a mapping on each NUMA node, when the kernel says.
+/// Returns the share of a mapping on each NUMA node; `None` if the kernel does not report it.
 pub(crate) fn nodes_got(mapping: &PagedMapping) -> Option<BTreeMap<u32, f64>> {
     let got = location::of_range(mapping.range())?;
     Some(got.into_iter().map(|(node, share)| (node.0, share)).collect())
 }
 
-/// The pages of a mapping, asked and got, and a doubt when they are not what was asked.
+/// Returns the requested and the actual pages of a mapping, and a doubt if they differ.
 pub(crate) fn pages_got(mapping: &PagedMapping) -> (PagesConfig, Validity) {
-    let (asked, got) = (mapping.pages_asked(), mapping.pages_got().ok());
+    let asked = mapping.pages_asked();
+    let got = mapping.pages_got().ok();
     let mut validity = Validity::valid();
     if let Some(doubt) = got.as_ref().and_then(|got| small_pages(asked, got, "memory lies")) {
         validity.add(Status::Suspect, doubt);

@@ -1,36 +1,38 @@
-//! Which sets of a curve there is time for: known while they are set up, from what those before took.
+//! Selection of the sets of a curve that the time allows, made while the sets are set up, from the times of
+//! those before.
 //!
-//! A curve lives of its ends. So the small sets come first, which cost next to nothing beside the largest;
-//! then this one, which is memory, in any case; then one set an octave, the smaller first, and at last those
-//! between. A set for which there is no time is left out, and smaller ones behind it may still find some.
+//! A curve needs both ends. The small sets are set up first, because they take almost no time compared with the
+//! largest. The largest set, which shows memory, is next and is always measured. One set per octave follows,
+//! the smaller first, and then the sets between. A set for which the time is too short is left out; smaller
+//! sets after it may still fit.
 
 use nodegauge_measure::schedule::Affordable;
 use nodegauge_measure::{Bytes, Notice, NoticeId, Observer, clock};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Sets up to this part of the largest cost next to nothing: all of them together an eighth.
+/// Divisor of the largest set up to which sets are small: all of them together cost an eighth of it.
 const SMALL: u64 = 32;
-/// A set may take longer a byte than the next smaller one by this factor: where one level of memory ends
-/// and another begins, a byte takes several times as long, but over several sizes.
+/// Factor by which a set may take longer per byte than the next smaller one. At the end of a memory level a
+/// byte takes several times as long, but the rise extends over several sizes.
 const STEEPER: f64 = 1.5;
 
-/// Sets that are named one by one, at most.
+/// Maximum number of sets that are listed individually.
 const LISTED: usize = 6;
 
-/// A cell that is set up, and what setting up and a turn take.
+/// Cell that is set up, with the durations of the setup and of a turn.
 struct Cell<T> {
     it: T,
     set_up: Duration,
     turn: Duration,
 }
 
-/// Sets up the cells of as many of these ascending sets as there is `time` for, by their numbers, and
-/// notices which are left out; until the user ends it, but one in any case. `set_up` makes the cell of a set
-/// and lets it have a turn, which warms up, and says how long that lasted.
+/// Sets up as many of these ascending sets as `time` allows, at least one, and adds a notice of the sets that
+/// are left out. `set_up` creates the cell of a set, lets it have one turn as a warm-up, and returns the
+/// duration of that turn. Ends early if the user interrupts. Returns the cells by set number.
 ///
 /// # Errors
-/// The first of setting up.
+/// Fails with the first error of `set_up`.
 pub(crate) fn set_up<T, E>(
     sets: &[u64],
     mut time: Affordable,
@@ -62,7 +64,7 @@ pub(crate) fn set_up<T, E>(
     Ok(cells.into_iter().map(|(i, cell)| (i, cell.it)).collect())
 }
 
-/// The numbers of ascending sets in the order in which they are set up.
+/// Returns the numbers of ascending sets in the order in which they are set up.
 fn by_importance(sets: &[u64]) -> Vec<usize> {
     let largest = sets.last().copied().unwrap_or(0);
     let class = |set: u64| match set {
@@ -76,7 +78,7 @@ fn by_importance(sets: &[u64]) -> Vec<usize> {
     order
 }
 
-/// What is said of sets for which there was no time.
+/// Returns the notice of the sets that are left out for lack of time.
 fn left_out<T>(sets: &[u64], taken: &BTreeMap<usize, T>) -> Option<Notice> {
     let left_out = (0..sets.len()).filter(|i| !taken.contains_key(i));
     let left_out: Vec<Bytes> = left_out.map(|i| Bytes(sets[i])).collect();
@@ -85,10 +87,10 @@ fn left_out<T>(sets: &[u64], taken: &BTreeMap<usize, T>) -> Option<Notice> {
         [first, .., last] if left_out.len() > LISTED => format!("{first} to {last}"),
         _ => left_out.iter().map(Bytes::to_string).collect::<Vec<_>>().join(", "),
     };
-    let (some, all) = (left_out.len(), sets.len());
-    let text = format!(
-        "there was no time for {some} of {all} sets ({which}): a longer --budget takes them in"
-    );
+    let some = left_out.len();
+    let all = sets.len();
+    let text =
+        format!("there was no time for {some} of {all} sets ({which}): use a longer --budget");
     Some(super::notice(NoticeId::Budget, text))
 }
 
@@ -134,7 +136,7 @@ mod tests {
         (taken, limits.elapsed().as_secs_f64())
     }
 
-    /// What the largest set alone takes.
+    /// Time of the largest set.
     fn least(byte: f64) -> f64 {
         5.0 * byte * (1 << 29) as f64
     }

@@ -1,4 +1,4 @@
-//! Kernels run on a region: timed, checked, and the loop that is fastest on a set of a size.
+//! Kernels on a region: timed runs, checks, and trials of the fastest loop for a set size.
 
 use crate::config::CurveConfig;
 use crate::pool::{Timed, WorkerPool};
@@ -8,56 +8,57 @@ use nodegauge_kernels::{self as kernels, Element, Kernel, Resident, Stores};
 use nodegauge_measure::record;
 use nodegauge_measure::samples::Sample;
 
-/// How long a timed call lasts at least: a reading of the clock, the barrier and the core-to-core latency are
-/// nothing beside it, and a round over all sizes stays well below a second.
+/// Minimum duration of a timed call: the reading of the clock, the barrier and the core-to-core latency are
+/// negligible in comparison, and a round over all sizes takes much less than a second.
 const CALL_SECONDS: f64 = 2e-3;
-/// How long a call of a trial lasts.
+/// Duration of a call of a trial.
 const TRIAL_SECONDS: f64 = 0.4e-3;
 
-/// A kernel on sets of one size, with its loop.
+/// Kernel on sets of one size, with its loop.
 #[derive(Debug, Clone)]
 pub(crate) struct Traffic {
     variant: Resident,
     /// Bytes of each worker's set.
     bytes: usize,
-    /// Passes in a timed call; 0 before the first.
+    /// Passes of a timed call; 0 before the first call.
     repeats: u64,
-    /// What the first pass got wrong, in words.
+    /// Description of an error in the first pass.
     pub wrong: Option<String>,
 }
 
 impl Traffic {
-    /// A loop on sets of `bytes`.
+    /// Returns a loop on sets of `bytes`.
     pub(crate) fn new(variant: Resident, bytes: usize) -> Self {
         Self { variant, bytes, repeats: 0, wrong: None }
     }
 
-    /// What it runs.
+    /// Returns the kernel.
     pub(crate) fn kernel(&self) -> Kernel {
         self.variant.kernel()
     }
 
-    /// Floating-point operations for each byte that it names.
+    /// Returns the floating-point operations per counted byte.
     pub(crate) fn flops_per_byte(&self) -> f64 {
         f64::from(self.kernel().spec().flops) / self.kernel().counted(Element::F64) as f64
     }
 
-    /// Bytes of each array of one worker.
+    /// Returns the bytes of each array of one worker.
     pub(crate) fn array_bytes(&self) -> u64 {
         region::array_bytes(self.bytes, self.variant.kernel()) as u64
     }
 
-    /// Bytes that a pass of one worker counts.
+    /// Returns the bytes counted for a pass of one worker.
     pub(crate) fn counted(&self) -> f64 {
         (u64::from(self.variant.kernel().spec().words()) * self.array_bytes()) as f64
     }
 
-    /// What moves at `rate` counted bytes a second: regular stores bring a line in first that the
+    /// Returns the memory traffic at `rate` counted bytes per second: regular stores first load a line that the
     /// loop does not read.
     pub(crate) fn moved(&self, rate: f64, allocates: bool) -> Option<record::Traffic> {
-        let (kernel, element) = (self.variant.kernel(), Element::F64);
-        let (counted, moved) =
-            (kernel.counted(element), kernel.moved(element, self.variant.shape().stores));
+        let kernel = self.variant.kernel();
+        let element = Element::F64;
+        let counted = kernel.counted(element);
+        let moved = kernel.moved(element, self.variant.shape().stores);
         let basis = if moved > counted { "write-allocate" } else { "no write-allocate" };
         (moved == counted || allocates).then(|| record::Traffic {
             value: rate * moved as f64 / counted as f64,
@@ -65,9 +66,10 @@ impl Traffic {
         })
     }
 
-    /// Writes into a configuration what the record says of the loop.
+    /// Writes the properties of the loop into a configuration.
     pub(crate) fn describe(&self, config: &mut CurveConfig) {
-        let (spec, shape) = (self.variant.kernel().spec(), self.variant.shape());
+        let spec = self.variant.kernel().spec();
+        let shape = self.variant.shape();
         config.kernel = Some(spec.name.to_owned());
         config.formula = Some(spec.formula.to_owned());
         config.stores = spec.writes.map(|_| shape.stores.name().to_owned());
@@ -78,7 +80,7 @@ impl Traffic {
         config.repeats = Some(self.repeats);
     }
 
-    /// Checks every element and sets how often a call repeats, the first time.
+    /// Checks every element and sets the passes per call, on the first call only.
     pub(crate) fn prepare(
         &mut self,
         pool: &mut WorkerPool,
@@ -91,8 +93,8 @@ impl Traffic {
         Ok(())
     }
 
-    /// Seconds of a pass, by a short call whose repetitions the first sets; with `shift` a single pass
-    /// over another part of the pieces than with any shift before.
+    /// Returns the seconds of a pass, from a short call whose number of passes the first call sets. With
+    /// `shift` it is a single pass over a part of the pieces that no other shift covers.
     pub(crate) fn trial(
         &mut self,
         pool: &mut WorkerPool,
@@ -109,38 +111,37 @@ impl Traffic {
         }
     }
 
-    /// Runs the timed call on all workers; the time is of all its passes.
+    /// Runs the timed call on all workers; the time is that of all its passes.
     fn run(&self, pool: &mut WorkerPool, pieces: Pieces<'_>) -> Result<Timed<f64>, ArenaError> {
         pool.undisturbed(|worker| {
             let streams = pieces.streams(worker, self.bytes, self.variant.kernel(), self.repeats);
-            // SAFETY: the arrays are whole lines apart within this worker's piece, which nobody
-            // else uses.
+            // SAFETY: the arrays are whole lines apart within this worker's piece, which no other thread uses.
             std::hint::black_box(unsafe { self.variant.run(&streams) })
         })
     }
 
-    /// Sets how often a call repeats so that it lasts as long as `wished`, seconds; returns the time
-    /// of a pass in the last call that it tried.
+    /// Sets the passes of a call so that it lasts `target` seconds; returns the time of a pass in the last
+    /// call.
     fn calibrate(
         &mut self,
         pool: &mut WorkerPool,
         pieces: Pieces<'_>,
-        wished: f64,
+        target: f64,
     ) -> Result<f64, ArenaError> {
         self.repeats = 1;
         loop {
             let seconds = self.run(pool, pieces)?.seconds;
-            if seconds >= wished || self.repeats > 1 << 40 {
+            if seconds >= target || self.repeats > 1 << 40 {
                 return Ok(seconds / self.repeats as f64);
             }
-            // A call that is far too short says little: towards the constraint in steps of 32 at most.
-            let factor = (wished * 1.05 / seconds.max(1e-9)).clamp(1.1, 32.0);
+            // A very short call is imprecise, so one step increases the passes by a factor of 32 at most.
+            let factor = (target * 1.05 / seconds.max(1e-9)).clamp(1.1, 32.0);
             self.repeats = (self.repeats as f64 * factor).ceil() as u64;
         }
     }
 
-    /// Runs a pass on fresh values and holds every element against the replay: what is wrong, in
-    /// words.
+    /// Runs a pass on fresh values and compares every element with the expected result; returns a description
+    /// of an error.
     fn check(
         &self,
         pool: &mut WorkerPool,
@@ -148,7 +149,7 @@ impl Traffic {
     ) -> Result<Option<String>, ArenaError> {
         let wrong = pool.work(|worker| {
             let streams = pieces.streams(worker, self.bytes, self.variant.kernel(), 1);
-            // SAFETY: as in `run`; the set is this worker's alone.
+            // SAFETY: as in `run`; only this worker uses the set.
             unsafe {
                 pieces.refill(worker, self.bytes);
                 let sum = self.variant.run(&streams);
@@ -159,14 +160,15 @@ impl Traffic {
     }
 }
 
-/// A sample of the time of a pass of each loop.
+/// Returns a sample of the time of a pass of each loop.
 pub(crate) fn sample(
     loops: &[Traffic],
     pool: &mut WorkerPool,
     pieces: Pieces<'_>,
 ) -> Result<Sample, ArenaError> {
     pool.sample(|pool| {
-        let (mut seconds, mut causes) = (Vec::with_capacity(loops.len()), Vec::new());
+        let mut seconds = Vec::with_capacity(loops.len());
+        let mut causes = Vec::new();
         for each in loops {
             let timed = each.run(pool, pieces)?;
             seconds.push(timed.seconds / each.repeats as f64);
@@ -176,21 +178,21 @@ pub(crate) fn sample(
     })
 }
 
-/// Writes start values into every worker's set, which also brings it near.
+/// Writes start values into every worker's set, which also brings the set into the caches.
 pub(crate) fn refill(
     pool: &mut WorkerPool,
     pieces: Pieces<'_>,
     bytes: usize,
 ) -> Result<(), ArenaError> {
     pool.work(|worker| {
-        // SAFETY: the set is this worker's alone.
+        // SAFETY: only this worker uses the set.
         unsafe { pieces.refill(worker, bytes) };
     })?;
     Ok(())
 }
 
-/// A loop that reads without a trial: the widest vectors, unrolled by four. Main memory does not tell
-/// loops apart, and remote memory less.
+/// Returns a read loop without a trial: the widest vectors, unrolled by four. All read loops are equally fast in
+/// main memory, both local and remote.
 pub(crate) fn reader() -> Resident {
     let variants = kernels::resident(Kernel::Read, Stores::Regular);
     let by_four = variants.iter().find(|variant| variant.shape().unroll == 4);

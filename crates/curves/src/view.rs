@@ -1,4 +1,4 @@
-//! The view of latency and bandwidth curves: each with its table, its chart and its evidence.
+//! Views of latency and bandwidth curves: each with its table, its chart and its evidence.
 
 mod matrix;
 
@@ -14,14 +14,14 @@ use nodegauge_measure::stats::{self, Summary};
 use nodegauge_measure::{Bytes, Seconds, Unit};
 use std::collections::BTreeSet;
 
-/// A figure with its configuration.
+/// Figure with its configuration.
 type Figure<'a> = (&'a Measurement, CurveConfig);
-/// Whether a view can show a figure; what it cannot stands in a plain table.
+/// Function that returns true if a view can show a figure; other figures are in a plain table.
 type Shows = fn(&Figure<'_>) -> bool;
-/// Adds the view of the figures of one test.
+/// Function that adds the view of the figures of one test.
 type View = fn(&[Figure<'_>], &mut Section);
 
-/// The tests, in the order of the page.
+/// Tests, in the order of the page.
 const TESTS: [(&str, Shows, View); 5] = [
     (LADDER, |(_, c)| c.set_bytes.is_some() && c.kernel.is_some(), ladder),
     (LATENCY, |(_, c)| c.set_bytes.is_some() && c.pages.is_some(), latency),
@@ -30,10 +30,10 @@ const TESTS: [(&str, Shows, View); 5] = [
     (MIX, |_| true, mix),
 ];
 
-/// Characters of the longest bar.
+/// Length of the longest bar, characters.
 const LONGEST_BAR: usize = 30;
 
-/// The sections of this family, one a test; none where the record has no such figures.
+/// Returns the sections of this gauge, one per test; empty if the record has no such figures.
 pub(crate) fn sections(record: &Record) -> Vec<Section> {
     let sections = TESTS.into_iter().map(|of| section(of, &record.measurements));
     sections.filter(|section| !section.blocks.is_empty()).collect()
@@ -56,22 +56,22 @@ fn section((test, shows, view): (&'static str, Shows, View), all: &[Measurement]
     section
 }
 
-/// Nanoseconds with four digits.
+/// Returns nanoseconds with four digits.
 fn ns(seconds: f64) -> String {
     significant(seconds * 1e9)
 }
 
-/// A time in a column of nanoseconds.
+/// Returns a time for a column of nanoseconds.
 fn time(seconds: f64) -> Cell {
     Cell::figure(seconds, Unit::Seconds, ns(seconds))
 }
 
-/// A number in a column of GB/s or ns.
+/// Returns a number for a column of GB/s or ns.
 fn number(value: f64, unit: Unit) -> Cell {
     if unit == Unit::Seconds { time(value) } else { words::rate(Some(value)) }
 }
 
-/// The value of a figure in a column of GB/s or ns, or its verdict; a dash without.
+/// Returns the value of a figure for a column of GB/s or ns, or its verdict; a dash if there is none.
 fn value(figure: Option<&Figure<'_>>) -> Cell {
     let Some((m, _)) = figure else { return "-".into() };
     m.value.map_or_else(|| m.validity.status.name().into(), |value| number(value, m.unit))
@@ -85,7 +85,7 @@ fn or(text: Option<String>, otherwise: &str) -> Cell {
     text.unwrap_or_else(|| otherwise.to_owned()).into()
 }
 
-/// Distinct items, in order of appearance.
+/// Returns the distinct items, in order of appearance.
 fn distinct<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
     items.fold(Vec::new(), |mut seen, item| {
         if !seen.contains(&item) {
@@ -95,7 +95,7 @@ fn distinct<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
     })
 }
 
-/// How it was measured and how often.
+/// Adds notes on the method and the number of samples.
 fn evidence(section: &mut Section, of: &[Figure<'_>], what: String) {
     let Some((_, first)) = of.first() else { return };
     let threads = several(first.threads.unwrap_or(0), "thread");
@@ -115,22 +115,22 @@ fn evidence(section: &mut Section, of: &[Figure<'_>], what: String) {
         section.note("samples", format!("{range} each, by turns; {stopped}"));
     }
     if let Some(trip) = of.iter().find_map(|(_, config)| config.round_trip_s).map(Seconds) {
-        let text = match of.iter().any(|(m, _)| m.regimes.len() > 1) {
-            true => format!(
-                "there were several; all figures are of that in which a line went from core to core \
-                 and back in {trip}"
-            ),
-            false => format!("core to core and back in {trip}"),
+        let text = if of.iter().any(|(m, _)| m.regimes.len() > 1) {
+            format!(
+                "there were several; figures are from samples with a core-to-core round trip of {trip}"
+            )
+        } else {
+            format!("core to core and back in {trip}")
         };
         section.note("regime", text);
     }
 }
 
-/// Figures by working set: a curve for each kind.
+/// Figures by working set, with one curve per kind.
 struct Curves<'a> {
     figures: &'a [Figure<'a>],
     kind_of: fn(&CurveConfig) -> Option<&str>,
-    /// In order of appearance.
+    /// Kinds, in order of appearance.
     kinds: Vec<&'a str>,
     sets: BTreeSet<u64>,
 }
@@ -153,8 +153,8 @@ impl<'a> Curves<'a> {
         self.sets.iter().filter_map(|set| self.at(*set, kind)).collect()
     }
 
-    /// The table whose rows begin with the set and the value of each kind, and go on with what `more`
-    /// says; the chart of the kinds, which are called so with `suffix`; and the levels of one kind.
+    /// Adds the table, whose rows have the set, the value of each kind and the cells of `more`; the chart of
+    /// the kinds, whose names end with `suffix`; and the levels of one kind.
     fn show(
         &self,
         section: &mut Section,
@@ -183,7 +183,7 @@ impl<'a> Curves<'a> {
             ..Series::default()
         };
         let series = self.kinds.iter().map(series).collect();
-        // Powers of four from the first set on.
+        // Ticks are powers of four times the first set.
         let last = self.sets.last().copied().unwrap_or(0) as f64;
         let first = self.sets.first().map(|first| *first as f64);
         let ticks = std::iter::successors(first, |tick| Some(tick * 4.0));
@@ -196,10 +196,11 @@ impl<'a> Curves<'a> {
             marks: Vec::new(),
         });
 
-        // The levels of one kind: a line each, with what the machine says.
+        // The levels of one kind have a line each, with the size that the machine reports.
         let mut table = Table::new(&["level", symbol, "sets of a thread", "said to hold"]);
         for dots in self.curve(levels_of).chunk_by(|(_, x), (_, y)| x.level == y.level) {
-            let (config, last) = (&dots[0].1, &dots[dots.len() - 1].1);
+            let config = &dots[0].1;
+            let last = &dots[dots.len() - 1].1;
             let Some(level) = &config.level else { continue };
             let values: Vec<f64> = dots.iter().filter_map(|(m, _)| m.value).collect();
             let [from, to] = [config, last]
@@ -218,7 +219,7 @@ impl<'a> Curves<'a> {
     }
 }
 
-/// Bandwidth by working set.
+/// Adds the view of bandwidth by working set.
 fn ladder(of: &[Figure<'_>], section: &mut Section) {
     let curves = Curves::new(of, |config| config.kernel.as_deref());
     let more = |set: u64| {
@@ -232,10 +233,11 @@ fn ladder(of: &[Figure<'_>], section: &mut Section) {
     evidence(section, of, "regular stores".to_owned());
 }
 
-/// Idle latency by working set.
+/// Adds the view of idle latency by working set.
 fn latency(of: &[Figure<'_>], section: &mut Section) {
     let curves = Curves::new(of, |config| config.pages.as_ref().map(|pages| pages.asked.as_str()));
-    let (first, last) = (curves.kinds[0], curves.kinds[curves.kinds.len() - 1]);
+    let first = curves.kinds[0];
+    let last = curves.kinds[curves.kinds.len() - 1];
     let several = first != last;
     let more = |set: u64| {
         let figure = curves.at(set, last);
@@ -251,12 +253,14 @@ fn latency(of: &[Figure<'_>], section: &mut Section) {
     let titles: &[&str] =
         if several { &[">5 %..95 %", ">x", "level"] } else { &[">5 %..95 %", "level"] };
     curves.show(section, (Unit::Seconds, " pages", last), titles, more);
-    section.push(Block::Text(match several {
-        true => format!(
+    let text = if several {
+        format!(
             "spread and levels are of {last} pages; x: {first} over {last}, the cost of the TLB"
-        ),
-        false => format!("levels are of {last} pages"),
-    }));
+        )
+    } else {
+        format!("levels are of {last} pages")
+    };
+    section.push(Block::Text(text));
     let config = &of[0].1;
     let stride = config.stride_bytes.unwrap_or(0);
     let locality = match config.locality.as_deref().map(str::parse) {
@@ -267,7 +271,7 @@ fn latency(of: &[Figure<'_>], section: &mut Section) {
     evidence(section, of, what);
 }
 
-/// Latency under load.
+/// Adds the view of latency under load.
 fn loaded(of: &[Figure<'_>], section: &mut Section) {
     let find = |unit: Unit, share: Option<f64>| {
         of.iter().find(|(m, config)| m.unit == unit && config.load_share == share)
@@ -301,7 +305,7 @@ fn loaded(of: &[Figure<'_>], section: &mut Section) {
     let ticks = dots.iter().map(|(rate, _)| *rate).collect();
     let series = vec![Series {
         mark: '*',
-        name: "ns over what the others read".to_owned(),
+        name: "ns by read rate of the loaders".to_owned(),
         dots,
         ..Series::default()
     }];
@@ -317,7 +321,7 @@ fn loaded(of: &[Figure<'_>], section: &mut Section) {
     evidence(section, of, what);
 }
 
-/// Reads to writes.
+/// Adds the view of mixes of reads and writes.
 fn mix(of: &[Figure<'_>], section: &mut Section) {
     let most = of.iter().filter_map(|(m, _)| m.value).fold(0.0, f64::max);
     let titles = ["GB/s", ">best", ">median", ">5 %", ">95 %", ">of limit", "loop", ""];

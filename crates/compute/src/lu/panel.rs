@@ -1,10 +1,10 @@
-//! One panel, factored by a group of threads: recursively by halves of its columns, down to leaves
-//! of a few, where each column is searched, exchanged and eliminated in one pass.
+//! Factorisation of one panel by a group of threads: recursively by halves of its columns, down to leaves of a
+//! few columns, where each column is searched, exchanged and eliminated in one pass.
 //!
-//! A member owns rows of the panel. In a leaf there is one barrier a column: with its best
-//! candidate each publishes the candidate's row, and whoever owns the diagonal's row publishes that,
-//! so that each can exchange and eliminate in its own rows (as HPL's panels do across
-//! processes). Between leaves, columns are shared out for exchanges and solves, rows for products.
+//! A member owns rows of the panel. A leaf has one barrier per column. Each member publishes its best candidate
+//! with the candidate's row, and the owner of the diagonal's row publishes that row, so that each member can
+//! exchange and eliminate in its own rows (as HPL's panels do across processes). Between leaves, members divide
+//! columns for exchanges and solves, and rows for products.
 
 use super::{LuShared, swaps};
 use crate::leaf::{self, Elimination, Largest};
@@ -13,18 +13,18 @@ use std::cell::UnsafeCell;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Columns of a leaf at most: each of its passes reads and writes at most so many columns.
+/// Maximum number of columns of a leaf, which each of its passes reads and writes.
 const LEAF: usize = 12;
 
-/// What a member publishes for a column.
+/// Data that a member publishes for a column.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(128))]
 struct Slot {
-    /// Its best candidate, and the row in the matrix.
+    /// Best candidate, and its row in the matrix.
     best: Largest,
-    /// That row in the leaf's columns.
+    /// Candidate's row in the leaf's columns.
     row: [f64; LEAF],
-    /// The diagonal's row, if it owns that.
+    /// Row of the diagonal, if this member owns it.
     top: Option<[f64; LEAF]>,
 }
 
@@ -32,14 +32,14 @@ struct Slot {
 pub(super) struct PanelGroup {
     pub barrier: Barrier,
     pub size: usize,
-    /// Panels that the block of the panel under way already has.
+    /// Number of panels that have been applied to the block of the current panel.
     pub step: AtomicUsize,
-    /// Two sets, used by turns: a set is written again only after every member has passed the barrier
-    /// behind its reading.
+    /// Two sets, used alternately: a set is written again only after every member has passed the barrier after
+    /// reading it.
     slots: [Vec<UnsafeCell<Slot>>; 2],
 }
 
-// SAFETY: a member writes its own slot before a barrier, and all read behind it; see `slots`.
+// SAFETY: a member writes its own slot before a barrier, and all members read after it; see `slots`.
 unsafe impl Sync for PanelGroup {}
 
 impl PanelGroup {
@@ -60,7 +60,7 @@ impl PanelGroup {
         }
     }
 
-    /// Part `rank` of `range`, in steps of `granule`.
+    /// Returns part `rank` of `range`, in steps of `granule`.
     pub(super) fn part(&self, range: Range<usize>, rank: usize, granule: usize) -> Range<usize> {
         let units = range.len().div_ceil(granule);
         let bound = |i: usize| (range.start + units * i / self.size * granule).min(range.end);
@@ -70,7 +70,7 @@ impl PanelGroup {
 
 pub(super) struct NoPivot(pub usize);
 
-/// A member's view of one panel.
+/// View of one panel for one member.
 pub(super) struct Panel<'a> {
     shared: &'a LuShared<'a>,
     rank: usize,
@@ -78,10 +78,10 @@ pub(super) struct Panel<'a> {
 }
 
 impl<'a> Panel<'a> {
-    /// The panel of block `block`, for member `rank` of the panel group.
+    /// Returns the panel of block `block`, for member `rank` of the panel group.
     pub(super) fn of(shared: &'a LuShared<'a>, block: usize, rank: usize) -> Self {
         let all = shared.columns(block).start..shared.view.n;
-        // Whole lines, so that no two members write to one.
+        // Members own whole cache lines, so that no two members write to one line.
         Self { shared, rank, rows: shared.group.part(all, rank, 8) }
     }
 
@@ -96,10 +96,11 @@ impl<'a> Panel<'a> {
             return unsafe { self.leaf(columns) };
         }
         let LuShared { view, engine, group, pivots, .. } = self.shared;
-        let (first, last) = (columns.start, columns.end);
+        let first = columns.start;
+        let last = columns.end;
         let middle = first + (width / 2).next_multiple_of(4).min(width - 1);
-        // SAFETY: between barriers, columns are shared out for exchanges and solves and rows for
-        // products, and everything read was written before a barrier.
+        // SAFETY: between barriers, members divide columns for exchanges and solves, and rows for products;
+        // everything that is read was written before a barrier.
         unsafe {
             self.factor(first..middle)?;
             group.wait();
@@ -121,27 +122,28 @@ impl<'a> Panel<'a> {
     /// Factors at most [`LEAF`] columns.
     ///
     /// # Safety
-    /// As for [`Panel::factor`].
+    /// The requirements are those of [`Panel::factor`].
     unsafe fn leaf(&self, columns: Range<usize>) -> Result<(), NoPivot> {
         let LuShared { view, engine, group, pivots, .. } = self.shared;
-        let (first, last) = (columns.start, columns.end);
+        let first = columns.start;
+        let last = columns.end;
         let width = last - first;
         let row_at = |i: usize| {
             let mut row = [0.0; LEAF];
             for (column, value) in row[..width].iter_mut().enumerate() {
-                // SAFETY: a row of this panel; nobody writes own rows of others.
+                // SAFETY: a row of this panel; no other member writes this member's rows.
                 *value = unsafe { *view.at(i, first + column) };
             }
             row
         };
         let set_row = |i: usize, row: &[f64; LEAF]| {
             for (column, value) in row[..width].iter().enumerate() {
-                // SAFETY: an own row.
+                // SAFETY: a row of this member.
                 unsafe { *view.at(i, first + column) = *value };
             }
         };
         let own = self.below(first);
-        // SAFETY: own rows of the first column.
+        // SAFETY: this member's rows of the first column.
         let (value, at) =
             unsafe { leaf::largest(engine.isa, view.at(own.start, first), own.len()) };
         let mut best: Largest = (value, own.start + at);
@@ -153,17 +155,17 @@ impl<'a> Panel<'a> {
                 row: if best.0 >= 0.0 { row_at(best.1) } else { [0.0; LEAF] },
                 top: owns(j).then(|| row_at(j)),
             };
-            // SAFETY: the own slot, before the barrier behind which others read it.
+            // SAFETY: this member's slot, before the barrier after which others read it.
             unsafe { *slots[self.rank].get() = slot };
             group.wait();
-            // SAFETY: all are written, and written again only two barriers from here.
+            // SAFETY: all slots are written; they are written again only two barriers later.
             let read = |rank: usize| unsafe { &*slots[rank].get() };
-            // The first of equals: rows are in order of ranks.
+            // Of equal candidates the first is chosen; rows are in order of ranks.
             let winner = (0..group.size)
                 .map(read)
                 .fold(read(0), |best, slot| if slot.best.0 > best.best.0 { slot } else { best });
             let (value, pivot_at) = winner.best;
-            // Also when the value is no number.
+            // This also rejects NaN.
             if value <= 0.0 || !value.is_finite() {
                 return Err(NoPivot(j));
             }
@@ -186,12 +188,12 @@ impl<'a> Panel<'a> {
             if !inverse.is_finite() {
                 // A pivot so small that its inverse overflows: divide instead.
                 for i in own.clone() {
-                    // SAFETY: an own row.
+                    // SAFETY: a row of this member.
                     unsafe { *view.at(i, j) /= pivot };
                 }
                 inverse = 1.0;
             }
-            // SAFETY: own rows of this leaf's columns; the pivot's row is a copy.
+            // SAFETY: this member's rows of the leaf's columns; the pivot's row is a copy.
             let (value, at) = unsafe {
                 let job = Elimination {
                     x: view.at(own.start, j),

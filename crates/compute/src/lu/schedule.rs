@@ -1,39 +1,38 @@
-//! Who does what next: panels before everything, then the columns that are furthest behind.
+//! Schedule of the factorisation: panels first, then the columns that are furthest behind.
 //!
-//! A block is as many columns as a panel; its step is how many panels have been applied to it. The
-//! panel group takes the next panel as soon as the columns behind are not too far behind, applies the
-//! panels that its block still lacks, and factors it; every other thread, and the panel group in
-//! between, brings neighbouring blocks of equal step up to date together, since a product of many
-//! columns copies less for each operation. When there are fewer such ranges than threads, their rows
-//! are cut too. On several NUMA nodes a thread prefers columns that lie on its own, and takes others'
-//! before it waits.
+//! A block has as many columns as a panel; its step is the number of panels that have been applied to it. The
+//! panel group takes the next panel as soon as the columns after it are not too far behind, applies the panels
+//! that the block still lacks, and factors it. All other threads, and the panel group between panels, update
+//! neighbouring blocks of equal step together, because a product of many columns copies less per operation. If
+//! there are fewer such ranges than threads, their rows are divided too. On several NUMA nodes a thread prefers
+//! columns on its own node, and takes columns of other nodes before it waits.
 
 use super::LuShared;
 use super::panel::{NoPivot, Panel};
-use crate::homes::Homes;
+use crate::distribution::ColumnDistribution;
 use nodegauge_os::Spin;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Columns that are updated together at most: a product of so many copies its A once for some
-/// thousand operations an element, which is below a per cent.
+/// Maximum number of columns that are updated together: a product of this width copies its A once per about a
+/// thousand operations per element, which costs less than one per cent.
 pub const WIDEST: usize = 1024;
-/// Rows that a cut product has at least, for the same reason on the other side.
+/// Minimum number of rows of a divided product, so that copying B stays cheap too.
 const LEAST_ROWS: usize = 512;
-/// A panel may be factored while blocks lack at most so many of those before it: one makes panels
-/// wait for the slowest, and more than two narrows the products that bring the panel's block up.
+/// Maximum number of panels that blocks may lack when the next panel is factored. With one, panels wait for the
+/// slowest thread; with more than two, the products that update the panel's block become narrow.
 const DEPTH: usize = 2;
-/// Looks at the state's version before the CPU is offered to others.
+/// Checks of the schedule's version before a waiting thread yields its CPU.
 const SPINS_BEFORE_YIELD: u32 = 2_000;
 
-/// Neighbouring blocks that are brought one step further; the first tells it from others.
+/// Update of neighbouring blocks by one step, identified by its first block.
 #[derive(Debug)]
 struct Update {
     blocks: Range<usize>,
     step: usize,
-    /// Rows that no thread has taken yet; empty while exchanges and solve go on.
+    /// Rows that no thread has taken yet; empty during exchanges and solve.
     rows: Range<usize>,
     piece: usize,
     outstanding: usize,
@@ -43,7 +42,7 @@ struct Update {
 struct State {
     /// Panels applied to each block.
     steps: Vec<usize>,
-    /// Blocks that a thread works on.
+    /// True for each block that a thread works on.
     claimed: Vec<bool>,
     updates: Vec<Update>,
 }
@@ -51,37 +50,43 @@ struct State {
 #[derive(Debug)]
 pub(super) struct LuSchedule {
     state: Mutex<State>,
-    /// Rises with every change that may give a waiting thread work.
+    /// Counter of the changes that may give a waiting thread work.
     version: AtomicU64,
     factored: AtomicUsize,
-    /// Panels that the panel group was called to.
+    /// Number of panels to which the panel group was called.
     called: AtomicUsize,
     nb: usize,
     threads: usize,
-    homes: Homes,
+    distribution: ColumnDistribution,
 }
 
-/// Instead of a number of panels: the panel group's first member has left.
+/// Value of `called` after the panel group's first member has left.
 const OVER: usize = usize::MAX;
 
 struct Work {
     blocks: Range<usize>,
     step: usize,
-    /// A piece of a product; `None` for exchanges and solve of a new update, then pieces of its product.
+    /// Rows of a piece of the product; `None` for exchanges and solve of a new update, which precede the
+    /// pieces.
     rows: Option<Range<usize>>,
 }
 
-/// How a thread spent its time, seconds.
+/// Breakdown of a thread's time, seconds.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Spent {
     pub panels: f64,
     pub waiting: f64,
-    /// Of the waiting, what was slept.
+    /// Part of the waiting that was slept.
     pub slept: f64,
 }
 
 impl LuSchedule {
-    pub(super) fn new(blocks: usize, nb: usize, threads: usize, homes: Homes) -> Self {
+    pub(super) fn new(
+        blocks: usize,
+        nb: usize,
+        threads: usize,
+        distribution: ColumnDistribution,
+    ) -> Self {
         Self {
             state: Mutex::new(State {
                 steps: vec![0; blocks],
@@ -93,7 +98,7 @@ impl LuSchedule {
             called: AtomicUsize::new(0),
             nb,
             threads,
-            homes,
+            distribution,
         }
     }
 
@@ -101,13 +106,13 @@ impl LuSchedule {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Calls the panel group to the next panel, unless it was sent away.
+    /// Calls the panel group to the next panel, unless it was dismissed.
     fn call(&self) {
         let next = |called| (called != OVER).then(|| called + 1);
         let _ = self.called.try_update(Ordering::AcqRel, Ordering::Acquire, next);
     }
 
-    /// Sends the panel group away: a member has failed.
+    /// Dismisses the panel group after a member has failed.
     pub(super) fn abandon(&self) {
         self.called.store(OVER, Ordering::Release);
     }
@@ -116,7 +121,8 @@ impl LuSchedule {
         self.version.fetch_add(1, Ordering::Release);
     }
 
-    /// Claims the next panel's block for the panel group, if it is time; its step.
+    /// Claims the next panel's block for the panel group if the other blocks have caught up; returns the
+    /// block's step.
     fn claim_panel(&self) -> Option<usize> {
         let next = self.factored.load(Ordering::Acquire);
         let mut state = self.lock();
@@ -128,19 +134,20 @@ impl LuSchedule {
         Some(state.steps[next])
     }
 
-    fn home(&self, block: usize) -> usize {
-        self.homes.of_column(block * self.nb)
+    fn node_of(&self, block: usize) -> usize {
+        self.distribution.of_column(block * self.nb)
     }
 
-    /// The next thing to do for one thread of a system of order `n`.
+    /// Returns the next work for one thread of a system of order `n`.
     fn take(&self, n: usize, thread: usize) -> Option<Work> {
-        let (own, mut state) = (self.homes.of_thread(thread), self.lock());
-        let mine = |block: usize| self.home(block) == own;
+        let own = self.distribution.of_thread(thread);
+        let mut state = self.lock();
+        let mine = |block: usize| self.node_of(block) == own;
         self.take_of(&mut state, n, &mine).or_else(|| self.take_of(&mut state, n, &|_| true))
     }
 
-    /// The next thing to do among those `wanted` by their first block: pieces of what is begun, then what
-    /// is furthest behind.
+    /// Returns the next work among the blocks that are `wanted`: a piece of an update in progress, or the
+    /// blocks that are furthest behind.
     fn take_of(&self, state: &mut State, n: usize, wanted: &dyn Fn(usize) -> bool) -> Option<Work> {
         let factored = self.factored.load(Ordering::Acquire);
         let begun = |update: &&mut Update| !update.rows.is_empty() && wanted(update.blocks.start);
@@ -148,25 +155,27 @@ impl LuSchedule {
             return Some(update.take_piece());
         }
         let State { steps, claimed, updates } = state;
-        // The last panel before that of the next block to be factored is applied by the panel group.
+        // The panel group itself applies the last panel before the next one to be factored to that block.
         let may = |block: usize| {
             let ready =
                 if block == factored { factored.saturating_sub(1) } else { factored.min(block) };
             !claimed[block] && steps[block] < ready
         };
         let all = || (0..steps.len()).filter(|block| may(*block) && wanted(*block));
-        let (open, first) = (all().count(), all().min_by_key(|block| steps[*block])?);
-        let (step, home) = (steps[first], self.home(first));
-        let threads = self.homes.threads_on(home, self.threads);
+        let open = all().count();
+        let first = all().min_by_key(|block| steps[*block])?;
+        let step = steps[first];
+        let node = self.node_of(first);
+        let threads = self.distribution.threads_on(node, self.threads);
         let widest = (WIDEST / self.nb).max(1).min(open.div_ceil(threads));
-        let same = |block: usize| steps[block] == step && self.home(block) == home;
+        let same = |block: usize| steps[block] == step && self.node_of(block) == node;
         let last = (first..steps.len())
             .take(widest)
             .take_while(|block| may(*block) && same(*block))
             .last()?
             + 1;
         claimed[first..last].fill(true);
-        // Ranges that can go on side by side, against twice the threads.
+        // Number of ranges that can be updated at the same time, compared with twice the threads.
         let ranges = open.div_ceil(widest);
         let pieces = (2 * threads).div_ceil(ranges);
         let rows = n.saturating_sub((step + 1) * self.nb);
@@ -176,8 +185,8 @@ impl LuSchedule {
         Some(Work { blocks, step, rows: None })
     }
 
-    /// Exchanges and solve of the update of `block` are done: the product's rows are open to all; a piece
-    /// of them for the caller.
+    /// Opens the product's rows to all threads after exchanges and solve of the update of `block`; returns a
+    /// piece of them for the caller.
     fn open(&self, block: usize, rows: Range<usize>) -> Option<Work> {
         let mut state = self.lock();
         let update = state.updates.iter_mut().find(|update| update.blocks.start == block)?;
@@ -191,7 +200,7 @@ impl LuSchedule {
         Some(piece)
     }
 
-    /// A piece is done; the next of the same update, if there is one.
+    /// Finishes a piece; returns the next piece of the same update, if there is one.
     fn finish_piece(&self, block: usize) -> Option<Work> {
         let mut state = self.lock();
         let at = state.updates.iter().position(|update| update.blocks.start == block)?;
@@ -214,7 +223,7 @@ impl LuSchedule {
 
     fn publish(&self, panel: usize) {
         let mut state = self.lock();
-        // No panel is applied to a block whose own is factored.
+        // No panel is applied to a block whose own panel is factored.
         state.steps[panel] = usize::MAX - DEPTH;
         drop(state);
         self.factored.store(panel + 1, Ordering::Release);
@@ -224,7 +233,7 @@ impl LuSchedule {
 
 impl Update {
     fn take_piece(&mut self) -> Work {
-        // A remainder of less than half a piece goes along.
+        // A remainder of less than half a piece is included.
         let length = self.rows.len();
         let taken = if length < self.piece + self.piece / 2 { length } else { self.piece };
         let rows = Some(self.rows.start..self.rows.start + taken);
@@ -234,7 +243,7 @@ impl Update {
     }
 }
 
-/// One thread's part in a factorisation.
+/// Runs one thread's part of a factorisation.
 pub(super) fn work(shared: &LuShared<'_>, index: usize) -> Spent {
     let schedule = &shared.schedule;
     let mut spent = Spent::default();
@@ -251,12 +260,12 @@ pub(super) fn work(shared: &LuShared<'_>, index: usize) -> Spent {
         if index == 0
             && let Some(step) = schedule.claim_panel()
         {
-            // The step goes with the call: the panel group reads it behind the first barrier.
+            // The step is published with the call: the panel group reads it after the first barrier.
             shared.group.step.store(step, Ordering::Relaxed);
             schedule.call();
         }
-        let called = schedule.called.load(Ordering::Acquire);
-        if index < shared.group.size && called > joined && called != OVER {
+        let panels_called = schedule.called.load(Ordering::Acquire);
+        if index < shared.group.size && panels_called > joined && panels_called != OVER {
             shared.group.wait();
             panel(shared, joined, index);
             joined += 1;
@@ -273,21 +282,23 @@ pub(super) fn work(shared: &LuShared<'_>, index: usize) -> Spent {
         }
     }
     if index == 0 {
-        // The panel group leaves with its first member, so that no thread waits in a panel for one that has left.
+        // The panel group leaves with its first member, so that no thread waits in a panel for one that has
+        // left.
         schedule.called.store(OVER, Ordering::Release);
     }
     spent
 }
 
-/// Waits until there may be something to do; the seconds of it that were slept.
+/// Waits until there may be work; returns the seconds that were slept.
 fn wait_for_change(shared: &LuShared<'_>, version: u64, index: usize, joined: usize) -> f64 {
     let schedule = &shared.schedule;
     let called = || index < shared.group.size && schedule.called.load(Ordering::Acquire) > joined;
-    let (mut spin, mut slept) = (Spin::new(SPINS_BEFORE_YIELD), 0.0);
+    let mut spin = Spin::new(SPINS_BEFORE_YIELD);
+    let mut slept = 0.0;
     let over = || shared.stopped() && (index == 0 || index >= shared.group.size);
     while schedule.version.load(Ordering::Acquire) == version && !over() && !called() {
         spin.pause_or(|looks| match looks {
-            // Far beyond the time of a piece: threads share CPUs, or the machine is busy.
+            // Much longer than a piece takes: threads share CPUs, or the machine is busy.
             1_000_000.. => {
                 let start = Instant::now();
                 std::thread::sleep(Duration::from_micros(50));
@@ -299,7 +310,7 @@ fn wait_for_change(shared: &LuShared<'_>, version: u64, index: usize, joined: us
     slept
 }
 
-/// The panel group's work on panel `number`, for one member.
+/// Runs one member's part of the panel group's work on panel `number`.
 fn panel(shared: &LuShared<'_>, number: usize, rank: usize) {
     let LuShared { view, group, .. } = shared;
     let columns = shared.columns(number);
@@ -307,8 +318,8 @@ fn panel(shared: &LuShared<'_>, number: usize, rank: usize) {
     for step in group.step.load(Ordering::Relaxed)..number {
         let depth = shared.columns(step);
         group.wait();
-        // SAFETY: the block is claimed by the panel group, whose members share its columns out, and behind
-        // a barrier its rows; the panel of that step is finished and only read.
+        // SAFETY: the block is claimed by the panel group, whose members divide its columns and, after a
+        // barrier, its rows; the panel of that step is finished and only read.
         unsafe {
             shared.prepare(depth.clone(), group.part(with_rhs.clone(), rank, 1));
             group.wait();
@@ -333,31 +344,33 @@ fn panel(shared: &LuShared<'_>, number: usize, rank: usize) {
                 // SAFETY: the right-hand side belongs to this block.
                 unsafe { shared.prepare(columns.clone(), columns.end..with_rhs.end) };
             }
-            let (m, w) = ((view.n - columns.start) as f64, columns.len() as f64);
+            let m = (view.n - columns.start) as f64;
+            let w = columns.len() as f64;
             shared.progress.flops.fetch_add((w * w * (m - w / 3.0)) as u64, Ordering::Relaxed);
             shared.schedule.publish(number);
         }
     }
 }
 
-/// Does one thing; what follows from it directly.
+/// Does one piece of work; returns the work that directly follows from it.
 fn carry_out(shared: &LuShared<'_>, work: Work) -> Option<Work> {
     let LuShared { view, engine, schedule, .. } = shared;
     let Work { blocks, step, rows } = work;
-    let (depth, columns) = (shared.columns(step), shared.with_rhs(&blocks));
+    let depth = shared.columns(step);
+    let columns = shared.with_rhs(&blocks);
     let Some(rows) = rows else {
         // SAFETY: the blocks are claimed by this update, and its rows are not open yet.
         unsafe { shared.prepare(depth.clone(), columns) };
         return schedule.open(blocks.start, depth.end..view.n);
     };
-    // SAFETY: these rows of the update's blocks were taken by this thread; the solved rows above and
-    // the panel are only read.
+    // SAFETY: only this thread has taken these rows of the update's blocks; the solved rows above and the panel
+    // are only read.
     unsafe { engine.update(view.product(&rows, &depth, &columns)) };
     count(shared, rows.len(), columns.len(), depth.len());
     schedule.finish_piece(blocks.start)
 }
 
-/// Counts the operations of a product, and its part of the solves.
+/// Counts the operations of a product and of its part of the solves.
 fn count(shared: &LuShared<'_>, rows: usize, columns: usize, depth: usize) {
     let flops = 2 * rows as u64 * columns as u64 * depth as u64;
     shared.progress.flops.fetch_add(flops, Ordering::Relaxed);
@@ -372,7 +385,7 @@ mod tests {
 
     #[test]
     fn a_group_that_was_sent_away_is_not_called_back() {
-        let schedule = LuSchedule::new(4, 8, 2, Homes::one());
+        let schedule = LuSchedule::new(4, 8, 2, ColumnDistribution::one());
         schedule.call();
         assert_eq!(schedule.called.load(Ordering::Relaxed), 1);
         schedule.abandon();

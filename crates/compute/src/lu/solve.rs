@@ -4,8 +4,8 @@ use super::LuShared;
 use nodegauge_team::Member;
 use std::ops::Range;
 
-/// Solves in blocks from the last: one member solves with the block's triangle, then all take the
-/// block's columns off their rows of y.
+/// Solves block by block from the last one: one member solves with the block's triangle, then all members
+/// subtract the block's columns from their rows of y.
 pub(super) fn back_substitute(shared: &LuShared<'_>, member: &Member<'_>) {
     let view = shared.view;
     let n = view.n;
@@ -13,7 +13,7 @@ pub(super) fn back_substitute(shared: &LuShared<'_>, member: &Member<'_>) {
         let Range { start: first, end: last } = shared.columns(block);
         if member.index == 0 {
             for j in (first..last).rev() {
-                // SAFETY: rows of y in this block are this member's until the barrier; U is read.
+                // SAFETY: only this member uses the rows of y in this block until the barrier; U is only read.
                 unsafe {
                     let x = *view.at(j, n) / *view.at(j, j);
                     *view.at(j, n) = x;
@@ -27,7 +27,8 @@ pub(super) fn back_substitute(shared: &LuShared<'_>, member: &Member<'_>) {
         let lines = first.div_ceil(8);
         let bound = |i: usize| (lines * i / member.count * 8).min(first);
         let rows = bound(member.index)..bound(member.index + 1);
-        // SAFETY: rows of y are shared out; x of this block and U, which is other memory, are only read.
+        // SAFETY: each member has its own rows of y; x of this block and U, which is other memory, are only
+        // read.
         unsafe {
             let y = std::slice::from_raw_parts_mut(view.at(rows.start, n), rows.len());
             for j in first..last {

@@ -1,24 +1,24 @@
-//! Row exchanges within a range of columns: each touches a line, so lines are asked for ahead.
+//! Row exchanges within a range of columns. Each exchange touches one cache line, so lines are prefetched.
 
 use crate::matrix::MatrixView;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Columns by which lines are asked for ahead: the lines of a column's exchanges, some 16 KiB each
-/// time, arrive while two others are worked on.
+/// Columns by which lines are prefetched ahead: the lines of the exchanges of a column, about 16 KiB, arrive
+/// while two other columns are processed.
 const AHEAD: usize = 2;
 
 /// Exchanges row i with row `pivots[i]` for each i of `rows`, in order, in `columns`.
 ///
 /// # Safety
-/// No other thread may use those columns meanwhile.
+/// No other thread may use those columns during the call.
 pub(super) unsafe fn apply(
     view: MatrixView,
     pivots: &[AtomicU32],
     rows: Range<usize>,
     columns: Range<usize>,
 ) {
-    // Read once: they are the same for every column.
+    // The pivots are read once, because they are the same for every column.
     let exchanges: Vec<(usize, usize)> = rows
         .map(|i| (i, pivots[i].load(Ordering::Relaxed) as usize))
         .filter(|(i, with)| i != with)
@@ -33,7 +33,7 @@ pub(super) unsafe fn apply(
             }
         }
         for (i, with) in &exchanges {
-            // SAFETY: both rows are of this column, which is the caller's.
+            // SAFETY: both rows are in this column, which belongs to the caller.
             unsafe { std::ptr::swap(view.at(*i, j), view.at(*with, j)) };
         }
     }

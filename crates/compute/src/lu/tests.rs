@@ -33,7 +33,7 @@ fn solved(
     Ok((x, residual.value.unwrap()))
 }
 
-/// The same system by elimination with partial pivoting as textbooks have it: column after column,
+/// Solves the same system by elimination with partial pivoting as in textbooks: column after column,
 /// rows exchanged whole, nothing in blocks.
 fn by_elimination(n: usize, source: &dyn MatrixSource) -> Vec<f64> {
     let mut columns = vec![vec![0.0; n]; n + 1];

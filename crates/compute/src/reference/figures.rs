@@ -1,4 +1,4 @@
-//! From what the reference program printed to figures.
+//! Figures from the output of the reference program.
 
 use crate::config::{RatingConfig, ResidualConfig};
 use crate::output::HplRow;
@@ -7,7 +7,8 @@ use crate::{GAUGE, RATING, TEST};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Validity};
 
-/// Results as measurements: one a combination of N, NB, P, Q, best first; equal ones are samples.
+/// Returns the results as measurements, one per combination of N, NB, P and Q, best first; results of one
+/// combination are its samples.
 pub fn measurements(
     rows: &[HplRow],
     engine: &str,
@@ -49,10 +50,9 @@ fn measurement(group: &[&HplRow], about: RatingConfig) -> Measurement {
     let failed = group.iter().any(|row| row.passed == Some(false));
     let mut validity = Validity::valid();
     if failed {
-        validity.add(Status::Invalid, "its residual check FAILED: x is no solution");
+        validity.add(Status::Invalid, "its residual check FAILED: x is not a solution");
     } else if group.iter().any(|row| row.passed.is_none()) {
-        validity
-            .add(Status::Suspect, "no residual was printed, so nothing says that x is a solution");
+        validity.add(Status::Suspect, "no residual was printed: x is not verified");
     }
     let counted = group.iter().filter(|_| !failed);
     Measurement::new(GAUGE, TEST, RATING, Unit::FlopsPerSecond)

@@ -1,4 +1,5 @@
-//! Finds xhpl, or the HPL inside hpcc, places its ranks, writes its input and reads its output.
+//! Runs of xhpl or of the HPL in hpcc: finds the program, places its ranks, writes its input and reads its
+//! output.
 
 use super::{Grid, PlacedReference, RankLayout};
 use crate::dat;
@@ -16,10 +17,10 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::time::Duration;
 
-/// Longest time for a run: hpcc does much beside HPL.
+/// Maximum time of a run; hpcc also runs other benchmarks.
 const LIMIT: Duration = Duration::from_secs(24 * 3600);
 
-/// Which program it is.
+/// Kind of reference program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReferenceKind {
     /// HPL alone: HPL.dat, results on standard output.
@@ -29,13 +30,13 @@ pub(super) enum ReferenceKind {
 }
 
 impl ReferenceKind {
-    /// By the program's name.
+    /// Returns the kind by the program's name.
     fn of(program: &Path) -> Self {
         let name = program.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         if name.starts_with("hpcc") { Self::Hpcc } else { Self::Xhpl }
     }
 
-    /// In records.
+    /// Returns the name in records.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Xhpl => "xhpl",
@@ -45,10 +46,10 @@ impl ReferenceKind {
 }
 
 impl PlacedReference {
-    /// Finds the program and its launcher, and places its ranks; `None` when none is asked for.
+    /// Finds the program and its launcher, and places its ranks; `None` if no reference program is requested.
     ///
     /// # Errors
-    /// When there is no such program, no launcher for it, or no room for its ranks.
+    /// Fails if the program or its launcher is missing, or if the ranks do not fit.
     pub(crate) fn find(
         topology: &Topology,
         layout: RankLayout,
@@ -57,7 +58,7 @@ impl PlacedReference {
         let Some(asked) = &options.reference else { return Ok(None) };
         let request = RankRequest {
             ranks: layout.ranks as u32,
-            threads: Some(layout.threads_a_rank as u32),
+            threads: Some(layout.threads_per_rank as u32),
             together: Request::default(),
             ..RankRequest::default()
         };
@@ -70,13 +71,16 @@ impl PlacedReference {
         Ok(Some(Self { kind, program, hosts: options.ranks.hosts.clone(), plan, layout }))
     }
 
-    /// Runs it once for all combinations; what it printed, and the command. `None` when the user ended it.
+    /// Runs the program once for all combinations; returns its output and the command, or `None` if the user
+    /// interrupted it.
     ///
     /// # Errors
-    /// When it cannot be started, takes too long, or prints no result.
+    /// Fails if the program cannot be started, takes too long, or prints no result.
     pub(super) fn run(
         &self,
-        (n, nbs, grids): (usize, &[usize], &[Grid]),
+        n: usize,
+        nbs: &[usize],
+        grids: &[Grid],
         topology: &Topology,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Option<(HplOutput, String)>, Failure> {
@@ -89,7 +93,7 @@ impl PlacedReference {
         let run = Run::new(command, LIMIT)
             .launched(self.program.launch(self.places(topology)))
             .within(Folder::Private(vec![input]))
-            .with_environment(threads_environment(self.threads_a_rank()));
+            .with_environment(threads_environment(self.threads_per_rank()));
         let ended = program::run(&run, interrupted)?;
         let status = match ended.status() {
             Err(ToolchainError::Interrupted) => return Ok(None),
@@ -97,7 +101,7 @@ impl PlacedReference {
         };
         let read = match self.kind {
             ReferenceKind::Xhpl => output::read(&ended.stdout),
-            // Appended to as it goes on; what is there counts.
+            // hpcc appends to the file during the run; the results that it contains count.
             ReferenceKind::Hpcc => output::read(ended.file("hpccoutf.txt").unwrap_or_default()),
         };
         if !read.rows.is_empty() && status.success() {
@@ -112,19 +116,19 @@ impl PlacedReference {
         Err(ended.no_result(errors.first().map(String::as_str), hint).into())
     }
 
-    /// Threads of each rank.
-    fn threads_a_rank(&self) -> usize {
+    /// Returns the number of threads of each rank.
+    fn threads_per_rank(&self) -> usize {
         self.plan.ranks.first().map_or(1, |rank| rank.placement.threads.len())
     }
 
-    /// Places of the ranks.
+    /// Returns the places of the ranks.
     fn places<'a>(&'a self, topology: &'a Topology) -> RankPlaces<'a> {
         if self.hosts.is_empty() {
             return RankPlaces::Planned { plan: Cow::Borrowed(&self.plan), topology };
         }
-        // The plan is for one host; every host gets the like.
+        // The plan is for one host; all hosts use the same number of ranks and threads.
         let each = self.plan.ranks.len();
-        let threads = Some(self.threads_a_rank());
+        let threads = Some(self.threads_per_rank());
         RankPlaces::Hosts(HostRanks { hosts: &self.hosts, each, threads })
     }
 }

@@ -1,4 +1,4 @@
-//! What is made of peaks and ratings whose numbers are given.
+//! Figures and notices made from peaks and ratings with given numbers.
 
 use super::*;
 use crate::choose::Tried;
@@ -93,7 +93,7 @@ fn a_busy_minute_is_said_with_the_rating() {
     let (rating, _) = judged("rating", &quiet, around(&busy));
     assert_eq!(rating.validity.status, Status::Suspect);
     let reason = &rating.validity.reasons[0];
-    assert!(reason.starts_with("a busy minute: bursts in registers around the solution ran at 71.0 to 124.0 GFLOP/s, so that others had 47 %"), "{reason}");
+    assert!(reason.starts_with("other work used 47 % of the cores' execution units: bursts in registers around the solution ran at 71.0 to 124.0 GFLOP/s"), "{reason}");
     let time = rating.read_config::<RatingConfig>().time.unwrap();
     assert!((time.shared.unwrap() - (1.0 - 100.0 / 190.0)).abs() < 1e-12);
 }
@@ -101,7 +101,7 @@ fn a_busy_minute_is_said_with_the_rating() {
 #[test]
 fn lu_is_held_against_dgemm_of_the_same_minutes() {
     let around = |dgemm: &[f64]| Around { dgemm: dgemm.to_vec(), bursts: Vec::new() };
-    let loses = |notices: &[String]| notices.iter().any(|text| text.starts_with("LU loses"));
+    let loses = |notices: &[String]| notices.iter().any(|text| text.starts_with("LU is slow"));
     // DGEMM once reached 140, but 100 when LU reached 90.
     let (rating, notices) = judged("rating", &[], around(&[98e9, 100e9, 140e9]));
     assert_eq!(rating.read_config::<RatingConfig>().of_dgemm, Some(0.9));

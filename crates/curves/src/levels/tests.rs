@@ -35,7 +35,7 @@ const CHASE_1: [f64; 35] = [
     174.7, 160.5, 166.6, 167.8, 171.9, 165.8, 169.5, 173.4, 189.8,
 ];
 
-/// The same some minutes later.
+/// Same curve some minutes later.
 const CHASE_2: [f64; 35] = [
     2.037, 2.048, 2.038, 2.023, 2.041, 2.107, 2.485, 2.226, 6.72, 6.528, 7.053, 7.131, 6.511,
     6.582, 7.807, 6.6, 6.341, 44.59, 142.6, 50.03, 172.0, 156.2, 166.0, 154.9, 164.7, 166.9, 163.3,
@@ -66,7 +66,7 @@ const LADDER_1: [[f64; 33]; 4] = [
     ],
 ];
 
-/// The same some minutes later.
+/// Same curve some minutes later.
 const LADDER_2: [[f64; 33]; 4] = [
     [
         322.0, 336.8, 322.9, 310.8, 307.8, 320.8, 306.7, 245.6, 186.3, 192.3, 192.0, 181.4, 186.4,
@@ -130,7 +130,7 @@ fn memory_is_no_cache_however_large_that_is_said_to_be() {
         let expected = [("L1", 4, 48), ("L2", 64, l2), ("memory", memory << 10, 512 << 10)];
         has_levels(&dots, &caches, &expected);
         let l3 = format!(
-            "L3 of 105 MiB, as the system says, is not seen: sets of {memory} MiB to 512 MiB are all as \
+            "L3 of 105 MiB, as reported by the system, is not seen: sets of {memory} MiB to 512 MiB are all as \
              fast as memory"
         );
         assert_eq!(said(&dots, &caches).last(), Some(&l3));
@@ -152,7 +152,7 @@ fn what_a_ladder_gets_of_a_shared_cache_is_found() {
         assert_eq!(
             said(&dots, &caches),
             [
-                "L3 of 105 MiB, 52.5 MiB a thread, as the system says: the curve leaves it between 12 MiB \
+                "L3 of 105 MiB, 52.5 MiB per thread, as reported by the system: the curve leaves it between 12 MiB \
               and 16 MiB"
             ]
         );
@@ -162,7 +162,7 @@ fn what_a_ladder_gets_of_a_shared_cache_is_found() {
 #[test]
 fn levels_of_zen_guests_are_found_and_named() {
     let caches = reported(48, 1024, (32 << 10, 32 << 10));
-    let l3 = "L3 of 32 MiB, as the system says: the curve leaves it between";
+    let l3 = "L3 of 32 MiB, as reported by the system: the curve leaves it between";
     let dots = curves(&[&ZEN5]);
     has_levels(
         &dots,
@@ -214,9 +214,7 @@ fn loads_as_slow_as_those_of_flushed_lines_are_of_memory() {
     let names: Vec<&str> = found.iter().map(|(name, ..)| name.as_str()).collect();
     assert_eq!(names[..2], ["L1", "L2"], "{found:?}");
     assert!(names.len() > 3 && names[2..].iter().all(|name| *name == "memory"), "{found:?}");
-    assert!(
-        said(&dots, &caches).iter().any(|text| text.starts_with("L3 of 105 MiB, as the system"))
-    );
+    assert!(said(&dots, &caches).iter().any(|text| text.starts_with("L3 of 105 MiB, as reported")));
     // A cache that is larger than a hypervisor says is none the less one.
     let told = reported(48, 2048, (4 << 10, 4 << 10));
     let mut dots = curves(&[&ZEN5]);
@@ -244,7 +242,7 @@ fn a_cache_without_a_plateau_is_said() {
     let (dots, caches) = (curves(&[&values]), reported(48, 1024, (32 << 10, 32 << 10)));
     let not_seen = |cache: &str| {
         format!(
-            "{cache}, as the system says, is not seen: sets of 64 KiB to 128 MiB are all as fast as \
+            "{cache}, as reported by the system, is not seen: sets of 64 KiB to 128 MiB are all as fast as \
              memory"
         )
     };
@@ -270,7 +268,7 @@ fn noisy(lengths: &[usize], factors: &[f64], noise: f64, seed: u64) -> Vec<f64> 
     values
 }
 
-/// Of 400 noisy curves of four levels, nineteen of twenty come out as they were made, to a dot.
+/// Checks that the levels of 95 % of 400 noisy curves with four levels are found exactly.
 #[test]
 fn levels_are_found_through_noise_and_outliers() {
     let lengths = [8, 10, 6, 9];

@@ -1,4 +1,4 @@
-//! Matrices: node to node, and CPU to CPU.
+//! Views of matrices: from node to node, and from CPU to CPU.
 
 use super::{Figure, evidence, time, value};
 use nodegauge_gauge::view::{Block, Picture, Section, Table};
@@ -6,12 +6,12 @@ use nodegauge_measure::{Unit, stats};
 use nodegauge_placement::Distance;
 use std::collections::BTreeSet;
 
-/// CPUs of the widest matrix that is shown cell by cell.
+/// Maximum number of CPUs of a matrix that is shown cell by cell.
 const MOST_CPUS: usize = 12;
-/// Nodes of the widest matrix; wider ones are in the record only.
+/// Maximum number of nodes of a matrix; larger ones are in the record only.
 const MOST_NODES: usize = 16;
 
-/// Between what a figure is: `n` for nodes or `cpu`, and two numbers.
+/// Returns the two ends of a figure: `n` for nodes or `cpu`, and two numbers.
 pub(super) fn pair((_, config): &Figure<'_>) -> Option<(&'static str, u32, u32)> {
     if let (Some(from), Some(to)) = (config.from_node, config.to_node) {
         return Some(("n", from as u32, to as u32));
@@ -22,7 +22,7 @@ pub(super) fn pair((_, config): &Figure<'_>) -> Option<(&'static str, u32, u32)>
     }
 }
 
-/// The view of both.
+/// Adds the views of both.
 pub(super) fn view(of: &[Figure<'_>], section: &mut Section) {
     let some = |kind: &str, unit: Unit| -> Vec<Figure<'_>> {
         let is = |figure: &&Figure<'_>| {
@@ -30,7 +30,8 @@ pub(super) fn view(of: &[Figure<'_>], section: &mut Section) {
         };
         of.iter().filter(is).cloned().collect()
     };
-    let (rates, cpus) = (some("n", Unit::BytesPerSecond), some("cpu", Unit::Seconds));
+    let rates = some("n", Unit::BytesPerSecond);
+    let cpus = some("cpu", Unit::Seconds);
     if !rates.is_empty() {
         let times = some("n", Unit::Seconds);
         section.push(grid(&rates, "GB/s")).picture(map("bandwidth from node to node", &rates));
@@ -66,12 +67,12 @@ pub(super) fn view(of: &[Figure<'_>], section: &mut Section) {
     }
 }
 
-/// All numbers of some pairs, ascending.
+/// Returns all numbers of some pairs, ascending.
 fn numbers(of: &[Figure<'_>]) -> BTreeSet<u32> {
     of.iter().filter_map(pair).flat_map(|(_, from, to)| [from, to]).collect()
 }
 
-/// The figure from one to another; half a round trip of CPUs is the same both ways.
+/// Returns the figure from one number to another; half a round trip of CPUs is equal in both directions.
 fn at<'a>(of: &'a [Figure<'a>], kind: &str, from: u32, to: u32) -> Option<&'a Figure<'a>> {
     let find = |x: u32, y: u32| {
         of.iter().find(|figure| {
@@ -81,9 +82,10 @@ fn at<'a>(of: &'a [Figure<'a>], kind: &str, from: u32, to: u32) -> Option<&'a Fi
     find(from, to).or_else(|| find(to, from).filter(|_| kind == "cpu"))
 }
 
-/// A heat map of every row to every column.
+/// Returns a heat map of every row to every column.
 fn map(title: &str, of: &[Figure<'_>]) -> Option<Picture> {
-    let (first, numbers) = (of.first()?, numbers(of));
+    let first = of.first()?;
+    let numbers = numbers(of);
     let (kind, ..) = pair(first)?;
     let names: Vec<String> = numbers.iter().map(|number| format!("{kind}{number}")).collect();
     let row = |from: &u32| {
@@ -94,7 +96,7 @@ fn map(title: &str, of: &[Figure<'_>]) -> Option<Picture> {
     (numbers.len() > 1).then(|| Picture::between(title, first.0.unit, names, values))
 }
 
-/// A table of every row to every column.
+/// Returns a table of every row to every column.
 fn grid(of: &[Figure<'_>], unit: &str) -> Block {
     let numbers = numbers(of);
     if numbers.len() > MOST_NODES {
@@ -104,7 +106,7 @@ fn grid(of: &[Figure<'_>], unit: &str) -> Block {
     let mut titles = vec![unit.to_owned()];
     titles.extend(numbers.iter().map(|number| format!(">{kind}{number}")));
     let mut table = Table::new(&titles.iter().map(String::as_str).collect::<Vec<_>>());
-    // Nodes without CPUs read nothing.
+    // Nodes without CPUs do not read.
     let reads = |from: &&u32| numbers.iter().any(|to| at(of, kind, **from, *to).is_some());
     for from in numbers.iter().filter(reads) {
         let cell = |to: &u32| {
@@ -117,7 +119,7 @@ fn grid(of: &[Figure<'_>], unit: &str) -> Block {
     table.into()
 }
 
-/// Smallest, median and largest of each class of distance, nearest first.
+/// Returns a table of the smallest, median and largest value of each class of distance, nearest first.
 fn by_distance(of: &[Figure<'_>]) -> Table {
     let mut classes: Vec<(&str, Vec<f64>)> = Vec::new();
     for (m, config) in of {

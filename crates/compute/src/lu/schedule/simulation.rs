@@ -1,17 +1,17 @@
-//! The schedule on machines that are not there: its own decisions, carried out by virtual threads in
-//! virtual time, with the bytes that cross from node to node counted. What is told by it are shares of bytes
-//! and ratios of times of two ways to place columns, not times.
+//! Simulation of the schedule on synthetic machines: virtual threads carry out its decisions in virtual time,
+//! and the bytes that cross from node to node are counted. The results are shares of bytes and ratios of times
+//! of two distributions of columns, not absolute times.
 
 use super::{LuSchedule, WIDEST, Work};
-use crate::homes::{self, Homes};
+use crate::distribution::{self, ColumnDistribution};
 use crate::lu::panel_group_size;
 use nodegauge_machine::{Topology, TopologySource};
 use nodegauge_placement::{Bind, Request};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-/// FLOP/s of a core, and its share of the memory's bandwidth, B/s, on its own node and on another: some
-/// core of 30 GFLOP/s with 5 GB/s, half as much from another socket. Only their ratios matter.
+/// FLOP/s of a core, and its share of the memory's bandwidth, B/s, on its own node and on another: a core of 30
+/// GFLOP/s with 5 GB/s, and half as much from another socket. Only the ratios matter.
 const CORE: f64 = 30e9;
 const LOCAL: f64 = 5e9;
 const REMOTE: f64 = 2.5e9;
@@ -21,13 +21,13 @@ struct Machine {
     nb: usize,
     /// Node of each thread.
     nodes: Vec<usize>,
-    /// On which node a column lies, the truth.
+    /// Node on which a column lies.
     lies: Box<dyn Fn(usize) -> usize>,
     schedule: LuSchedule,
     group: usize,
 }
 
-/// What a thread does until a moment.
+/// Activity of a thread until a point in time.
 enum Doing {
     Nothing,
     Waiting,
@@ -47,18 +47,18 @@ impl Machine {
         blocks.start * self.nb..(blocks.end * self.nb).min(self.n)
     }
 
-    /// Time in which `thread` moves bytes of these columns; counts them.
-    fn moves(&self, thread: usize, columns: Range<usize>, a_column: f64, ran: &mut Ran) -> f64 {
+    /// Returns the time in which `thread` moves bytes of these columns, and counts them.
+    fn moves(&self, thread: usize, columns: Range<usize>, per_column: f64, ran: &mut Ran) -> f64 {
         let own = self.nodes[thread];
         let remote = columns.clone().filter(|column| (self.lies)(*column) != own).count() as f64;
         let all = columns.len() as f64;
-        ran.bytes += all * a_column;
-        ran.remote += remote * a_column;
-        (all - remote) * a_column / LOCAL + remote * a_column / REMOTE
+        ran.bytes += all * per_column;
+        ran.remote += remote * per_column;
+        (all - remote) * per_column / LOCAL + remote * per_column / REMOTE
     }
 
-    /// The time of a piece of work: C is read and written, A and B are read, exchanges read and write two
-    /// rows of each column, an element a line; arithmetic and memory at the same time.
+    /// Returns the time of a piece of work: C is read and written, A and B are read, exchanges read and write
+    /// two rows of each column, one element per line; arithmetic and memory accesses overlap.
     fn takes(&self, thread: usize, Work { blocks, step, rows }: &Work, ran: &mut Ran) -> f64 {
         let (columns, panel) = (self.columns(blocks), self.columns(&(*step..step + 1)));
         let (width, depth) = (columns.len() as f64, panel.len() as f64);
@@ -75,28 +75,29 @@ impl Machine {
         (flops / CORE).max(moved)
     }
 
-    /// The time of a panel by the group, at a quarter of a product's rate; its columns lie where they do.
+    /// Returns the time of a panel by the group, at a quarter of a product's rate.
     fn panel(&self, number: usize, step: usize, ran: &mut Ran) -> f64 {
         let columns = self.columns(&(number..number + 1));
         let (rows, width) = ((self.n - columns.start) as f64, columns.len() as f64);
         let updates: f64 = (step..number)
             .map(|step| 2.0 * (self.n - (step + 1) * self.nb) as f64 * width * self.nb as f64)
             .sum();
-        let a_column = 16.0 * rows * (1 + number - step) as f64 / self.group as f64;
+        let per_column = 16.0 * rows * (1 + number - step) as f64 / self.group as f64;
         let moved: f64 =
-            (0..self.group).map(|of| self.moves(of, columns.clone(), a_column, ran)).sum();
+            (0..self.group).map(|of| self.moves(of, columns.clone(), per_column, ran)).sum();
         let flops = updates + 4.0 * rows * width * width;
         (flops / CORE / self.group as f64).max(moved / self.group as f64)
     }
 
-    /// Carries a whole factorisation out.
+    /// Simulates a whole factorisation.
     fn run(&self) -> Ran {
         let threads = self.nodes.len();
         let mut ran = Ran::default();
         let mut doing: Vec<(f64, Doing)> = (0..threads).map(|_| (0.0, Doing::Nothing)).collect();
         let mut called: Option<(usize, usize, usize)> = None;
         let (mut now, panels) = (0.0, self.n.div_ceil(self.nb));
-        // Who looks for something to do: all after a change, as waiting threads do, else who is done.
+        // After a change all threads look for work, as waiting threads do; otherwise only the thread that has
+        // finished.
         let (mut version, mut done) = (u64::MAX, 0);
         while self.schedule.factored.load(Ordering::Acquire) < panels {
             let seen =
@@ -151,29 +152,29 @@ impl Machine {
     }
 }
 
-/// A factorisation on a machine of the literature by one thread a core, with columns placed on the nodes
-/// that update them, and with columns spread over all threads and updated by whoever comes.
+/// Simulates a factorisation on a machine of the literature with one thread per core: with columns on the nodes
+/// that update them, and with columns spread over all threads and updated by any thread.
 fn both(topology: &str, n: usize, nb: usize) -> (usize, Ran, Ran) {
     let topology = Topology::load(&TopologySource::Synthetic(topology.to_owned())).unwrap();
     let request = Request { bind: Some(Bind::Close), ..Request::default() };
     let placement = nodegauge_placement::plan(&topology, &request).unwrap();
-    let nodes = homes::of_threads(&topology, &placement);
+    let nodes = distribution::nodes_of_threads(&topology, &placement);
     let threads = nodes.len();
     let group = panel_group_size(n, nb, threads);
-    let machine = |homes: Homes, lies: Box<dyn Fn(usize) -> usize>| Machine {
+    let machine = |distribution: ColumnDistribution, lies: Box<dyn Fn(usize) -> usize>| Machine {
         n,
         nb,
         nodes: nodes.clone(),
         lies,
-        schedule: LuSchedule::new(n.div_ceil(nb), nb, threads, homes),
+        schedule: LuSchedule::new(n.div_ceil(nb), nb, threads, distribution),
         group,
     };
-    let placing = Homes::of(&nodes, (n, nb), WIDEST);
+    let placing = ColumnDistribution::of(&nodes, n, nb, WIDEST);
     let lies = placing.clone();
     let placed = machine(placing, Box::new(move |column| lies.of_column(column))).run();
     let of_thread = nodes.clone();
     let spread = Box::new(move |column: usize| of_thread[column / 16 % of_thread.len()]);
-    (topology.nodes.len(), placed, machine(Homes::one(), spread).run())
+    (topology.nodes.len(), placed, machine(ColumnDistribution::one(), spread).run())
 }
 
 #[test]

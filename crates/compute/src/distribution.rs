@@ -1,17 +1,17 @@
-//! Which NUMA node has which columns of the matrix, and which threads update them: a column lies where
-//! its updates are done, because a product reads and writes its C once and A and B are small beside it.
+//! Distribution of the matrix's columns over NUMA nodes and threads. A column is placed on the node whose
+//! threads update it, because a product reads and writes its C once, and A and B are small compared with C.
 //! Pure.
 
 use nodegauge_machine::Topology;
 use nodegauge_placement::{Bind, Placement, ThreadPlace};
 use std::ops::Range;
 
-/// Groups of columns that each node has at least, where there are so many blocks: columns fall out of the
-/// work from the left, and with fewer groups some nodes would run out of them long before others.
+/// Minimum number of groups of columns per node, where there are enough blocks. The factorisation finishes
+/// columns from the left; with fewer groups some nodes would run out of columns long before others.
 const GROUPS: usize = 8;
 
-/// The NUMA node of each thread; none where a thread may be on several.
-pub fn of_threads(topology: &Topology, placement: &Placement) -> Vec<usize> {
+/// Returns the NUMA node of each thread; empty if a thread may run on several nodes.
+pub fn nodes_of_threads(topology: &Topology, placement: &Placement) -> Vec<usize> {
     let bound = placement.threads.iter().filter(|_| placement.bind != Bind::None);
     let node = |thread: &ThreadPlace| match thread.nodes(topology).as_slice() {
         [node] => Some(node.0 as usize),
@@ -20,27 +20,27 @@ pub fn of_threads(topology: &Topology, placement: &Placement) -> Vec<usize> {
     bound.map(node).collect::<Option<_>>().unwrap_or_default()
 }
 
-/// Columns by node, and threads by node.
+/// Assignment of columns and threads to nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Homes {
-    /// Node of each thread; empty where all memory is alike to all.
+pub struct ColumnDistribution {
+    /// Node of each thread; empty if all memory is equally near to all threads.
     threads: Vec<usize>,
-    /// Columns of a group, whole blocks.
+    /// Columns of a group, a multiple of the block.
     group: usize,
     /// Node of each group.
     groups: Vec<usize>,
 }
 
-impl Homes {
-    /// All memory is alike to all threads.
+impl ColumnDistribution {
+    /// Returns the distribution on one node, whose memory is equally near to all threads.
     pub fn one() -> Self {
         Self { threads: Vec::new(), group: 1, groups: Vec::new() }
     }
 
-    /// Columns of a matrix of this order in blocks of `nb` for threads on these nodes: neighbouring blocks
-    /// go together as far as products of at most `widest` columns take them together, and groups are dealt
-    /// out by turns, each node as many as it has threads.
-    pub fn of(threads: &[usize], (order, nb): (usize, usize), widest: usize) -> Self {
+    /// Returns the distribution of a matrix of `order` columns in blocks of `nb` over threads on these nodes.
+    /// Neighbouring blocks form a group as long as one product of at most `widest` columns updates them
+    /// together. Groups are dealt to the nodes in turn, in proportion to each node's threads.
+    pub fn of(threads: &[usize], order: usize, nb: usize, widest: usize) -> Self {
         let mut nodes = threads.to_vec();
         nodes.sort_unstable();
         nodes.dedup();
@@ -54,7 +54,7 @@ impl Homes {
         let groups = (0..blocks.div_ceil(together)).map(|_| {
             let fewest = (0..nodes.len()).min_by_key(|at| {
                 let has = threads.iter().filter(|node| **node == nodes[*at]).count();
-                // In thousandths of what its threads ask for.
+                // Share of its threads in thousandths.
                 (dealt[*at] + 1) * 1000 / has
             });
             let at = fewest.unwrap_or(0);
@@ -64,27 +64,27 @@ impl Homes {
         Self { groups: groups.collect(), threads: threads.to_vec(), group: together * nb }
     }
 
-    /// The node of a column; the right-hand side is with the last.
+    /// Returns the node of a column; the right-hand side is on the node of the last column.
     pub fn of_column(&self, column: usize) -> usize {
         let last = self.groups.len().saturating_sub(1);
         self.groups.get((column / self.group).min(last)).copied().unwrap_or(0)
     }
 
-    /// The node of a thread.
+    /// Returns the node of a thread.
     pub fn of_thread(&self, thread: usize) -> usize {
         self.threads.get(thread).copied().unwrap_or(0)
     }
 
-    /// How many of `all` threads are on a node.
+    /// Returns the number of threads on a node, of `all` threads.
     pub fn threads_on(&self, node: usize, all: usize) -> usize {
-        match self.threads.is_empty() {
-            true => all,
-            false => self.threads.iter().filter(|of| **of == node).count().max(1),
+        if self.threads.is_empty() {
+            return all;
         }
+        self.threads.iter().filter(|of| **of == node).count().max(1)
     }
 
-    /// The columns of `columns` that one of `all` threads makes: those of its node by
-    /// turns with the node's other threads, `together` at a time.
+    /// Returns the columns of `columns` that one of `all` threads generates: those of its node, `together` at a
+    /// time, in turn with the node's other threads.
     pub fn made_by(
         &self,
         thread: usize,
@@ -94,7 +94,8 @@ impl Homes {
     ) -> impl Iterator<Item = usize> {
         let node = self.of_thread(thread);
         let mine = |other: &usize| self.of_thread(*other) == node;
-        let (rank, peers) = ((0..thread).filter(mine).count(), (0..all).filter(mine).count());
+        let rank = (0..thread).filter(mine).count();
+        let peers = (0..all).filter(mine).count();
         columns.filter(move |column| {
             self.of_column(*column) == node && column / together % peers == rank
         })
@@ -108,27 +109,28 @@ mod tests {
     #[test]
     fn columns_are_dealt_out_by_the_threads_of_each_node() {
         // Three threads on node 4, one on node 7.
-        let homes = Homes::of(&[4, 4, 7, 4], (9600, 100), 1000);
-        let on = |node| (0..9600).filter(|column| homes.of_column(*column) == node).count();
+        let distribution = ColumnDistribution::of(&[4, 4, 7, 4], 9600, 100, 1000);
+        let on = |node| (0..9600).filter(|column| distribution.of_column(*column) == node).count();
         assert_eq!((on(4), on(7)), (7200, 2400));
-        assert_eq!((homes.threads_on(4, 4), homes.threads_on(7, 4)), (3, 1));
+        assert_eq!((distribution.threads_on(4, 4), distribution.threads_on(7, 4)), (3, 1));
         // Six blocks go together: 96 blocks are eight groups for each of two nodes.
         assert!(
-            (0..9600).all(|column| homes.of_column(column) == homes.of_column(column / 600 * 600))
+            (0..9600).all(|column| distribution.of_column(column)
+                == distribution.of_column(column / 600 * 600))
         );
-        assert_eq!(homes.of_column(9600), homes.of_column(9599));
-        assert_eq!(Homes::of(&[3; 8], (9600, 100), 1000), Homes::one());
+        assert_eq!(distribution.of_column(9600), distribution.of_column(9599));
+        assert_eq!(ColumnDistribution::of(&[3; 8], 9600, 100, 1000), ColumnDistribution::one());
     }
 
     #[test]
     fn every_column_is_made_once_by_a_thread_of_its_node() {
         for (nodes, order) in [(vec![0, 0, 1, 1], 1000), (vec![1, 0, 2], 333), (vec![0; 3], 100)] {
-            let homes = Homes::of(&nodes, (order, 32), 1024);
+            let distribution = ColumnDistribution::of(&nodes, order, 32, 1024);
             let mut makers = vec![0; order + 1];
             for (thread, node) in nodes.iter().enumerate() {
-                for column in homes.made_by(thread, nodes.len(), 0..order + 1, 16) {
+                for column in distribution.made_by(thread, nodes.len(), 0..order + 1, 16) {
                     makers[column] += 1;
-                    assert!(homes.of_column(column) == *node);
+                    assert!(distribution.of_column(column) == *node);
                 }
             }
             assert!(makers.iter().all(|made| *made == 1), "{nodes:?}");
