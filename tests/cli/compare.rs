@@ -118,7 +118,7 @@ fn a_run_is_within_noise_of_itself() {
     }
     compare(sides[1], &["--fail-on", "slower", "--fail-on", "triad<0%"])
         .exits(0)
-        .tells("differs nothing that the records know of")
+        .tells("differs nothing in the records")
         .tells("verdict B to A, 4 compared: 4 within noise");
 }
 

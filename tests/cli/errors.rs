@@ -223,7 +223,7 @@ fn what_is_no_file_of_sane_length_is_not_read() {
     let harness = Harness::new();
     assert_eq!(harness.run_other(&["mkfifo", &harness.arg("pipe.c")], &[]).code, Some(0));
     std::fs::File::create(harness.path("long.c")).unwrap().set_len(1 << 40).unwrap();
-    let no_file = "it is no regular file";
+    let no_file = "it is not a regular file";
     for (file, why) in [
         ("/dev/zero", no_file),
         ("/dev/null", no_file),

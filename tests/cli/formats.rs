@@ -421,7 +421,10 @@ fn csv_and_text_are_what_the_other_commands_print() {
     let files = ["stream", "run"].map(|name| golden(name).to_str().unwrap().to_owned());
     let both = harness.run(&["report", &files[0], &files[1], "-f", "text"]).exits(0);
     both.says("2 runs side by side").says("triad");
-    harness.run(&["report", &files[0], &files[0], "-f", "text"]).exits(2).complains("are one run");
+    harness
+        .run(&["report", &files[0], &files[0], "-f", "text"])
+        .exits(2)
+        .complains("name the same run");
 }
 
 #[test]
@@ -436,7 +439,7 @@ fn benchmarks_are_a_list_for_each_direction() {
         let out = format!("{name}.json");
         let made = harness.run(&[&words[..], &[&out]].concat());
         if values == 0 {
-            made.exits(2).complains("no figure of which a direction is better");
+            made.exits(2).complains("no figure has a better direction");
             continue;
         }
         made.exits(0);

@@ -78,8 +78,8 @@ fn two_sockets_of_epyc_9654_in_words() {
         .exits(0)
         .quietly()
         .tells("processor EPYC 9654 (Zen 4), 2 sockets, 192 cores, 192 hardware threads, 2.400 GHz (catalog: base clock)")
-        .tells("peak 7.373 TFLOP/s double precision: 192 cores x 2.400 GHz (catalog: base clock) x 16 FLOP/cycle; 16 FLOP a cycle: 2 FMA units x 4 lanes x 2")
-        .tells("cache L2 unified: 192 x size unknown, one a core")
+        .tells("peak 7.373 TFLOP/s double precision: 192 cores x 2.400 GHz (catalog: base clock) x 16 FLOP/cycle; 16 FLOP per cycle: 2 FMA units x 4 lanes x 2")
+        .tells("cache L2 unified: 192 x size unknown, one per core")
         .tells("cache L3 unified: 24 x 32 MiB, each shared by 8 cores")
         .tells("memory size unknown 921.6 GB/s theoretical = 24 channels x DDR5-4800 x 8 B (catalog: EPYC 9654, 2 x 12 channels of DDR5-4800, every channel populated)")
         .tells("node 1: memory unknown, cpus 96-191");

@@ -243,7 +243,7 @@ fn a_roofline_is_drawn_on_logarithmic_axes_with_every_point() {
     })()";
     assert_eq!(browser.evaluate(drawn), json!(["log", "log", "scatter", "line"]));
     let data = browser.evaluate(DATA);
-    let rows = rows(&data, "roofline: what can be reached over FLOP/B");
+    let rows = rows(&data, "roofline: attainable rate over FLOP/B");
     let shown: Vec<(f64, f64)> = rows.iter().map(|row| (number(row[1]), number(row[2]))).collect();
     let roofline = record("roofline");
     let points = roofline["measurements"].as_array().unwrap().iter();

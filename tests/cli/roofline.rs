@@ -74,7 +74,7 @@ fn all_threads_and_one_have_a_roof_each_and_two_runs_pair() {
     let pairs = compared["pairs"].as_array().unwrap().len();
     assert_eq!(pairs, measurements(&latest).len(), "{compared:#}");
     let html = harness.run(&["report", "latest", "--output", "-"]).exits(0).stdout;
-    assert!(html.contains("roofline: what can be reached over FLOP/B"));
+    assert!(html.contains("roofline: attainable rate over FLOP/B"));
 }
 
 #[test]

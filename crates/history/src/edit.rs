@@ -1,13 +1,13 @@
-//! Changing what is saved: labels put on and taken away, runs removed.
+//! Changes of saved runs: setting and removing labels, removing runs.
 
 use crate::error::{Access, HistoryError};
 use crate::store::Store;
 
 impl Store {
-    /// Puts a label on a run, or takes it away when `value` is empty. Returns the run's identifier.
+    /// Sets a label of a run, or removes it if `value` is empty. Returns the identifier of the run.
     ///
     /// # Errors
-    /// When there is no such run, or the database cannot be written.
+    /// If there is no such run, or if the database cannot be written.
     pub fn set_label(
         &self,
         selector: &str,
@@ -29,10 +29,10 @@ impl Store {
         Ok(id)
     }
 
-    /// Removes a run and all that belongs to it. Returns its identifier.
+    /// Removes a run with its labels and figures. Returns the identifier of the run.
     ///
     /// # Errors
-    /// When there is no such run, or the database cannot be written.
+    /// If there is no such run, or if the database cannot be written.
     pub fn remove(&self, selector: &str) -> Result<String, HistoryError> {
         let transaction = self.begin()?;
         let id = self.resolve(selector)?;

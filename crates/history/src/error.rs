@@ -1,4 +1,4 @@
-//! Why the history cannot serve: what SQLite and the file system say, in words for the user.
+//! Errors of the history: messages for errors of SQLite and of the file system.
 
 use nodegauge_measure::Failure;
 use std::fmt::{self, Display};
@@ -6,23 +6,23 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long a program waits for another that writes. Saving a run takes milliseconds, on a busy
-/// network home some tenths of a second; a lock that lasts longer will not go away soon.
+/// Timeout for the write lock of another program. Saving a run takes milliseconds, and some tenths of a second on
+/// a busy network file system; a lock that is held longer will probably not be released soon.
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Why the history cannot serve, with the remedy.
+/// Error of the history, with a hint.
 #[derive(Debug, thiserror::Error)]
 pub enum HistoryError {
-    /// No saved run is meant by what was given.
+    /// No saved run matches the selector.
     #[error("no saved run '{selector}'{}", near(candidates))]
     NotFound {
-        /// What was given.
+        /// Selector that the user typed.
         selector: String,
-        /// What comes near, nearest first.
+        /// Similar selectors that exist, the most similar first.
         candidates: Vec<String>,
     },
-    /// Wrong or unreadable input, such as a database that is none or too few letters of an identifier; or a
-    /// permission, a folder or space is missing.
+    /// Invalid or unreadable input, e.g. a file that is not a database or too few characters of an identifier; or
+    /// a missing permission, folder or disk space.
     #[error(transparent)]
     Failed(#[from] Failure),
     /// Another program is writing to the database.
@@ -38,7 +38,7 @@ fn near(candidates: &[String]) -> String {
     }
 }
 
-/// What was being done when SQLite failed.
+/// Kind of access to the database that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,
@@ -55,7 +55,7 @@ impl Display for Access {
 }
 
 impl HistoryError {
-    /// The file is no database, a damaged one, or another program's.
+    /// Returns the error for a file that is not a database, is damaged, or belongs to another program.
     pub(crate) fn unreadable(path: &Path, cause: impl Display) -> Self {
         let path = path.display();
         Failure::usage(format!("cannot read history database {path}"))
@@ -64,7 +64,7 @@ impl HistoryError {
             .into()
     }
 
-    /// The database at `path` cannot be got at for `access`.
+    /// Returns the error for a database that does not permit `access`.
     pub(crate) fn closed(path: &Path, access: Access, cause: impl Display) -> Self {
         let hint = match access {
             Access::Read => "use --db FILE with a file that you can read",
@@ -77,7 +77,7 @@ impl HistoryError {
             .into()
     }
 
-    /// Another program has been writing to the database for `waited`.
+    /// Returns the error for a database that another program has been writing to for `waited`.
     pub(crate) fn busy(path: &Path, access: Access, waited: Duration) -> Self {
         Self::Busy(
             Failure::missing(format!(
@@ -89,7 +89,7 @@ impl HistoryError {
         )
     }
 
-    /// A file cannot be read.
+    /// Returns the error for a file that cannot be read.
     pub(crate) fn of_file(path: &Path, cause: &io::Error) -> Self {
         let problem = format!("cannot read {}: {cause}", path.display());
         match cause.kind() {
@@ -98,11 +98,11 @@ impl HistoryError {
         }
     }
 
-    /// Translates what SQLite says about `path`.
+    /// Translates an error of SQLite about `path`.
     pub(crate) fn of_sqlite(path: &Path, access: Access, error: &rusqlite::Error) -> Self {
         use rusqlite::ErrorCode as Code;
         match error.sqlite_error_code() {
-            // SQLite does not say why it could not open a file; the system does.
+            // SQLite does not report why it could not open a file; the operating system does.
             Some(Code::CannotOpen) => {
                 Self::closed(path, access, refusal(path, access).unwrap_or_else(|| plain(error)))
             }
@@ -114,7 +114,7 @@ impl HistoryError {
                 path.display(),
                 plain(error),
             ))
-            .hint("make room there, or use --db FILE elsewhere")
+            .hint("free some space there, or use --db FILE on another file system")
             .into(),
             Some(
                 Code::ReadOnly
@@ -128,7 +128,7 @@ impl HistoryError {
     }
 }
 
-/// What the system says when the file is opened; nothing is created or changed.
+/// Returns the reason why the operating system cannot open the file. Nothing is created or changed.
 fn refusal(path: &Path, access: Access) -> Option<String> {
     let mut options = std::fs::File::options();
     options.read(true).write(access == Access::Write);
@@ -139,7 +139,7 @@ fn refusal(path: &Path, access: Access) -> Option<String> {
     })
 }
 
-/// SQLite's message without the path that rusqlite puts behind it.
+/// Returns the message of SQLite without the path that rusqlite appends.
 fn plain(error: &rusqlite::Error) -> String {
     match error {
         rusqlite::Error::SqliteFailure(_, Some(message)) => {

@@ -1,4 +1,4 @@
-//! From what a user typed to a saved run, and what comes near when there is none.
+//! Search for the saved run that a selector names, and for similar selectors if there is none.
 
 use crate::error::{Access, HistoryError};
 use crate::selector::{self, Selector};
@@ -8,22 +8,22 @@ use nodegauge_measure::record::Record;
 use rusqlite::{OptionalExtension, params};
 use std::path::Path;
 
-/// What is offered when nothing is found.
+/// Maximum number of suggestions if no run is found.
 const OFFERED: usize = 5;
-/// Jaro-Winkler similarity from which a text may have been meant: two letters exchanged in a word
-/// of four give 0.9, an unrelated label mostly less than 0.5.
-const ALIKE: f64 = 0.7;
-/// Shortest beginning of an identifier that names a run: identifiers begin with the time, and one
-/// or two characters typed by mistake should not remove a run.
+/// Minimum Jaro-Winkler similarity of a suggestion: two exchanged letters in a word of four give 0.9, an
+/// unrelated label mostly less than 0.5.
+const MIN_SIMILARITY: f64 = 0.7;
+/// Minimum length of an identifier prefix that selects a run. Identifiers begin with the time, and one or two
+/// characters typed by mistake must not remove a run.
 const SHORTEST: usize = 4;
 
 impl Store {
-    /// The record that `selector` names: an identifier or its beginning of four characters or
-    /// more, `latest`, `latest~N`, a label `key=value` or its value alone (the newest run with
-    /// it), or a file that holds a record. What is saved comes before a file of the same name.
+    /// Returns the record that `selector` names: an identifier or its prefix of at least four characters,
+    /// `latest`, `latest~N`, a label `key=value` or only its value (the newest run with that label), or a file
+    /// with a record. A saved run has precedence over a file of the same name.
     ///
     /// # Errors
-    /// When there is none, several begin like that, or the file is no record.
+    /// If there is no such run, if several runs have the prefix, or if the file contains no valid record.
     pub fn find(&self, selector: &str) -> Result<Record, HistoryError> {
         let id = match self.resolve(selector) {
             Err(HistoryError::NotFound { .. }) if selector::means_a_file(selector) => {
@@ -34,16 +34,16 @@ impl Store {
         self.record(&id)
     }
 
-    /// All records that `selector` names, newest first: those with a label, where [`Store::find`]
-    /// takes the newest; else the one that it finds.
+    /// Returns all records that `selector` names, newest first: every run with a label, of which [`Store::find`]
+    /// returns only the newest; for other selectors the result of [`Store::find`].
     ///
     /// # Errors
-    /// As [`Store::find`].
+    /// Returns the same errors as [`Store::find`].
     pub fn find_all(&self, selector: &str) -> Result<Vec<Record>, HistoryError> {
         let label = match Selector::from(selector) {
             Selector::Latest(_) => None,
             Selector::Label(key, value) => Some((Some(key), value)),
-            // A word may be an identifier as well as the value of a label.
+            // A word may be an identifier or the value of a label.
             Selector::Word(word) => self
                 .resolve(selector)
                 .is_ok_and(|id| !id.starts_with(&word.to_ascii_uppercase()))
@@ -55,13 +55,13 @@ impl Store {
             }
             None => Vec::new(),
         };
-        match ids.is_empty() {
-            true => Ok(vec![self.find(selector)?]),
-            false => ids.iter().map(|id| self.record(id)).collect(),
+        if ids.is_empty() {
+            return Ok(vec![self.find(selector)?]);
         }
+        ids.iter().map(|id| self.record(id)).collect()
     }
 
-    /// The record of this identifier, with its labels of today.
+    /// Returns the record of a run with its current labels.
     pub(crate) fn record(&self, id: &str) -> Result<Record, HistoryError> {
         let failed = self.failed(Access::Read);
         let text: String = self
@@ -71,29 +71,29 @@ impl Store {
             .map_err(&failed)?;
         let mut record = selector::parse(&text)
             .map_err(|cause| HistoryError::unreadable(self.path(), format!("run {id}: {cause}")))?;
-        // Labels may have changed since.
+        // Labels may have changed since the record was saved.
         record.labels = self.labels(id).map_err(failed)?;
         Ok(record)
     }
 
-    /// The identifier of the saved run that `selector` names.
+    /// Returns the identifier of the saved run that `selector` names.
     pub(crate) fn resolve(&self, selector: &str) -> Result<String, HistoryError> {
         let failed = self.failed(Access::Read);
         let found = match Selector::from(selector) {
             Selector::Latest(back) => self.nth_newest(back),
             Selector::Label(key, value) => self.newest_with(Some(&key), &value),
             Selector::Word(word) => {
-                // Identifiers are upper-case; nobody should have to type them so.
+                // Identifiers are upper-case; lower-case input is accepted.
                 let prefix = word.to_ascii_uppercase();
-                let mut begin_so = self.with_prefix(&prefix).map_err(&failed)?;
-                if begin_so.contains(&prefix) {
+                let mut matching = self.with_prefix(&prefix).map_err(&failed)?;
+                if matching.contains(&prefix) {
                     return Ok(prefix);
                 }
-                if begin_so.len() == 1 && prefix.len() >= SHORTEST {
-                    return Ok(begin_so.remove(0));
+                if matching.len() == 1 && prefix.len() >= SHORTEST {
+                    return Ok(matching.remove(0));
                 }
-                let offered = begin_so.join(", ");
-                if begin_so.len() > 1 && prefix.len() >= SHORTEST {
+                let offered = matching.join(", ");
+                if matching.len() > 1 && prefix.len() >= SHORTEST {
                     return Err(Failure::usage(format!(
                         "'{selector}' is the beginning of several runs: {offered}"
                     ))
@@ -101,9 +101,9 @@ impl Store {
                     .into());
                 }
                 match self.newest_with(None, &word).map_err(&failed)? {
-                    None if !begin_so.is_empty() => {
+                    None if !matching.is_empty() => {
                         return Err(Failure::usage(format!(
-                            "'{selector}' is too short for a run; it begins {offered}"
+                            "'{selector}' is too short to select a run; it matches {offered}"
                         ))
                         .hint(format!("give at least {SHORTEST} characters of the identifier"))
                         .into());
@@ -131,12 +131,12 @@ impl Store {
             .optional()
     }
 
-    /// The newest run with this value of the label `key`, or of any label.
+    /// Returns the newest run with a value of the label `key`, or of any label.
     fn newest_with(&self, key: Option<&str>, value: &str) -> rusqlite::Result<Option<String>> {
         Ok(self.all_with(key, value)?.into_iter().next())
     }
 
-    /// The runs with this value of the label `key`, or of any label, newest first.
+    /// Returns the runs with a value of the label `key`, or of any label, newest first.
     fn all_with(&self, key: Option<&str>, value: &str) -> rusqlite::Result<Vec<String>> {
         self.connection
             .prepare(
@@ -148,12 +148,12 @@ impl Store {
             .collect()
     }
 
-    /// The newest few that begin so.
+    /// Returns the newest identifiers with a prefix, at most [`OFFERED`].
     fn with_prefix(&self, prefix: &str) -> rusqlite::Result<Vec<String>> {
         if prefix.is_empty() {
             return Ok(Vec::new());
         }
-        // No identifier has a character that sorts behind the tilde. A whole one comes first.
+        // The tilde sorts behind every character of an identifier. A complete match comes first.
         let matching = "SELECT id FROM run WHERE id >= ?1 AND id < ?2";
         self.connection
             .prepare(&format!("{matching} ORDER BY id = ?1 DESC, id DESC LIMIT ?3"))?
@@ -161,7 +161,7 @@ impl Store {
             .collect()
     }
 
-    /// What can be typed instead of `selector`, nearest first.
+    /// Returns suggestions to type instead of `selector`, the most similar first.
     fn near(&self, selector: &str) -> rusqlite::Result<Vec<String>> {
         let texts = |sql: &str| -> rusqlite::Result<Vec<String>> {
             self.connection.prepare(sql)?.query_map([], |row| row.get(0))?.collect()
@@ -183,22 +183,22 @@ impl Store {
     }
 }
 
-/// The few of `known` that are most like `typed`, or its first few when none is like it.
+/// Returns the texts of `known` that are most similar to `typed`, or the first texts if none is similar.
 fn nearest(typed: &str, mut known: Vec<String>) -> Vec<String> {
-    let likeness = |text: &String| {
+    let similarity = |text: &String| {
         let whole = strsim::jaro_winkler(typed, text);
-        // A label may have been meant by its value.
+        // The user may have typed only the value of a label.
         text.split_once('=').map_or(whole, |(_, value)| {
             whole.max(strsim::jaro_winkler(typed, &value.to_ascii_uppercase()))
         })
     };
-    let mut like: Vec<String> =
-        known.iter().filter(|text| likeness(text) >= ALIKE).cloned().collect();
-    if like.is_empty() {
+    let mut similar: Vec<String> =
+        known.iter().filter(|text| similarity(text) >= MIN_SIMILARITY).cloned().collect();
+    if similar.is_empty() {
         known.truncate(OFFERED);
         return known;
     }
-    like.sort_by(|a, b| likeness(b).total_cmp(&likeness(a)));
-    like.truncate(OFFERED);
-    like
+    similar.sort_by(|a, b| similarity(b).total_cmp(&similarity(a)));
+    similar.truncate(OFFERED);
+    similar
 }

@@ -1,8 +1,8 @@
-//! Saved records: an SQLite database of runs, found again by identifier, age or label.
+//! Saved records: an SQLite database of runs, which are selected by identifier, age or label.
 //!
-//! The record itself is kept as JSON, whole; what is searched or listed is in columns beside it. A
-//! database that cannot be read, or is another program's, is never written to, and one of a newer
-//! version is refused. Nothing here measures or prints.
+//! The complete record is stored as JSON; values for searches and lists are also stored in columns. A database
+//! that cannot be read, or that belongs to another program, is never written to. A database of a newer version
+//! is refused. This crate does not measure or print.
 
 #![forbid(unsafe_code)]
 
@@ -27,15 +27,15 @@ pub use transfer::{Imported, records};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Where the history is unless the user says otherwise: `$NODEGAUGE_DB`, else
-/// `$XDG_DATA_HOME/nodegauge/history.db`, else `~/.local/share/nodegauge/history.db`; `None`
-/// without a home. `lookup` reads the environment; what is empty counts as not set.
+/// Returns the default path of the history: `$NODEGAUGE_DB`, else `$XDG_DATA_HOME/nodegauge/history.db`, else
+/// `~/.local/share/nodegauge/history.db`, or `None` without a home folder. `lookup` reads environment
+/// variables; an empty variable counts as not set.
 pub fn default_path(lookup: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let set = |name| lookup(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     if let Some(path) = set("NODEGAUGE_DB") {
         return Some(path);
     }
-    // XDG: a path that is not absolute is ignored.
+    // The XDG specification requires that relative paths are ignored.
     let data = set("XDG_DATA_HOME").filter(|path| path.is_absolute());
     let data = data.or_else(|| set("HOME").map(|home| home.join(".local/share")))?;
     Some(data.join("nodegauge").join("history.db"))

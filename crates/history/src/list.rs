@@ -1,4 +1,4 @@
-//! What is saved, newest first: a line a run, without reading records.
+//! Lists of saved runs, newest first, with one line per run. Records are not parsed for a list.
 
 use crate::error::{Access, HistoryError};
 use crate::moment::Moment;
@@ -11,24 +11,24 @@ use rusqlite::{OptionalExtension, Row, params_from_iter};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Which runs to list.
+/// Selection of the runs to list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RunFilter {
-    /// At most this many.
+    /// Maximum number of runs.
     pub limit: Option<usize>,
-    /// Only on this host.
+    /// Only runs on this host.
     pub host: Option<String>,
-    /// Only with all these labels.
+    /// Only runs with all these labels.
     pub labels: Vec<(String, String)>,
-    /// Only with a label of this key, of this value, or `key=value`.
+    /// Only runs with a label of this key or value, or with the label `key=value`.
     pub labelled: Option<String>,
-    /// Only with figures of one of these tests; none for whatever was measured.
+    /// Only runs with figures of one of these tests; an empty list selects all runs.
     pub tests: Vec<&'static str>,
-    /// Only from this moment on.
+    /// Only runs that started at this time or later.
     pub since: Option<Moment>,
-    /// Only until this moment, and all of it.
+    /// Only runs that started before the end of this day or second.
     pub until: Option<Moment>,
-    /// Only what this history's node measured itself.
+    /// Only runs that the node of this history measured itself.
     pub own: bool,
 }
 
@@ -37,23 +37,23 @@ pub struct RunFilter {
 pub struct RunLine {
     /// Identifier.
     pub id: String,
-    /// When it started, RFC 3339.
+    /// Start time, RFC 3339.
     pub started: String,
-    /// How long it took, seconds.
+    /// Elapsed time in seconds.
     pub seconds: f64,
-    /// On which host.
+    /// Host of the run.
     pub host: Option<String>,
-    /// The arguments, separated by blanks.
+    /// Arguments, separated by blanks.
     pub command: String,
-    /// Whether everything was measured.
+    /// True if all planned figures were measured.
     pub complete: bool,
-    /// Whether this history's node measured it.
+    /// True if the node of this history measured it.
     pub own: bool,
-    /// Its labels.
+    /// Labels.
     pub labels: BTreeMap<String, String>,
-    /// Its figures, none of a program or a publication beside it; those of one name together.
+    /// Figures without reference figures of other programs and publications, grouped by name.
     pub figures: Vec<Figures>,
-    /// The file that it was read from, for the imported output of another program.
+    /// Source file, for imported output of another program.
     #[serde(skip)]
     pub imported_from: Option<String>,
 }
@@ -61,15 +61,15 @@ pub struct RunLine {
 /// Runs that share a label.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Series {
-    /// The value of the label.
+    /// Value of the label.
     pub value: String,
-    /// When the first of them started, RFC 3339.
+    /// Start time of the first run, RFC 3339.
     pub first: String,
-    /// How many there are.
+    /// Number of runs.
     pub runs: usize,
 }
 
-/// The figures of one name in a run, in a list.
+/// Figures of one name in a run of a list.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Figures {
     /// Gauge.
@@ -78,17 +78,16 @@ pub struct Figures {
     pub test: String,
     /// Name.
     pub name: String,
-    /// Unit; `None` for one that this version does not know.
+    /// Unit; `None` if this version does not support it.
     pub unit: Option<Unit>,
-    /// The best of their values, or the greatest where no direction is better; `None` when there was no
-    /// valid result.
+    /// Best value, or the greatest if the unit has no better direction; `None` if there is no valid result.
     pub best: Option<f64>,
-    /// How many there are.
+    /// Number of figures.
     pub count: usize,
 }
 
 impl RunFilter {
-    /// Conditions on runs, joined by AND, and what stands for their question marks.
+    /// Returns the conditions on runs, joined by AND, and the values of their question marks.
     fn conditions(&self) -> (String, Vec<Value>) {
         let mut sql = "1".to_owned();
         let mut values: Vec<Value> = Vec::new();
@@ -105,12 +104,13 @@ impl RunFilter {
             and(label, &mut [key.clone(), value.clone()].into_iter());
         }
         if let Some(label) = &self.labelled {
-            let (key, value, both) = match label.split_once('=') {
+            let (key, value, operator) = match label.split_once('=') {
                 Some((key, value)) => (key, value, "AND"),
                 None => (label.as_str(), label.as_str(), "OR"),
             };
-            let label = format!("id IN (SELECT run FROM label WHERE key = ? {both} value = ?)");
-            and(&label, &mut [key.to_owned(), value.to_owned()].into_iter());
+            let labelled =
+                format!("id IN (SELECT run FROM label WHERE key = ? {operator} value = ?)");
+            and(&labelled, &mut [key.to_owned(), value.to_owned()].into_iter());
         }
         if !self.tests.is_empty() {
             let marks = vec!["?"; self.tests.len()].join(", ");
@@ -132,13 +132,13 @@ impl RunFilter {
 }
 
 impl Store {
-    /// The saved runs, newest first.
+    /// Returns the saved runs, newest first.
     ///
     /// # Errors
-    /// When the database cannot be read.
+    /// If the database cannot be read.
     pub fn list(&self, filter: &RunFilter) -> Result<Vec<RunLine>, HistoryError> {
         let lines = || -> rusqlite::Result<Vec<RunLine>> {
-            // Records of this node are not looked into. The command of an import ends with the file.
+            // Records of this node are not parsed. The command of an import ends with the file.
             let columns = format!(
                 "id, started, seconds, host, command, complete, own,
                  CASE WHEN NOT own AND json_extract(record, '$.machine.source') = '{}'
@@ -169,18 +169,18 @@ impl Store {
         lines().map_err(self.failed(Access::Read))
     }
 
-    /// The identifiers of the saved runs, newest first.
+    /// Returns the identifiers of the saved runs, newest first.
     ///
     /// # Errors
-    /// When the database cannot be read.
+    /// If the database cannot be read.
     pub fn ids(&self, filter: &RunFilter) -> Result<Vec<String>, HistoryError> {
         self.runs("id", filter, |row| row.get(0)).map_err(self.failed(Access::Read))
     }
 
-    /// How many runs there are, whatever the limit.
+    /// Returns the number of selected runs, without the limit of the filter.
     ///
     /// # Errors
-    /// When the database cannot be read.
+    /// If the database cannot be read.
     pub fn count(&self, filter: &RunFilter) -> Result<usize, HistoryError> {
         let (conditions, values) = filter.conditions();
         self.connection
@@ -189,11 +189,11 @@ impl Store {
             .map_err(self.failed(Access::Read))
     }
 
-    /// The series of runs that share the value of a label, this one or that of the latest run, among those that
-    /// this history's node `host` measured itself.
+    /// Returns the runs that have the given value of a label, or the value of the latest run with that label. Only
+    /// runs that the node of this history measured itself on `host` count.
     ///
     /// # Errors
-    /// When the database cannot be read.
+    /// If the database cannot be read.
     pub fn series(
         &self,
         host: Option<&str>,
@@ -215,26 +215,27 @@ impl Store {
             .map_err(self.failed(Access::Read))
     }
 
-    /// Characters of an identifier that tell these runs from all that are saved, `least` or more.
+    /// Returns the number of characters, at least `least`, that distinguish the identifiers of these runs from all
+    /// other saved identifiers.
     ///
     /// # Errors
-    /// When the database cannot be read.
+    /// If the database cannot be read.
     pub fn telling(&self, lines: &[RunLine], least: usize) -> Result<usize, HistoryError> {
-        let beside = |id: &str| -> rusqlite::Result<[Option<String>; 2]> {
+        let neighbours = |id: &str| -> rusqlite::Result<[Option<String>; 2]> {
             self.connection
                 .prepare_cached(
                     "SELECT (SELECT max(id) FROM run WHERE id < ?1), (SELECT min(id) FROM run WHERE id > ?1)",
                 )?
                 .query_row([id], |row| Ok([row.get(0)?, row.get(1)?]))
         };
-        let mut telling = least;
+        let mut length = least;
         for line in lines {
-            for other in beside(&line.id).map_err(self.failed(Access::Read))?.iter().flatten() {
-                let alike = line.id.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count();
-                telling = telling.max(alike + 1);
+            for other in neighbours(&line.id).map_err(self.failed(Access::Read))?.iter().flatten() {
+                let common = line.id.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count();
+                length = length.max(common + 1);
             }
         }
-        Ok(telling)
+        Ok(length)
     }
 
     fn runs<T>(
@@ -276,7 +277,7 @@ impl Store {
             .collect()
     }
 
-    /// The labels of a run.
+    /// Returns the labels of a run.
     pub(crate) fn labels(&self, id: &str) -> rusqlite::Result<BTreeMap<String, String>> {
         self.connection
             .prepare_cached("SELECT key, value FROM label WHERE run = ?1")?

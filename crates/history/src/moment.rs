@@ -1,27 +1,27 @@
-//! A moment by which runs are chosen: a date, a time, or how long ago.
+//! Points in time that select runs: a date, a time, or a duration before now.
 
 use nodegauge_measure::record::rfc3339;
 use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
-/// A day or a second, as runs are dated: its beginning in RFC 3339, in UTC.
+/// A day or a second in UTC, stored as the prefix of its times in RFC 3339.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Moment(String);
 
 impl Moment {
-    /// The first time that is in it. Times in RFC 3339 sort as text.
+    /// Returns the first time of the day or second. Times in RFC 3339 sort as text.
     pub(crate) fn first(&self) -> String {
         self.0.clone()
     }
 
-    /// What sorts behind every time that is in it, and before every later one.
+    /// Returns a text that sorts behind every time of the day or second, and before every later time.
     pub(crate) fn end(&self) -> String {
         format!("{}~", self.0)
     }
 
     fn read(text: &str, now: SystemTime) -> Option<Self> {
         let at = |time: Option<SystemTime>| time.and_then(rfc3339).map(Self);
-        // Of two days, of 36 hours ago, to the second.
+        // A duration such as `2d` or `36h` is a time before now, to the second.
         if let Ok(ago) = humantime::parse_duration(text) {
             return at(now.checked_sub(ago));
         }
@@ -30,17 +30,17 @@ impl Moment {
             return time(&format!("{text}T00:00:00")).map(|_| Self(text.to_owned()));
         }
         // An offset from UTC at the end, as in 2026-11-21T20:00:00+01:00.
-        if let Some((local, [sign, offset @ ..])) = text
+        if let Some((local, [sign, hours_and_minutes @ ..])) = text
             .len()
             .checked_sub("+01:00".len())
-            .and_then(|at| text.as_bytes().split_at_checked(at))
+            .and_then(|length| text.as_bytes().split_at_checked(length))
             && [b'+', b'-'].contains(sign)
         {
-            let (local, offset) = (str::from_utf8(local).ok()?, str::from_utf8(offset).ok()?);
-            let (hours, minutes) = offset.split_once(':')?;
-            let (hours, minutes): (u64, u64) = (hours.parse().ok()?, minutes.parse().ok()?);
+            let local = time(str::from_utf8(local).ok()?)?;
+            let (hours, minutes) = str::from_utf8(hours_and_minutes).ok()?.split_once(':')?;
+            let hours: u64 = hours.parse().ok()?;
+            let minutes: u64 = minutes.parse().ok()?;
             let offset = Duration::from_secs((hours * 60 + minutes) * 60);
-            let local = time(local)?;
             return at(match sign {
                 b'+' => local.checked_sub(offset),
                 _ => local.checked_add(offset),
@@ -55,7 +55,7 @@ impl FromStr for Moment {
 
     fn from_str(text: &str) -> Result<Self, String> {
         Self::read(text, SystemTime::now()).ok_or_else(|| {
-            "expected a date, a time in UTC or how long ago, e.g. 2026-11-21, 2026-11-21T20:00:00Z, 2d".to_owned()
+            "expected a date, a time in UTC or a duration before now, e.g. 2026-11-21, 2026-11-21T20:00:00Z, 2d".to_owned()
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Figures of a node: the one way by which what was saved comes back into new runs and verdicts.
+//! Saved figures of a node. New runs and verdicts read saved figures only through this module.
 
 use crate::error::{Access, HistoryError};
 use crate::store::Store;
@@ -6,12 +6,12 @@ use nodegauge_measure::record::{Category, Record, Status};
 use rusqlite::params;
 
 impl Store {
-    /// The newest complete runs on `host` that measured `test`, or `name` of it, newest first, with what
-    /// they measured themselves. Figures of another history, published ones and those that another program
-    /// printed are no figures of the node, nor are those without a result.
+    /// Returns the newest complete runs on `host` that measured `test`, or the figure `name` of it, newest first.
+    /// Each record contains only the valid and suspect figures that the run itself measured. Runs from another
+    /// history, published figures, and output of other programs are left out.
     ///
     /// # Errors
-    /// When the database cannot be read.
+    /// If the database cannot be read.
     pub fn own_runs(
         &self,
         host: Option<&str>,

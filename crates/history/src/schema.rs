@@ -1,13 +1,12 @@
-//! The tables, and how databases of earlier versions become today's: forward only.
+//! Tables of the database, and the upgrade of databases of earlier versions. There is no downgrade.
 //!
-//! SQLite's `user_version` counts the steps that a database has seen. A step that has been
-//! released is never changed; a new one goes to the end, with rows of the version before it in
-//! `tests/`, which the tests upgrade.
+//! SQLite's `user_version` counts the steps applied to a database. A released step is never changed. A new step
+//! is added at the end, together with rows of the previous version in `tests/`, which the tests upgrade.
 
 use rusqlite::{Connection, TransactionBehavior};
 use rusqlite_migration::{M, Migrations};
 
-/// Every version, oldest first; the database knows how many it has seen.
+/// Steps of all versions, oldest first; the database stores the number of steps applied to it.
 const STEPS: &[M<'_>] = &[
     M::up(include_str!("schema/1.sql")),
     M::up(include_str!("schema/2.sql")),
@@ -17,18 +16,18 @@ const STEPS: &[M<'_>] = &[
 /// The newest version that this program reads.
 pub(crate) const KNOWN: u32 = STEPS.len() as u32;
 
-/// What a database is.
+/// Kind of a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DatabaseKind {
-    /// There is nothing in it.
+    /// The database has no tables.
     Empty,
     /// A history of this version, which may be newer than [`KNOWN`].
     History(u32),
-    /// Another program's.
+    /// The database belongs to another program.
     Foreign,
 }
 
-/// Looks at what a database is, in one statement: another program may be making it just now.
+/// Returns the kind of a database. It uses one statement, because another program may be creating the database.
 pub(crate) fn kind(connection: &Connection) -> rusqlite::Result<DatabaseKind> {
     connection.query_row(
         "SELECT user_version, (SELECT count(*) FROM sqlite_schema),
@@ -36,7 +35,9 @@ pub(crate) fn kind(connection: &Connection) -> rusqlite::Result<DatabaseKind> {
          FROM pragma_user_version",
         [],
         |row| {
-            let (version, objects, runs): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
+            let version: i64 = row.get(0)?;
+            let objects: i64 = row.get(1)?;
+            let runs: i64 = row.get(2)?;
             Ok(match (u32::try_from(version), objects, runs) {
                 (Ok(0), 0, _) => DatabaseKind::Empty,
                 (Ok(version @ 1..), _, 1) => DatabaseKind::History(version),
@@ -46,28 +47,28 @@ pub(crate) fn kind(connection: &Connection) -> rusqlite::Result<DatabaseKind> {
     )
 }
 
-/// Brings a database to today's version. Only for one that [`kind`] calls empty or older.
+/// Upgrades a database to the current version. The database must be empty or of an older version, see [`kind`].
 pub(crate) fn upgrade(connection: &mut Connection) -> Result<(), rusqlite_migration::Error> {
-    // The version is read before the steps run. Holding the file from before the one until after
-    // the other keeps a second program from taking the same steps; it finds them done. The mode is
-    // set once the lock is there: in that mode two that wait would keep each other waiting.
+    // The version is read before the steps are applied. The file stays locked from before the read until after
+    // the steps, so that a second program does not apply the same steps. The locking mode is set while the lock
+    // is held: two programs that wait for the lock in exclusive mode would deadlock.
     connection.set_transaction_behavior(TransactionBehavior::Exclusive);
     connection.execute_batch("BEGIN EXCLUSIVE; PRAGMA locking_mode = exclusive; COMMIT")?;
     migrations().to_latest(connection)?;
     connection.set_transaction_behavior(TransactionBehavior::Deferred);
     connection.pragma_update(None, "locking_mode", "normal")?;
-    // The file is let go of at the next access.
+    // SQLite releases the lock at the next access.
     connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
     Ok(())
 }
 
-/// The steps of all versions.
+/// Returns the steps of all versions.
 pub(crate) fn migrations() -> Migrations<'static> {
     Migrations::from_slice(STEPS)
 }
 
-/// Lets a reader, which changes nothing, find in a history of version `found` what today's tables have: a
-/// view of this connection alone.
+/// Creates a temporary view that gives a history of version `found` the columns of the current tables. The view
+/// exists only in this connection; the database is not changed.
 pub(crate) fn view(connection: &Connection, found: u32) -> rusqlite::Result<()> {
     match found {
         ..3 => connection.execute_batch(

@@ -1,5 +1,5 @@
-//! How a user names a run: identifier or its beginning, `latest`, `latest~2`, a label `key=value`
-//! or its value, or a file. Reading records from files; nothing here knows the database.
+//! Selectors of runs that users type: an identifier or its prefix, `latest`, `latest~2`, a label `key=value` or
+//! its value, or a file. This module also reads records from files. It does not use the database.
 
 use crate::error::HistoryError;
 use nodegauge_measure::Failure;
@@ -7,14 +7,14 @@ use nodegauge_measure::record::{Record, SCHEMA};
 use serde::Deserialize;
 use std::path::Path;
 
-/// What a text means.
+/// Parsed selector.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Selector {
-    /// The newest but this many.
+    /// Newest run after skipping this many.
     Latest(u32),
-    /// The newest with a label.
+    /// Newest run with a label.
     Label(String, String),
-    /// An identifier, its beginning, or the value of a label.
+    /// Identifier, its prefix, or the value of a label.
     Word(String),
 }
 
@@ -33,8 +33,8 @@ impl From<&str> for Selector {
     }
 }
 
-/// Whether a text that names no saved run means a file: it is one, or looks like one, or is `-`, standard
-/// input.
+/// True if a text that names no saved run means a file: the file exists, the text looks like a path, or the text
+/// is `-` (standard input).
 pub fn means_a_file(text: &str) -> bool {
     text == "-" || text.contains('/') || text.ends_with(".json") || Path::new(text).is_file()
 }
@@ -42,7 +42,7 @@ pub fn means_a_file(text: &str) -> bool {
 /// Reads a record from a file.
 ///
 /// # Errors
-/// When the file cannot be read, or is no record of a schema that is known.
+/// If the file cannot be read, or is not a record of a supported schema.
 pub fn read_file(path: &Path) -> Result<Record, HistoryError> {
     let shown = path.display();
     let bytes = nodegauge_os::read_input(path, nodegauge_os::LONGEST_TEXT)
@@ -58,10 +58,10 @@ pub fn read_file(path: &Path) -> Result<Record, HistoryError> {
         })
 }
 
-/// A record from JSON; the schema is looked at first, so that a newer one is named as such.
+/// Parses a record from JSON. The schema is checked first, so that the error names a newer schema.
 ///
 /// # Errors
-/// What is wrong, in words.
+/// A message that describes the problem.
 pub fn parse(text: &str) -> Result<Record, String> {
     #[derive(Deserialize)]
     struct Head {
@@ -69,7 +69,8 @@ pub fn parse(text: &str) -> Result<Record, String> {
     }
     let head: Head = serde_json::from_str(text).map_err(|error| error.to_string())?;
     match head.schema.as_deref() {
-        // What has another shape is named, without a place in a text that nobody wrote by hand.
+        // The second attempt parses by way of a JSON value: its error has no line and column, which do not help
+        // in generated text.
         Some(SCHEMA) => serde_json::from_str(text)
             .or_else(|_| serde_json::from_str(text).and_then(serde_json::from_value))
             .map_err(|error| error.to_string()),

@@ -1,4 +1,4 @@
-//! The database: opening and saving. Listing is in [`crate::list`], finding in [`crate::find`], changing in
+//! The database: opening and saving. Lists are in [`crate::list`], searches in [`crate::find`], and changes in
 //! [`crate::edit`].
 
 use crate::error::{Access, BUSY_TIMEOUT, HistoryError};
@@ -10,10 +10,10 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavio
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Time after which a save that waits for another program asks its caller whether to go on.
+/// Interval at which a save that waits for another program checks whether to continue.
 const ATTEMPT: Duration = Duration::from_millis(250);
 
-/// The history.
+/// An open history.
 #[derive(Debug)]
 pub struct Store {
     pub(crate) connection: Connection,
@@ -21,14 +21,14 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the history, making it and its folder when they are not there.
+    /// Opens the history for writing. Creates it and its folder if they do not exist.
     ///
-    /// The journal is SQLite's rollback journal: homes are often on network file systems, where
-    /// write-ahead logging does not work, and a run is saved once in a while.
+    /// The database uses SQLite's rollback journal: home folders are often on network file systems, where
+    /// write-ahead logging does not work, and runs are saved rarely.
     ///
     /// # Errors
-    /// A file that is no database, damaged, another program's or of a newer version; neither is
-    /// touched. A folder or file that cannot be written, also when it could be read.
+    /// If the file is not a database, is damaged, belongs to another program, or has a newer version; such a file
+    /// is not changed. If the folder or the file cannot be written, even if it can be read.
     pub fn open(path: &Path) -> Result<Self, HistoryError> {
         let access = Access::Write;
         let closed = |cause: std::io::Error| HistoryError::closed(path, access, cause);
@@ -38,7 +38,7 @@ impl Store {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
         let (mut store, kind) = Self::connect(path, access, flags)?;
         let failed = |error| HistoryError::of_sqlite(path, access, &error);
-        // Asking for the write lock finds a read-only file or folder before anything is measured.
+        // Taking the write lock detects a read-only file or folder before anything is measured.
         store.connection.execute_batch("BEGIN IMMEDIATE; COMMIT").map_err(failed)?;
         if kind != DatabaseKind::History(schema::KNOWN) {
             schema::upgrade(&mut store.connection).map_err(|error| match error {
@@ -49,11 +49,11 @@ impl Store {
         Ok(store)
     }
 
-    /// Opens an existing history for reading; works on files that cannot be written. `None` when
-    /// there is none yet.
+    /// Opens an existing history for reading, including read-only files. Returns `None` if there is no history
+    /// yet.
     ///
     /// # Errors
-    /// As [`Store::open`], but for what may not be read.
+    /// Returns the same errors as [`Store::open`], except that the file must be readable instead of writable.
     pub fn open_to_read(path: &Path) -> Result<Option<Self>, HistoryError> {
         let access = Access::Read;
         match path.try_exists() {
@@ -61,8 +61,8 @@ impl Store {
             Ok(false) => return Ok(None),
             Err(cause) => return Err(HistoryError::closed(path, access, cause)),
         }
-        // Where the file may be written, SQLite can take back what a killed writer left half done;
-        // where it may not, SQLite opens it for reading only.
+        // SQLite can roll back the incomplete transaction of a killed writer only in a writable file. If the
+        // file is not writable, SQLite opens it for reading only.
         let (store, kind) = Self::connect(path, access, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         // An empty file is a database without tables: a history without runs.
         let DatabaseKind::History(found) = kind else { return Ok(None) };
@@ -78,14 +78,14 @@ impl Store {
         flags: OpenFlags,
     ) -> Result<(Self, DatabaseKind), HistoryError> {
         let failed = |error| HistoryError::of_sqlite(path, access, &error);
-        // An absolute path is always a file: "" and ":memory:" are databases that nobody keeps.
+        // An absolute path is always a file, while "" and ":memory:" are temporary databases.
         let file =
             std::path::absolute(path).map_err(|cause| HistoryError::closed(path, access, cause))?;
         let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(file, flags).map_err(failed)?;
         connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
         connection.pragma_update(None, "foreign_keys", true).map_err(failed)?;
-        // The first real read: SQLite opens any file without looking into it.
+        // This is the first read of the file: SQLite opens any file without reading it.
         let kind = schema::kind(&connection).map_err(failed)?;
         match kind {
             DatabaseKind::Foreign => {
@@ -103,12 +103,12 @@ impl Store {
         }
     }
 
-    /// Where it is.
+    /// Returns the path of the database.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Translates what SQLite says of this database.
+    /// Translates errors of SQLite about this database.
     pub(crate) fn failed(&self, access: Access) -> impl Fn(rusqlite::Error) -> HistoryError {
         move |error| HistoryError::of_sqlite(&self.path, access, &error)
     }
@@ -116,8 +116,7 @@ impl Store {
     /// Saves a run of this node, or the output of another program, in one transaction.
     ///
     /// # Errors
-    /// When it cannot be written, is saved already, or would not read back; then nothing of it is
-    /// saved.
+    /// If the run cannot be written, is already saved, or could not be read back. In each case nothing is saved.
     pub fn save(&mut self, record: &Record) -> Result<(), HistoryError> {
         let transaction = self.begin()?;
         self.insert(record, !record.machine.is_imported())?;
@@ -128,7 +127,7 @@ impl Store {
     /// `is_ended` returns true.
     ///
     /// # Errors
-    /// The same as for [`Store::save`].
+    /// Returns the same errors as [`Store::save`].
     pub fn save_within(
         &mut self,
         record: &Record,
@@ -155,15 +154,15 @@ impl Store {
         self.connection.busy_timeout(timeout).map_err(self.failed(Access::Write))
     }
 
-    /// Puts a record beside the others, within a transaction; `own` when this node measured it.
+    /// Inserts a record within a transaction. `own` is true if this node measured it.
     pub(crate) fn insert(&self, record: &Record, own: bool) -> Result<(), HistoryError> {
         let id = &record.id;
         let unfit = |cause| {
-            let problem = format!("cannot save run {id}: its record would not read back: {cause}");
+            let problem = format!("cannot save run {id}: its record cannot be read back: {cause}");
             HistoryError::from(Failure::missing(problem))
         };
         let json = serde_json::to_string(record).map_err(|error| unfit(error.to_string()))?;
-        // JSON has no infinities: such a sample would be found out only when the run is shown.
+        // JSON has no infinities. Without this check, an infinite sample would fail only when the run is shown.
         selector::parse(&json).map_err(unfit)?;
         rows(&self.connection, record, &json, own).map_err(|error| {
             match error.sqlite_error_code() {
@@ -178,14 +177,14 @@ impl Store {
         })
     }
 
-    /// A transaction that has the write lock from the start, so that waiting for it can succeed.
+    /// Begins a transaction that takes the write lock at its start, so that SQLite can wait for the lock.
     pub(crate) fn begin(&self) -> Result<Transaction<'_>, HistoryError> {
         Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)
             .map_err(self.failed(Access::Write))
     }
 }
 
-/// The rows of a record.
+/// Inserts the rows of a record.
 fn rows(connection: &Connection, record: &Record, json: &str, own: bool) -> rusqlite::Result<()> {
     let run =
         "INSERT INTO run (id, started, seconds, complete, host, command, version, record, own)

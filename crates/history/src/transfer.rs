@@ -1,4 +1,4 @@
-//! Records from other histories.
+//! Import of records from other histories.
 
 use crate::error::{Access, HistoryError};
 use crate::selector;
@@ -13,17 +13,17 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// What became of records that were imported.
+/// Result of an import.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Imported {
-    /// How many are saved now.
+    /// Number of records that the import saved.
     pub saved: usize,
-    /// How many were saved before.
+    /// Number of records that were already saved.
     pub known: usize,
 }
 
-/// The records in the text of a file, one after another, as `history export` and `--json` write them; `None`
-/// when it begins with something else. What is wrong names the line.
+/// Returns the records in the text of a file, as `history export` and `--json` write them, or `None` if the text
+/// does not begin with a record. Errors name the line.
 pub fn records<'a>(
     path: &'a Path,
     text: &'a str,
@@ -33,7 +33,8 @@ pub fn records<'a>(
         return None;
     }
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<IgnoredAny>();
-    let (mut from, mut line) = (0, 1);
+    let mut from = 0;
+    let mut line = 1;
     Some(std::iter::from_fn(move || {
         let value = values.next()?;
         let to = values.byte_offset();
@@ -45,7 +46,7 @@ pub fn records<'a>(
             let shown = path.display();
             Failure::usage(format!("{shown}, record at line {line}"))
                 .cause(cause)
-                .hint("give a file that history export or --json wrote, whole")
+                .hint("give a complete file from history export or --json")
                 .into()
         };
         let record = record.map_err(refusal);
@@ -56,14 +57,14 @@ pub fn records<'a>(
 }
 
 impl Store {
-    /// Saves records of another history under their identifiers, as runs that are not this node's own. One that
-    /// is saved already is left as it is, with its labels of today. `records` is read twice: if a record is
-    /// refused, none is saved. The records are committed in portions, so that other programs can save meanwhile.
+    /// Saves records of another history under their identifiers, as runs that this node did not measure itself. A
+    /// record that is already saved is not changed and keeps its labels. `records` is read twice: if one record is
+    /// refused, none is saved. The records are committed in portions, so that other programs can save between
+    /// them.
     ///
     /// # Errors
-    /// What `records` fails with, a record that has no identifier of nodegauge's, or one that differs from
-    /// the run of its identifier. If they cannot be written; the portions before that are saved, and importing
-    /// them again saves the rest.
+    /// Errors of `records`, a record without a valid identifier, or a record that differs from the saved run with
+    /// its identifier. If writing fails, the portions before it stay saved, and a second import saves the rest.
     pub fn import<R>(&mut self, records: impl Fn() -> R) -> Result<Imported, HistoryError>
     where
         R: Iterator<Item = Result<Record, HistoryError>>,
@@ -155,12 +156,12 @@ impl Store {
         .into()
     }
 
-    /// The run of this very identifier.
+    /// Returns the saved run with exactly this identifier.
     fn saved(&self, id: &str) -> Result<Option<Record>, HistoryError> {
-        // What a file says may be anything; an identifier is printed, typed and matched by its beginning.
+        // The text of a file is untrusted; an identifier is printed, typed and matched by its prefix.
         if id.len() != ID || !id.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit()) {
-            return Err(Failure::usage(format!("{id:?} is no identifier of a run"))
-                .hint("import what history export wrote")
+            return Err(Failure::usage(format!("invalid run identifier {id:?}"))
+                .hint("import a file from history export")
                 .into());
         }
         let there = self
@@ -173,7 +174,7 @@ impl Store {
 }
 
 impl HistoryError {
-    /// The same error of an import that has saved `runs` in earlier portions.
+    /// Adds to the error of an import that `runs` were saved in earlier portions.
     fn with_saved(self, runs: usize) -> Self {
         if runs == 0 {
             return self;
@@ -188,7 +189,7 @@ impl HistoryError {
     }
 }
 
-/// Returns a number that differs for different records, but for accidents.
+/// Returns a hash of a record, to compare records.
 fn digest(record: &Record) -> Result<u64, HistoryError> {
     let json = serde_json::to_string(record).map_err(|cause| {
         Failure::usage(format!("run {} cannot be compared", record.id)).cause(cause)
@@ -198,10 +199,10 @@ fn digest(record: &Record) -> Result<u64, HistoryError> {
     Ok(hasher.finish())
 }
 
-/// Time for which an import holds the write lock: less than other programs wait for it.
+/// Time for which an import holds the write lock; shorter than the timeout of other programs.
 const PORTION: Duration = Duration::from_secs(1);
-/// Time between portions: longer than the 100 ms after which a waiting program tries the lock again.
+/// Time between portions; longer than the 100 ms between two attempts of a waiting program to take the lock.
 const PAUSE: Duration = Duration::from_millis(150);
 
-/// Characters of an identifier, a ULID.
+/// Number of characters of an identifier (a ULID).
 const ID: usize = 26;

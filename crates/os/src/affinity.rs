@@ -1,32 +1,32 @@
-//! Which CPUs the calling thread may run on.
+//! CPU affinity of the calling thread.
 
 use crate::call::{SysError, check};
 
-/// Longest affinity mask that is tried, in words of 64 CPUs: 1 Mi CPUs, far above Linux's limit.
+/// Maximum length of an affinity mask in words of 64 CPUs: 1 Mi CPUs, far above the limit of Linux.
 const MASK_WORDS_MOST: usize = 1 << 14;
 
 pub(crate) const WORD: usize = u64::BITS as usize;
 
-/// A mask with the given bits, of `words` words at least.
+/// Returns a mask with the given bits, at least `words` words long.
 pub(crate) fn mask(bits: impl IntoIterator<Item = u32>, words: usize) -> Vec<u64> {
     let mut mask = vec![0u64; words];
     for bit in bits {
-        let (word, bit) = (bit as usize / WORD, bit as usize % WORD);
+        let word = bit as usize / WORD;
         if mask.len() <= word {
             mask.resize(word + 1, 0);
         }
-        mask[word] |= 1 << bit;
+        mask[word] |= 1 << (bit as usize % WORD);
     }
     mask
 }
 
-/// The bits that are set.
+/// Returns the numbers of the bits that are set.
 pub(crate) fn bits(mask: &[u64]) -> Vec<u32> {
     let set = |index: &usize| mask[index / WORD] >> (index % WORD) & 1 == 1;
     (0..mask.len() * WORD).filter(set).map(|index| index as u32).collect()
 }
 
-/// Asks for the calling thread to run on these CPUs only.
+/// Restricts the calling thread to these CPUs.
 pub fn set_affinity(cpus: &[u32]) -> Result<(), SysError> {
     if cpus.iter().any(|cpu| *cpu as usize >= MASK_WORDS_MOST * WORD) {
         return Err(SysError { call: "sched_setaffinity", errno: libc::EINVAL });
@@ -34,24 +34,24 @@ pub fn set_affinity(cpus: &[u32]) -> Result<(), SysError> {
     set_affinity_mask(&mask(cpus.iter().copied(), 1))
 }
 
-/// Asks for the calling thread to run on every CPU; the kernel keeps those of the cpuset.
+/// Allows the calling thread to run on every CPU of the cpuset.
 pub fn set_affinity_to_all() -> Result<(), SysError> {
     set_affinity_mask(&vec![u64::MAX; 1024])
 }
 
 fn set_affinity_mask(mask: &[u64]) -> Result<(), SysError> {
-    // SAFETY: the kernel reads as many bytes as it is told, which is the length of the slice.
+    // SAFETY: the kernel reads as many bytes as the call passes, which is the length of the slice.
     let result =
         unsafe { libc::syscall(libc::SYS_sched_setaffinity, 0, size_of_val(mask), mask.as_ptr()) };
     check("sched_setaffinity", result).map(drop)
 }
 
-/// The CPUs that the calling thread may run on, in numeric order.
+/// Returns the CPUs on which the calling thread may run, in numeric order.
 pub fn affinity() -> Result<Vec<u32>, SysError> {
     let mut words = 16;
     loop {
         let mut mask = vec![0u64; words];
-        // SAFETY: the kernel writes at most as many bytes as it is told, which is the length of the
+        // SAFETY: the kernel writes at most as many bytes as the call passes, which is the length of the
         // vector.
         let result =
             unsafe { libc::syscall(libc::SYS_sched_getaffinity, 0, words * 8, mask.as_mut_ptr()) };

@@ -1,4 +1,4 @@
-//! Spinning barriers: of the threads of a process, and of processes that share memory without a name.
+//! Spinning barriers, for the threads of a process and for processes that share anonymous memory.
 
 use crate::mapping::{Mapping, SharedBytes};
 use crate::spin::Spin;
@@ -9,24 +9,24 @@ use std::ops::Deref;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-/// A value on a cache line (and its prefetched neighbour) of its own.
+/// A value with its own cache line, and the neighbouring line that prefetchers load with it.
 #[derive(Debug, Default)]
 #[repr(C, align(128))]
 pub struct CacheLine<T>(pub T);
 
-/// Bytes of a shared line.
+/// Size of a shared line in bytes.
 const LINE: usize = size_of::<CacheLine<AtomicU64>>();
 
-// SAFETY: a structure of such a type.
+// SAFETY: a structure with one field, which is `SharedBytes`.
 unsafe impl<T: SharedBytes> SharedBytes for CacheLine<T> {}
 
-/// The barrier was poisoned: one that is waited for will not arrive.
+/// Error of a poisoned barrier: at least one participant will not arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the barrier is poisoned")]
 pub struct Poisoned;
 
-/// The state of a barrier. Any bytes are a value, zeros its start, so that it may lie in memory that
-/// processes share.
+/// State of a barrier. It may lie in memory that processes share: any bytes are a valid value, and zeros are the
+/// initial state.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Gate {
@@ -39,10 +39,10 @@ pub struct Gate {
 unsafe impl SharedBytes for Gate {}
 
 impl Gate {
-    /// Waits, spinning, until `count` threads or processes are here.
+    /// Spins until `count` threads or processes have called this.
     ///
     /// # Errors
-    /// When the barrier is poisoned.
+    /// If the barrier is poisoned.
     #[inline]
     pub fn wait(&self, count: usize) -> Result<(), Poisoned> {
         let round = self.round.0.load(Ordering::Acquire);
@@ -61,19 +61,19 @@ impl Gate {
         Ok(())
     }
 
-    /// Whether it is poisoned.
+    /// True if the barrier is poisoned.
     #[inline]
     pub fn is_poisoned(&self) -> bool {
         self.poisoned.0.load(Ordering::Relaxed) != 0
     }
 
-    /// Poisons the barrier for all: waiters get an error, now or later.
+    /// Poisons the barrier: present and future waiters get an error.
     pub fn poison(&self) {
         self.poisoned.0.store(1, Ordering::Relaxed);
     }
 }
 
-/// A barrier for threads that all have a CPU.
+/// Barrier for threads that each have a CPU.
 #[derive(Debug)]
 pub struct Barrier {
     count: usize,
@@ -81,52 +81,52 @@ pub struct Barrier {
 }
 
 impl Barrier {
-    /// A barrier for `count` threads.
+    /// Creates a barrier for `count` threads.
     pub fn new(count: usize) -> Self {
         Self { count, gate: Gate::default() }
     }
 
-    /// Poisons the barrier; waiters panic, now or later.
+    /// Poisons the barrier: present and future waiters panic.
     pub fn poison(&self) {
         self.gate.poison();
     }
 
-    /// Waits, spinning, until all threads have called this.
+    /// Spins until all threads have called this.
     ///
     /// # Panics
-    /// When the barrier is poisoned.
+    /// If the barrier is poisoned.
     #[inline]
     pub fn wait(&self) {
         assert!(self.gate.wait(self.count).is_ok(), "another member of the team failed");
     }
 }
 
-/// A barrier for processes, in memory without a name: a memfd that one process makes and the others
-/// open through `/proc`, so that nothing is left when they have gone. Behind the barrier lie cache
-/// lines that pairs of processes share.
+/// Barrier for processes, in anonymous memory: one process creates a memfd and the others open it through
+/// `/proc`. The kernel frees the memory when the processes have ended. Behind the barrier are cache lines that
+/// pairs of processes share.
 #[derive(Debug)]
 pub struct ProcessBarrier {
     mapping: Mapping,
     lines: usize,
-    /// The file to which its path leads.
+    /// File that the path of the barrier leads to.
     file: File,
 }
 
 impl ProcessBarrier {
-    /// A new barrier with so many shared lines.
+    /// Creates a barrier with `lines` shared lines.
     ///
     /// # Errors
-    /// When the kernel gives no memory.
+    /// If there is no memory.
     pub fn create(lines: usize) -> io::Result<Self> {
         let file = File::from(memfd_create(c"nodegauge-ranks", MemfdFlags::CLOEXEC)?);
         file.set_len((size_of::<Gate>() + lines * LINE) as u64)?;
         Self::map(file)
     }
 
-    /// The barrier that another process has made, by its path.
+    /// Opens the barrier that another process has created, by its path.
     ///
     /// # Errors
-    /// When it cannot be opened, or is too short for a barrier.
+    /// If the path cannot be opened, or if the file is too short for a barrier.
     pub fn open(path: &str) -> io::Result<Self> {
         Self::map(File::options().read(true).write(true).open(path)?)
     }
@@ -140,12 +140,12 @@ impl ProcessBarrier {
         Ok(Self { mapping, lines: rest / LINE, file })
     }
 
-    /// The path under which other processes of this user open it.
+    /// Returns the path under which other processes of this user open the barrier.
     pub fn path(&self) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd())
     }
 
-    /// Shared line number `index`; `None` beyond the last.
+    /// Returns the shared line number `index`, or `None` beyond the last.
     pub fn line(&self, index: usize) -> Option<&AtomicU64> {
         let at = size_of::<Gate>() + index * LINE;
         (index < self.lines).then(|| &self.mapping.view::<CacheLine<AtomicU64>>(at).0)

@@ -1,16 +1,16 @@
-//! Errors of the device below a mapped file. A full file system, a failing device or a file that
-//! shrinks shows as SIGBUS at the access. A handler puts a page of zeros in the place of the one that
-//! failed, so that the access ends, and marks the mapping. Accesses elsewhere keep their fate.
+//! Device errors of mapped files. A full file system, a failing device or a file that shrinks raises SIGBUS at
+//! the access. A handler replaces the page that failed by a page of zeros, so that the access ends, and marks the
+//! mapping. A SIGBUS outside guarded mappings keeps its default effect.
 
 use crate::mapping::Mapping;
 use std::io;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Mappings that can be guarded at once: one a thread.
+/// Maximum number of mappings guarded at once: one per thread.
 const SLOTS: usize = 1024;
 
-/// A mapping as the handler knows it; a start of zero is none.
+/// Entry of a mapping in the handler's table. A start of zero marks a free entry.
 #[derive(Debug)]
 struct Slot {
     start: AtomicUsize,
@@ -22,12 +22,12 @@ static SLOTS_IN_USE: [Slot; SLOTS] = [const {
     Slot { start: AtomicUsize::new(0), end: AtomicUsize::new(0), failed: AtomicBool::new(false) }
 }; SLOTS];
 
-/// Size of the page that replaces one that failed; every page size is a multiple of it on x86-64, and
-/// elsewhere the kernel refuses the replacement and the signal keeps its fate.
+/// Size of the page that replaces a failed page. On x86-64 every page size is a multiple of it. On architectures
+/// with larger base pages the kernel refuses the replacement, and the signal keeps its default effect.
 const PAGE: usize = 4096;
 
-/// A file's mapping whose bus errors are caught and remembered. It is unmapped before its slot is free:
-/// nobody can map there and take the slot meanwhile.
+/// A file mapping whose bus errors are caught and recorded. The mapping is unmapped before its slot is freed, so
+/// that no other mapping at the same address can use the slot.
 #[derive(Debug)]
 pub struct BusErrorGuard {
     mapping: Mapping,
@@ -47,7 +47,7 @@ impl BusErrorGuard {
     /// Guards a mapping, which must be accessed through raw pointers only.
     ///
     /// # Errors
-    /// When too many are guarded at once.
+    /// If too many mappings are guarded at once.
     pub fn new(mapping: Mapping) -> io::Result<Self> {
         install_handler();
         let (address, length) = mapping.range();
@@ -60,12 +60,12 @@ impl BusErrorGuard {
         Ok(Self { mapping, slot: TakenSlot(slot) })
     }
 
-    /// The mapping.
+    /// Returns the mapping.
     pub fn mapping(&self) -> &Mapping {
         &self.mapping
     }
 
-    /// Whether an access has failed since the last time.
+    /// True if an access has failed since the last call.
     pub fn take_failure(&self) -> bool {
         self.slot.0.failed.swap(false, Ordering::AcqRel)
     }
@@ -83,7 +83,8 @@ extern "C" fn on_bus_error(_: i32, info: *mut libc::siginfo_t, _: *mut libc::c_v
     // SAFETY: the kernel passes a valid structure, which for SIGBUS holds an address.
     let address = unsafe { (*info).si_addr() } as usize;
     if !replace_page(address) {
-        // Not ours: with the usual fate restored, the access fails again on return.
+        // The address is in no guarded mapping. With the default action restored, the access fails again on
+        // return.
         // SAFETY: restoring a default is permitted in a handler.
         unsafe { libc::signal(libc::SIGBUS, libc::SIG_DFL) };
     }
@@ -91,7 +92,7 @@ extern "C" fn on_bus_error(_: i32, info: *mut libc::siginfo_t, _: *mut libc::c_v
     unsafe { *libc::__errno_location() = errno };
 }
 
-/// Puts a page of zeros below `address`, if it lies in a guarded mapping.
+/// Replaces the page of `address` by a page of zeros, if it lies in a guarded mapping. Returns true if it did.
 fn replace_page(address: usize) -> bool {
     for slot in &SLOTS_IN_USE {
         let start = slot.start.load(Ordering::Acquire);
@@ -122,8 +123,8 @@ fn replace_page(address: usize) -> bool {
 fn install_handler() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
-        // SAFETY: zero is a value of the structure; the handler has the type that SA_SIGINFO asks for
-        // and keeps to what a handler may do.
+        // SAFETY: zero is a valid value of the structure; the handler has the type that SA_SIGINFO requires
+        // and makes only calls that are allowed in a handler.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) = on_bus_error;

@@ -1,19 +1,19 @@
-//! The door for foreign calls: a failure keeps the call's name and its error number.
+//! Error checks of foreign calls. A failure keeps the name of the call and its error number.
 
 use std::io;
 
-/// A call that the kernel refused.
+/// A system call that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{call}: {}", io::Error::from_raw_os_error(*.errno))]
 pub struct SysError {
-    /// The name of the call, e.g. `mbind`.
+    /// Name of the call, e.g. `mbind`.
     pub call: &'static str,
-    /// Its error number.
+    /// Error number.
     pub errno: i32,
 }
 
 impl SysError {
-    /// The error of the call that has just failed on this thread.
+    /// Returns the error of the call that has just failed on this thread.
     pub(crate) fn last(call: &'static str) -> Self {
         Self { call, errno: io::Error::last_os_error().raw_os_error().unwrap_or(0) }
     }
@@ -25,10 +25,10 @@ impl From<SysError> for io::Error {
     }
 }
 
-/// The result of a call; -1 is an error, whose number is in `errno`.
+/// Checks the result of a call: -1 is an error, with its number in `errno`.
 ///
 /// # Errors
-/// When the call failed.
+/// If the call failed.
 pub fn check<T: PartialEq + From<i8>>(call: &'static str, result: T) -> Result<T, SysError> {
     if result == T::from(-1) { Err(SysError::last(call)) } else { Ok(result) }
 }

@@ -1,10 +1,12 @@
-//! Child processes that end: by themselves, at a limit of time or output, or when the user wants to.
-//! [`run_child`] is the only way to run one to its end. A child runs in a process group of its own, and
-//! every descendant on this machine carries a variable in its environment, because launchers of MPI and
-//! daemons leave the group. However the child ended, the group and all marked processes are killed. At a
-//! forced end a launcher first gets SIGTERM and a grace period: it knows its ranks on other machines.
+//! Child processes with limits. A child ends by itself, at a limit of time or output, or when the user
+//! interrupts the run. [`run_child`] is the only function that runs a child to its end.
 //!
-//! A signal that would end this process at once while a child runs ends the child first, see
+//! A child runs in its own process group. MPI launchers and daemons leave the group, so every descendant on
+//! this machine also carries a variable in its environment. After the child has ended, for any reason, the
+//! group and all marked processes are killed. At a forced end a launcher first gets SIGTERM and a grace
+//! period, because only the launcher can end its ranks on other machines.
+//!
+//! If a signal that would end this process arrives while a child runs, the child is ended first; see
 //! [`SignalDelay`].
 
 use crate::input::LONGEST_TEXT;
@@ -20,78 +22,78 @@ use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The variable that descendants carry.
+/// Environment variable that marks descendants.
 const MARK: &str = "NODEGAUGE_RUN";
-/// How often a running child is looked at: seldom, because looking takes a CPU from it.
+/// Interval between two checks of a running child. Each check takes CPU time from the child, so it is long.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
-/// Searches for marked processes that are just being born or dying.
+/// Number of searches for marked processes; processes may start or end during a search.
 const SWEEPS: u32 = 20;
-/// Most bytes of standard output that wait for the listener.
+/// Maximum number of bytes of standard output that wait for the listener.
 const WAITING_LIMIT: u64 = LONGEST_TEXT;
-/// How long the output of a dead child is waited for: something that left its group may hold it.
+/// Timeout for the output of a dead child: a process that left the group may hold the pipe open.
 const OUTPUT_TIMEOUT: Duration = Duration::from_millis(500);
-/// Lines of error output that a message shows.
+/// Number of lines of error output that a message shows.
 const LINES: usize = 6;
 
-/// Why a child is killed.
+/// Reason for killing a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KillReason {
-    /// Its time limit.
+    /// The time limit was reached.
     TimedOut,
-    /// The user ends the run.
+    /// The user interrupted the run.
     Interrupted,
-    /// Its limit of output.
+    /// The output limit was exceeded.
     TooMuchOutput,
 }
 
 /// Limits of a child process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChildLimits {
-    /// Longest time.
+    /// Maximum run time.
     pub time: Duration,
-    /// Most bytes of standard output, and of error output.
+    /// Maximum number of bytes of standard output, and of error output.
     pub output: u64,
-    /// Time between SIGTERM and SIGKILL at a forced end; where it is zero, there is no SIGTERM.
+    /// Time between SIGTERM and SIGKILL at a forced end. If it is zero, no SIGTERM is sent.
     pub grace: Duration,
 }
 
-/// How a child ended.
+/// End of a child process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChildEnd {
-    /// By itself.
+    /// The child ended by itself.
     Exited(ExitStatus),
-    /// It was killed.
+    /// The child was killed.
     Killed(KillReason),
 }
 
-/// A child that is over.
+/// Result of a child process that has ended.
 #[derive(Debug, Clone)]
 pub struct ChildOutput {
-    /// How it ended.
+    /// End of the child.
     pub end: ChildEnd,
-    /// Its error output.
+    /// Error output.
     pub stderr: String,
-    /// How long it ran.
+    /// Elapsed time in seconds.
     pub seconds: f64,
 }
 
-/// Why a child gave nothing.
+/// Failure to run a child.
 #[derive(Debug, thiserror::Error)]
 pub enum ChildError {
-    /// It cannot be started.
+    /// The command cannot be started.
     #[error("cannot be started: {0}")]
     Start(#[source] io::Error),
-    /// The kernel did not answer about it.
+    /// The kernel returned no status of the child.
     #[error("cannot be watched: {0}")]
     Watch(#[source] io::Error),
 }
 
-/// Runs `command` to its end and ends all its descendants. `listen` is called some hundred times a
-/// second with the standard output since the last call, in whole lines, possibly none, and may stop the
-/// child.
+/// Runs `command` to its end and kills all its descendants. `listen` is called about a hundred times per
+/// second with the whole lines of standard output since the last call, which may be empty. It may stop the
+/// child by returning a reason.
 ///
 /// # Errors
-/// When it cannot be started or watched; how it ends is no error here.
+/// If the command cannot be started or watched. A child that fails is not an error of this function.
 pub fn run_child(
     mut command: Command,
     limits: ChildLimits,
@@ -108,7 +110,7 @@ pub fn run_child(
         if signals.caught() { Some(KillReason::Interrupted) } else { stop }
     };
     let end = child.wait(limits, &mut poll);
-    // Before the last output is waited for: descendants may hold the pipe.
+    // Descendants may hold the pipe open, so they are killed before the wait for the last output.
     kill_marked(&mark);
     let end = end?;
     let (stdout, output) = child.output(end);
@@ -139,8 +141,8 @@ impl Supervised {
         Ok(Self { child, started, stdout, stderr })
     }
 
-    /// Waits, kills if need be, and reaps. The group is killed before its leader is reaped: until then
-    /// its number cannot belong to anybody else.
+    /// Waits for the child, kills it at a limit, and reaps it. The group is killed before its leader is
+    /// reaped, because the kernel cannot give the group's number to another process before that.
     fn wait(
         &mut self,
         limits: ChildLimits,
@@ -166,12 +168,12 @@ impl Supervised {
         };
         if matches!(stop, Ok(Some(_))) && !limits.grace.is_zero() {
             let _ = kill_process_group(leader, Signal::TERM);
-            let asked = Instant::now();
-            while asked.elapsed() < limits.grace && !has_ended(leader).unwrap_or(true) {
+            let terminated = Instant::now();
+            while terminated.elapsed() < limits.grace && !has_ended(leader).unwrap_or(true) {
                 std::thread::sleep(POLL_INTERVAL);
             }
         }
-        // A group that is gone already is what is wanted.
+        // An error means that the group has already ended.
         let _ = kill_process_group(leader, Signal::KILL);
         let status = self.child.wait().map_err(ChildError::Watch)?;
         let stop = stop.map_err(ChildError::Watch)?;
@@ -189,7 +191,7 @@ impl Supervised {
         self.stdout.wait();
         self.stderr.wait();
         let end = match end {
-            // It ended before its output was looked at.
+            // The child ended before its output was checked.
             ChildEnd::Exited(_) if self.has_overflowed() => {
                 ChildEnd::Killed(KillReason::TooMuchOutput)
             }
@@ -201,17 +203,17 @@ impl Supervised {
     }
 }
 
-/// Whether a child is over; it is not reaped.
+/// True if the child has ended; it is not reaped.
 fn has_ended(leader: Pid) -> io::Result<bool> {
-    let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    match waitid(WaitId::Pid(leader), look) {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    match waitid(WaitId::Pid(leader), options) {
         Ok(status) => Ok(status.is_some()),
         Err(rustix::io::Errno::INTR) => Ok(false),
         Err(errno) => Err(errno.into()),
     }
 }
 
-/// Kills every process that carries `mark`, until there is none.
+/// Kills every process that carries `mark`, until none is left.
 fn kill_marked(mark: &str) {
     for _ in 0..SWEEPS {
         let left = marked_processes(mark);
@@ -225,7 +227,7 @@ fn kill_marked(mark: &str) {
     }
 }
 
-/// Living processes with `mark` in their environment.
+/// Returns the running processes with `mark` in their environment.
 fn marked_processes(mark: &str) -> Vec<Pid> {
     let variable = format!("{MARK}={mark}");
     let Ok(folders) = std::fs::read_dir("/proc") else { return Vec::new() };
@@ -233,7 +235,7 @@ fn marked_processes(mark: &str) -> Vec<Pid> {
         .flatten()
         .filter_map(|folder| {
             let number: i32 = folder.file_name().to_str()?.parse().ok()?;
-            // Of the dead and of other users it is empty or cannot be read.
+            // The environment of a dead process or of another user's is empty or cannot be read.
             let environment = std::fs::read(folder.path().join("environ")).ok()?;
             let mut entries = environment.split(|byte| *byte == 0);
             entries.find(|entry| *entry == variable.as_bytes())?;
@@ -242,18 +244,18 @@ fn marked_processes(mark: &str) -> Vec<Pid> {
         .collect()
 }
 
-/// Reads a pipe to its end on a thread of its own, so that a child never waits for its reader. Text beyond
-/// the limit is read and dropped.
+/// Reader of a pipe on its own thread. It reads to the end of the pipe, so that a child never waits for its
+/// reader; text beyond the limit is dropped.
 struct Collector {
     kept: Arc<Mutex<Kept>>,
     done: Receiver<()>,
 }
 
-/// Text of a pipe that nobody has taken yet.
+/// Text of a pipe that has not been taken yet.
 #[derive(Debug)]
 struct Kept {
     text: Vec<u8>,
-    /// Bytes that may still come.
+    /// Number of bytes that may still be kept.
     left: u64,
     overflowed: bool,
 }
@@ -294,7 +296,7 @@ impl Collector {
         self.kept().overflowed
     }
 
-    /// Takes what has come since the last time, up to the last line break.
+    /// Takes the text since the last call, up to the last line break.
     fn take_lines(&self) -> String {
         let mut kept = self.kept();
         let end = kept.text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
@@ -303,25 +305,25 @@ impl Collector {
         String::from_utf8_lossy(&lines).into_owned()
     }
 
-    /// Waits for the end of the pipe, but not for ever.
+    /// Waits for the end of the pipe, at most [`OUTPUT_TIMEOUT`].
     fn wait(&self) {
         let _ = self.done.recv_timeout(OUTPUT_TIMEOUT);
     }
 
-    /// Takes all that is left.
+    /// Takes the rest of the text.
     fn take(&self) -> String {
         let text = std::mem::take(&mut self.kept().text);
         String::from_utf8_lossy(&text).into_owned()
     }
 }
 
-/// The last lines that say something.
+/// Returns the last lines that are not blank.
 pub fn last_lines(text: &str) -> String {
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     lines[lines.len().saturating_sub(LINES)..].join("\n")
 }
 
-/// The first lines that name an error, else the first lines.
+/// Returns the first lines that contain "error", or the first lines if there are none.
 pub fn first_errors(text: &str) -> String {
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     let errors: Vec<&str> =
@@ -329,7 +331,7 @@ pub fn first_errors(text: &str) -> String {
     if errors.is_empty() { lines[..lines.len().min(LINES)].join("\n") } else { errors.join("\n") }
 }
 
-/// A child that does not outlive this value: it is killed and reaped when it is dropped.
+/// A child process that is killed and reaped when this value is dropped.
 #[derive(Debug)]
 pub struct KillOnDrop(Child);
 
@@ -337,17 +339,17 @@ impl KillOnDrop {
     /// Starts a command.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// If the command cannot be started.
     pub fn spawn(mut command: Command) -> io::Result<Self> {
         command.spawn().map(Self)
     }
 
-    /// Its number.
+    /// Returns the process ID.
     pub fn id(&self) -> u32 {
         self.0.id()
     }
 
-    /// Waits for its end; `None` when it does not come within `timeout`.
+    /// Waits for the end of the child; returns `None` if it still runs after `timeout`.
     pub fn wait_within(&mut self, timeout: Duration) -> Option<ExitStatus> {
         let deadline = Instant::now() + timeout;
         loop {
@@ -364,7 +366,7 @@ impl KillOnDrop {
 
 impl Drop for KillOnDrop {
     fn drop(&mut self) {
-        // An error means that it has ended.
+        // An error means that the child has ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -383,7 +385,7 @@ mod tests {
     const LIMITS: ChildLimits =
         ChildLimits { time: Duration::from_secs(30), output: 1 << 20, grace: Duration::ZERO };
 
-    /// Runs a script, and returns its standard output, too.
+    /// Runs a script and also returns its standard output.
     fn run(script: &str, limits: ChildLimits) -> (String, ChildOutput) {
         let mut stdout = String::new();
         let mut listener = |lines: &str| {

@@ -11,7 +11,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-/// A forked child and what it has said. Dropped, it is killed and reaped.
+/// A forked child and the bytes received from it. It is killed and reaped when it is dropped.
 #[derive(Debug)]
 pub struct ForkedChild {
     pid: libc::pid_t,
@@ -22,28 +22,28 @@ pub struct ForkedChild {
 }
 
 impl ForkedChild {
-    /// Whether it may still say something: its end of the pipe is open.
+    /// True if the child may still send: its end of the pipe is open.
     pub fn is_open(&self) -> bool {
         self.open
     }
 
-    /// Its number.
+    /// Returns the process ID.
     pub fn id(&self) -> u32 {
         self.pid as u32
     }
 
-    /// Waits until it has ended; how it did.
+    /// Waits for the end of the child and returns its exit status.
     pub fn wait(&mut self) -> ExitStatus {
         *self.status.get_or_insert_with(|| {
             let mut status = 0;
             let interrupted = || SysError::last("waitpid").errno == libc::EINTR;
-            // SAFETY: the process is a child that nobody else reaps, so its number is still its own.
+            // SAFETY: only this value reaps the child, so its process ID is still valid.
             while unsafe { libc::waitpid(self.pid, &raw mut status, 0) } < 0 && interrupted() {}
             ExitStatus::from_raw(status)
         })
     }
 
-    /// What it has said so far.
+    /// Returns the bytes received so far.
     pub fn received(&self) -> &[u8] {
         &self.received
     }
@@ -52,30 +52,29 @@ impl ForkedChild {
 impl Drop for ForkedChild {
     fn drop(&mut self) {
         if self.open && self.status.is_none() {
-            // SAFETY: the process is a child that nobody has reaped, so its number is still its own.
+            // SAFETY: the child has not been reaped, so its process ID is still valid.
             unsafe { libc::kill(self.pid, libc::SIGKILL) };
         }
         self.wait();
     }
 }
 
-/// Forks a child that runs `body` with its end of a pipe and exits. It dies with its parent, and leaves
-/// Ctrl-C to it.
+/// Forks a child that runs `body` with its end of a pipe and exits. The child is killed when its parent ends, and
+/// ignores Ctrl-C, which the parent handles.
 ///
 /// # Errors
-/// When the kernel gives no pipe or no process.
+/// If the kernel cannot create a pipe or a process.
 ///
 /// # Safety
-/// The child goes on with the calling thread alone. `body` may use memory that was made before, the
-/// allocator, which the C library makes usable in the child of a process with threads, and system calls;
-/// it must not wait for another thread or take a lock that one may hold.
+/// Only the calling thread continues in the child. `body` may use existing memory, system calls, and the
+/// allocator, which the C library keeps usable in the child of a process with threads. It must not wait for
+/// another thread or take a lock that another thread may hold.
 pub unsafe fn fork(body: impl FnOnce(File)) -> Result<ForkedChild, SysError> {
     let ends = pipe_with(PipeFlags::CLOEXEC)
         .map_err(|error| SysError { call: "pipe2", errno: error.raw_os_error() })?;
     let (reader, writer) = (File::from(ends.0), File::from(ends.1));
     let parent = std::process::id();
-    // SAFETY: the caller's promise; the child ends below without running what the parent registered
-    // for its end.
+    // SAFETY: the caller's promise; the child ends below without running the exit handlers of the parent.
     let pid = check("fork", unsafe { libc::fork() })?;
     if pid > 0 {
         return Ok(ForkedChild {
@@ -95,7 +94,7 @@ pub unsafe fn fork(body: impl FnOnce(File)) -> Result<ForkedChild, SysError> {
     }
     // A panic must not unwind into the parent's code.
     let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| body(writer)));
-    // SAFETY: ends the process at once: what is registered for its end belongs to the parent.
+    // SAFETY: ends the process at once, without the exit handlers, which belong to the parent.
     unsafe { libc::_exit(i32::from(done.is_err())) }
 }
 
@@ -111,22 +110,23 @@ pub fn check_alone() -> Result<(), SysError> {
     }
 }
 
-/// What a child that was asked one thing came to.
+/// Result of a child process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChildAnswer {
-    /// All that it said before its end; nothing, or a part, where it crashed.
+    /// Bytes that the child sent before its end; incomplete or empty if it crashed.
     Said(Vec<u8>),
-    /// It was killed at its time limit.
+    /// The child was killed at its time limit.
     TimedOut,
 }
 
-/// Has a forked child make an answer, for code that may crash or never end. Its error output goes nowhere.
+/// Runs `body` in a forked child and returns the bytes that it produces, for code that may crash or never end.
+/// The error output of the child is discarded.
 ///
 /// # Errors
-/// When the kernel gives no pipe or no process.
+/// If the kernel cannot create a pipe or a process.
 ///
 /// # Safety
-/// As for [`fork`].
+/// Requires the same as [`fork`].
 pub unsafe fn ask_child(
     limit: Duration,
     body: impl FnOnce() -> Vec<u8>,
@@ -138,7 +138,7 @@ pub unsafe fn ask_child(
             if let Ok(nowhere) = File::options().write(true).open("/dev/null") {
                 libc::dup2(nowhere.as_raw_fd(), libc::STDERR_FILENO);
             }
-            // The parent may have gone.
+            // The parent may have ended.
             let _ = pipe.write_all(&body());
         })
     }?;
@@ -153,7 +153,7 @@ pub unsafe fn ask_child(
     Ok(ChildAnswer::Said(std::mem::take(&mut child.received)))
 }
 
-/// Takes what the children say, waiting for at most `timeout`, less than a second.
+/// Receives bytes from the children. Waits at most `timeout`, which must be less than a second.
 pub fn receive(children: &mut [ForkedChild], timeout: Duration) {
     let mut open: Vec<&mut ForkedChild> = children.iter_mut().filter(|child| child.open).collect();
     let mut fds: Vec<PollFd<'_>> =

@@ -1,5 +1,5 @@
-//! A user's file, read whole. What it is and how long it is are looked at on the open file, so that a device
-//! without an end, a pipe that nobody writes to or a file as large as the disk is refused instead of read.
+//! Input files of the user, read as a whole. The type and length are checked on the open file, so that endless
+//! devices, pipes without a writer and very large files are refused instead of read.
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -9,21 +9,21 @@ use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
-/// More than what a program prints, a person writes, or a run records.
+/// Maximum length of a text in bytes: more than a program prints, a person writes, or a run records.
 pub const LONGEST_TEXT: u64 = 64 << 20;
 
-/// The content of a regular file of at most `longest` bytes.
+/// Reads a regular file of at most `longest` bytes.
 ///
 /// # Errors
-/// When it cannot be read, is something else, or is longer.
+/// If the file cannot be read, is not a regular file, or is longer.
 pub fn read_file(path: &Path, longest: u64) -> io::Result<Vec<u8>> {
     read_regular(open(path)?, longest)
 }
 
-/// The same of what may come from another program, too: a pipe, or standard input as `-`.
+/// Reads a regular file, a pipe, or standard input (`-`), at most `longest` bytes.
 ///
 /// # Errors
-/// As [`read_file`]; a device is none of these.
+/// Returns the same errors as [`read_file`]; devices are refused.
 pub fn read_input(path: &Path, longest: u64) -> io::Result<Vec<u8>> {
     if path == Path::new("-") {
         return read_at_most(io::stdin().lock(), longest);
@@ -32,36 +32,36 @@ pub fn read_input(path: &Path, longest: u64) -> io::Result<Vec<u8>> {
     if !file.metadata()?.file_type().is_fifo() {
         return read_regular(file, longest);
     }
-    // Who writes may come later, or be gone again already: both end the wait.
+    // The wait ends when a writer writes to the pipe, and also when it has already closed it.
     retry_on_intr(|| poll(&mut [PollFd::new(&file, PollFlags::IN)], None))?;
     fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
     read_at_most(file, longest)
 }
 
-/// Opens without waiting for who writes to a pipe. A folder opens as well, and is refused in the words that
-/// reading it gives.
+/// Opens a file without waiting for the writer of a pipe. A folder, which can also be opened, is refused with
+/// the error of reading it.
 fn open(path: &Path) -> io::Result<File> {
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
-    match file.metadata()?.is_dir() {
-        true => Err(io::Error::from_raw_os_error(libc::EISDIR)),
-        false => Ok(file),
+    if file.metadata()?.is_dir() {
+        return Err(io::Error::from_raw_os_error(libc::EISDIR));
     }
+    Ok(file)
 }
 
 fn read_regular(file: File, longest: u64) -> io::Result<Vec<u8>> {
-    match file.metadata()?.is_file() {
-        true => read_at_most(file, longest),
-        false => Err(io::Error::other("it is no regular file")),
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
     }
+    read_at_most(file, longest)
 }
 
 fn read_at_most(from: impl Read, longest: u64) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     from.take(longest.saturating_add(1)).read_to_end(&mut content)?;
-    match content.len() as u64 > longest {
-        true => Err(io::Error::other(format!("it is longer than {} MiB", longest >> 20))),
-        false => Ok(content),
+    if content.len() as u64 > longest {
+        return Err(io::Error::other(format!("it is longer than {} MiB", longest >> 20)));
     }
+    Ok(content)
 }
 
 #[cfg(test)]
@@ -84,11 +84,11 @@ mod tests {
         assert_eq!(read_file(&file, 2 << 20).unwrap().len(), 2 << 20);
         assert_eq!(refused(&file, 1 << 20), "it is longer than 1 MiB");
         for path in [pipe.as_path(), Path::new("/dev/zero"), Path::new("/dev/null")] {
-            assert_eq!(refused(path, 1 << 20), "it is no regular file", "{path:?}");
+            assert_eq!(refused(path, 1 << 20), "it is not a regular file", "{path:?}");
         }
         assert_eq!(refused(folder.path(), 1), "Is a directory (os error 21)");
         assert_eq!(read_file(Path::new("none"), 1).unwrap_err().kind(), io::ErrorKind::NotFound);
-        // Of no length that the system tells.
+        // The kernel reports no length for this file.
         assert!(!read_file(Path::new("/proc/self/status"), 1 << 20).unwrap().is_empty());
     }
 

@@ -1,25 +1,26 @@
-//! Libraries of others, loaded at run time.
+//! Shared libraries loaded at run time.
 
 use libloading::os::unix;
 use std::ffi::c_int;
 use std::mem::ManuallyDrop;
 use std::path::Path;
 
-/// A loaded library of C functions. It is never unloaded: its threads and handlers would outlive its code.
+/// A loaded library of C functions. It is never unloaded, because its threads and handlers could then run code
+/// that no longer exists.
 #[derive(Debug)]
 pub struct SharedLibrary {
     handle: ManuallyDrop<unix::Library>,
 }
 
 impl SharedLibrary {
-    /// Loads a library by its path, or by a file's name as the dynamic linker looks for it, `LD_LIBRARY_PATH`
-    /// first.
+    /// Loads a library by its path, or by a file name that the dynamic linker searches for, first in
+    /// `LD_LIBRARY_PATH`.
     ///
     /// # Errors
-    /// What the dynamic linker says.
+    /// The message of the dynamic linker.
     ///
     /// # Safety
-    /// Runs the library's own initialisation: a library that may crash is loaded in a child process first.
+    /// Runs the initialisation of the library. A library that may crash must first be loaded in a child process.
     pub unsafe fn open(name: impl AsRef<Path>) -> Result<Self, String> {
         // SAFETY: the caller's promise.
         unsafe { Self::open_as(name.as_ref(), unix::RTLD_LOCAL) }
@@ -32,25 +33,25 @@ impl SharedLibrary {
         Ok(Self { handle: ManuallyDrop::new(handle) })
     }
 
-    /// The first of several libraries that can be loaded, e.g. versions of one.
+    /// Loads the first library of a list that can be loaded, e.g. one of several versions.
     ///
     /// # Errors
-    /// What the dynamic linker says of the first.
+    /// The message of the dynamic linker about the first library.
     ///
     /// # Safety
-    /// As for [`SharedLibrary::open`].
+    /// Requires the same as [`SharedLibrary::open`].
     pub unsafe fn first_of(names: &[&str]) -> Result<Self, String> {
         // SAFETY: the caller's promise.
         unsafe { Self::first_as(names, unix::RTLD_LOCAL) }
     }
 
-    /// The same, whose symbols its plug-ins find among those of all.
+    /// Loads the first library of a list that can be loaded, with global symbols, which its plug-ins need.
     ///
     /// # Errors
-    /// As for [`SharedLibrary::first_of`].
+    /// Returns the same errors as [`SharedLibrary::first_of`].
     ///
     /// # Safety
-    /// As for [`SharedLibrary::open`].
+    /// Requires the same as [`SharedLibrary::open`].
     pub unsafe fn first_global_of(names: &[&str]) -> Result<Self, String> {
         // SAFETY: the caller's promise.
         unsafe { Self::first_as(names, unix::RTLD_GLOBAL) }
@@ -65,12 +66,12 @@ impl SharedLibrary {
                 Err(cause) => error = error.or(Some(cause)),
             }
         }
-        Err(error.unwrap_or_else(|| "no library was named".to_owned()))
+        Err(error.unwrap_or_else(|| "no library name was given".to_owned()))
     }
 
-    /// Where the symbol of that name lies, if there is one.
+    /// Returns the address of the symbol `name`, if it exists.
     pub fn address(&self, name: &str) -> Option<usize> {
-        // SAFETY: any symbol has an address, of which nothing is read.
+        // SAFETY: any symbol has an address, and nothing is read from it.
         unsafe {
             self.handle
                 .get::<*const ()>(name.as_bytes())
@@ -79,10 +80,10 @@ impl SharedLibrary {
         }
     }
 
-    /// The function of that name, if there is one.
+    /// Returns the function `name`, if it exists.
     ///
     /// # Safety
-    /// `F` must be a function pointer of the symbol's true type.
+    /// `F` must be a function pointer type that matches the symbol.
     pub unsafe fn function<F: Copy>(&self, name: &str) -> Option<F> {
         // SAFETY: the caller's promise.
         unsafe { self.handle.get::<F>(name.as_bytes()).ok().map(|symbol| *symbol) }

@@ -1,6 +1,6 @@
-//! Memory from the kernel: anonymous on pages of a chosen size, shared with forked processes, or that
-//! of a file. Asking for a page size decides nothing; [`Mapping::pages_got`] reads back what the kernel
-//! gave.
+//! Mapped memory: anonymous memory on pages of a chosen size, memory shared with forked processes, or a
+//! mapped file. A page size is only a request; [`Mapping::pages_got`] reads back the sizes that the kernel
+//! used.
 
 use crate::call::{SysError, check};
 use crate::smaps;
@@ -13,41 +13,41 @@ use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
-/// The boundary that memory of `length` bytes starts on: that of a huge page, or a smaller one (2 MiB
-/// where that is a size of pages at all) if it holds none.
+/// Alignment of memory of `length` bytes: a huge page if the memory is at least that long, else 2 MiB if it
+/// is at least that long, else a base page.
 fn boundary(length: usize) -> usize {
     [huge_page_bytes(), 2 << 20].into_iter().find(|page| *page <= length).unwrap_or_else(page_bytes)
 }
 
-/// Which pages memory is asked to lie on.
+/// Requested page size of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PageSize {
-    /// The base page, and transparent huge pages refused.
+    /// Base pages; transparent huge pages are disabled.
     Base,
-    /// Transparent huge pages if the kernel has any.
+    /// Transparent huge pages if the kernel supports them.
     PreferHuge,
-    /// Transparent huge pages; a kernel that takes no such advice is an error.
+    /// Transparent huge pages; an error if the kernel does not support them.
     Transparent,
-    /// Reserved huge pages of so many bytes.
+    /// Reserved huge pages of the given size in bytes.
     Reserved(usize),
 }
 
-/// Why memory could not be had.
+/// Reason why memory cannot be mapped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum MapError {
-    /// Reserved huge pages are missing.
+    /// Too few reserved huge pages are free.
     #[error("{free} of the {total} reserved huge pages are free, {needed} are needed")]
     NoReservedPages {
-        /// Bytes that were to be mapped, whole pages.
+        /// Requested length in bytes, a multiple of the page size.
         length: usize,
-        /// Reserved.
+        /// Number of reserved pages.
         total: u64,
-        /// Reserved and free.
+        /// Number of reserved pages that are free.
         free: u64,
-        /// Needed.
+        /// Number of pages that the request needs.
         needed: u64,
     },
-    /// The kernel refused: `mmap` the memory, or `madvise` the page size.
+    /// The kernel refused `mmap` or `madvise`.
     #[error(transparent)]
     Refused(#[from] SysError),
 }
@@ -61,39 +61,40 @@ impl From<MapError> for io::Error {
     }
 }
 
-/// A piece of mapped memory, unmapped when it is dropped. It hands out addresses and raw pointers, whose
-/// users say why nobody else uses that part, and values of types that others may change meanwhile.
+/// A memory mapping, unmapped when it is dropped. It returns addresses and raw pointers; code that uses them
+/// must ensure exclusive access. It also returns references to values that other processes may change.
 #[derive(Debug)]
 pub struct Mapping {
     start: NonNull<u8>,
     length: usize,
 }
 
-// SAFETY: it owns its memory, and gives access by raw pointers and to values that may be shared.
+// SAFETY: the mapping owns its memory and gives access only by raw pointers and to values that may be shared.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps at least `length` bytes of private memory, whole pages. It starts on a
-    /// boundary of a huge page if it holds one, else of 2 MiB if it is as long, or of the reserved page. Nothing is touched: pages appear where a thread first
-    /// writes them. The caller has checked the size against the memory that can be had: strict accounting
-    /// of address space would refuse what fits.
+    /// Maps at least `length` bytes of private memory, rounded up to whole pages. The start is aligned to a
+    /// reserved page; without reserved pages it is aligned to a transparent huge page or to 2 MiB, if the
+    /// memory is that long. No page is touched: the kernel allocates a page when a thread first writes it. The
+    /// caller must check the size against the available memory, because the mapping is made without a
+    /// reservation: strict accounting of address space can refuse mappings that fit.
     ///
     /// # Errors
-    /// No such huge pages reserved, or no memory.
+    /// If too few huge pages are reserved, or if there is no memory.
     pub fn anonymous(length: usize, pages: PageSize) -> Result<Self, MapError> {
         let base = page_bytes();
         let page = if let PageSize::Reserved(page) = pages { page } else { base };
         let too_long = SysError { call: "mmap", errno: libc::ENOMEM };
         let length = length.max(1).checked_next_multiple_of(page).ok_or(too_long)?;
         let mut flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        // Alignment: map more, and cut the ends off.
+        // For the alignment, a longer range is mapped and its ends are unmapped.
         let mut slack = boundary(length) - base;
-        if let PageSize::Reserved(page) = pages {
+        if matches!(pages, PageSize::Reserved(_)) {
             Self::check_reserved(length, page, 1)?;
-            // The pages are reserved now: a pool that others empty meanwhile would end the program
-            // at first touch.
+            // Without MAP_NORESERVE the kernel reserves the pages now. With it, another program could empty
+            // the pool, and the first touch would end this program.
             flags |= libc::MAP_HUGETLB | (page.trailing_zeros() as i32) << libc::MAP_HUGE_SHIFT;
             slack = 0;
         } else {
@@ -108,32 +109,33 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// Whether enough reserved huge pages of `page` bytes are free for `count` mappings of `length` bytes.
+    /// Checks that enough reserved huge pages of `page` bytes are free for `count` mappings of `length` bytes.
     ///
     /// # Errors
-    /// When there are fewer.
+    /// If too few are free.
     pub fn check_reserved(length: usize, page: usize, count: u64) -> Result<(), MapError> {
         let needed = count * length.div_ceil(page) as u64;
         let (total, free) = reserved_pages(page);
-        match free < needed {
-            true => Err(MapError::NoReservedPages { length, total, free, needed }),
-            false => Ok(()),
+        if free < needed {
+            return Err(MapError::NoReservedPages { length, total, free, needed });
         }
+        Ok(())
     }
 
-    /// Maps memory that stays shared with processes that are forked, filled with zeros.
+    /// Maps memory that is filled with zeros and shared with processes forked later.
     ///
     /// # Errors
-    /// When the kernel has no memory.
+    /// If there is no memory.
     pub fn shared(length: usize) -> Result<Self, SysError> {
         let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
         Self::map(length, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0)
     }
 
-    /// Maps `length` bytes of a file from `offset`, a multiple of a page, kept equal to the file.
+    /// Maps `length` bytes of a file from `offset`, a multiple of the page size. Writes to the mapping change
+    /// the file.
     ///
     /// # Errors
-    /// When the kernel refuses; files that are no regular files have no mappings.
+    /// If the kernel refuses; only regular files can be mapped.
     pub fn of_file(
         file: &File,
         offset: u64,
@@ -152,7 +154,7 @@ impl Mapping {
         fd: i32,
         offset: libc::off_t,
     ) -> Result<Self, SysError> {
-        // SAFETY: a new mapping at an address of the kernel's choice touches nothing else.
+        // SAFETY: a new mapping at an address that the kernel chooses affects no other memory.
         let start =
             unsafe { libc::mmap(std::ptr::null_mut(), length, protection, flags, fd, offset) };
         match NonNull::new(start.cast::<u8>()) {
@@ -161,18 +163,19 @@ impl Mapping {
         }
     }
 
-    /// Keeps `length` bytes from the first boundary on.
+    /// Keeps `length` bytes from the first aligned address and unmaps the rest.
     fn cut(&mut self, length: usize) {
         let before = self.start.align_offset(boundary(length));
         let after = self.length - before - length;
         let start = self.at(before, length);
         for (from, bytes) in [(self.start, before), (self.at(before + length, after), after)] {
             if bytes > 0 {
-                // SAFETY: the range is a part of this mapping that nobody uses.
+                // SAFETY: the range is an unused part of this mapping.
                 unsafe { libc::munmap(from.as_ptr().cast(), bytes) };
             }
         }
-        (self.start, self.length) = (start, length);
+        self.start = start;
+        self.length = length;
     }
 
     fn advise(&self, pages: PageSize) -> Result<(), SysError> {
@@ -181,22 +184,22 @@ impl Mapping {
             PageSize::Transparent | PageSize::PreferHuge => libc::MADV_HUGEPAGE,
             PageSize::Reserved(_) => return Ok(()),
         };
-        // SAFETY: advice on a mapping of our own changes no data.
+        // SAFETY: advice on this mapping changes no data.
         let done = unsafe { libc::madvise(self.start.as_ptr().cast(), self.length, advice) };
         match check("madvise", done) {
-            // A kernel without transparent huge pages has base pages only, so refusing them there is
-            // no failure.
+            // A kernel without transparent huge pages refuses the advice but uses base pages, which are
+            // valid for the other requests.
             Err(error) if pages == PageSize::Transparent => Err(error),
             _ => Ok(()),
         }
     }
 
-    /// Address and length in bytes, for questions to the kernel.
+    /// Returns the address and the length in bytes, for system calls.
     pub fn range(&self) -> (usize, usize) {
         (self.start.as_ptr() as usize, self.length)
     }
 
-    /// The place of `bytes` bytes at `offset`; `None` beyond the end.
+    /// Returns the address of `bytes` bytes at `offset`, or `None` if they exceed the mapping.
     #[inline]
     pub fn get(&self, offset: usize, bytes: usize) -> Option<NonNull<u8>> {
         let end = offset.checked_add(bytes)?;
@@ -204,45 +207,45 @@ impl Mapping {
         (end <= self.length).then(|| unsafe { self.start.add(offset) })
     }
 
-    /// The place of `bytes` bytes at `offset`.
+    /// Returns the address of `bytes` bytes at `offset`.
     ///
     /// # Panics
-    /// Beyond the end.
+    /// If they exceed the mapping.
     #[inline]
     pub fn at(&self, offset: usize, bytes: usize) -> NonNull<u8> {
-        let Some(place) = self.get(offset, bytes) else {
+        let Some(address) = self.get(offset, bytes) else {
             panic!("{bytes} bytes at {offset} of a mapping of {}", self.length)
         };
-        place
+        address
     }
 
-    /// The value at `offset`.
+    /// Returns the value at `offset`.
     ///
     /// # Panics
-    /// Beyond the end, and where the type is not aligned.
+    /// If the value exceeds the mapping, or if `offset` is not aligned for the type.
     #[inline]
     pub fn view<T: SharedBytes>(&self, offset: usize) -> &T {
-        let place = self.at(offset, size_of::<T>()).cast::<T>();
-        assert!(place.is_aligned(), "a value at {offset} of a mapping is not aligned");
-        // SAFETY: the place is mapped while `self` lives, and aligned; whatever is stored there is a
-        // value of the type, as its trait promises.
-        unsafe { place.as_ref() }
+        let address = self.at(offset, size_of::<T>()).cast::<T>();
+        assert!(address.is_aligned(), "a value at {offset} of a mapping is not aligned");
+        // SAFETY: the address is mapped while `self` lives, and aligned; any bytes there are a valid value of
+        // the type, as its trait requires.
+        unsafe { address.as_ref() }
     }
 
-    /// The share of the mapping that lies on pages of each size, as the kernel reports it: page size in
-    /// bytes to share (0 to 1) of what is resident.
+    /// Returns the share of the mapping on pages of each size, as the kernel reports it: page size in bytes to
+    /// share (0 to 1) of the resident memory.
     ///
     /// # Errors
-    /// When `/proc/self/smaps` cannot be read.
+    /// If `/proc/self/smaps` cannot be read.
     pub fn pages_got(&self) -> io::Result<BTreeMap<u64, f64>> {
         let (start, length) = self.range();
         smaps::pages_of(start..start + length)
     }
 
-    /// Writes what was changed back to the file; `wait` is until it is on the device.
+    /// Writes changes back to the file. With `wait`, returns when they are on the device.
     ///
     /// # Errors
-    /// When that fails.
+    /// If writing back fails.
     pub fn sync(&self, wait: bool) -> Result<(), SysError> {
         let flags = if wait { libc::MS_SYNC } else { libc::MS_ASYNC };
         // SAFETY: the range is the mapping.
@@ -250,13 +253,13 @@ impl Mapping {
         check("msync", done).map(drop)
     }
 
-    /// How many pages of the mapping are in memory, of how many.
+    /// Returns the number of pages of the mapping that are in memory, and the number of all its pages.
     ///
     /// # Errors
-    /// When the kernel does not say.
+    /// If the kernel does not report it.
     pub fn resident_pages(&self) -> Result<(usize, usize), SysError> {
         let mut pages = vec![0u8; self.length.div_ceil(page_bytes())];
-        // SAFETY: the kernel writes a byte for each page of the range, which is the mapping.
+        // SAFETY: the kernel writes one byte per page of the range, which is the mapping.
         let done = unsafe {
             libc::mincore(self.start.as_ptr().cast(), self.length, pages.as_mut_ptr().cast())
         };
@@ -267,12 +270,13 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and whoever uses its memory borrows from its owner.
+        // SAFETY: this value owns the mapping, and every user of its memory borrows from this value.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
     }
 }
 
-/// Reserved and free huge pages of a size; zero when the kernel has no such size.
+/// Returns the numbers of all and of free reserved huge pages of a size; zero if the kernel does not support
+/// that size.
 fn reserved_pages(page: usize) -> (u64, u64) {
     let read = |file: &str| {
         let path = format!("/sys/kernel/mm/hugepages/hugepages-{}kB/{file}", page >> 10);
@@ -281,8 +285,8 @@ fn reserved_pages(page: usize) -> (u64, u64) {
     (read("nr_hugepages"), read("free_hugepages").saturating_sub(read("resv_hugepages")))
 }
 
-/// A page-aligned piece of memory, filled with zeros and touched, on huge pages where the kernel gives
-/// them. Used like a slice.
+/// A page-aligned byte buffer, filled with zeros and touched, on huge pages if the kernel provides them. It
+/// dereferences to a slice.
 #[derive(Debug)]
 pub struct Buffer {
     mapping: Mapping,
@@ -290,10 +294,10 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// `length` bytes; at least one page is taken.
+    /// Allocates a buffer of `length` bytes; at least one page is mapped.
     ///
     /// # Errors
-    /// When the kernel has no memory.
+    /// If there is no memory.
     pub fn new(length: usize) -> io::Result<Self> {
         let length = length.max(1);
         let mapping = Mapping::anonymous(length, PageSize::PreferHuge)?;
@@ -308,8 +312,8 @@ impl Deref for Buffer {
     #[inline]
     fn deref(&self) -> &[u8] {
         let start = self.mapping.at(0, self.length);
-        // SAFETY: so many bytes are mapped, filled by the kernel, and live as long as `self`; its
-        // pointers leave this type only as slices.
+        // SAFETY: `length` bytes are mapped, initialised by the kernel, and live as long as `self`; they are
+        // accessible only as slices of this type.
         unsafe { std::slice::from_raw_parts(start.as_ptr(), self.length) }
     }
 }
@@ -318,19 +322,19 @@ impl DerefMut for Buffer {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
         let start = self.mapping.at(0, self.length);
-        // SAFETY: as above, and `&mut self` is the only way in.
+        // SAFETY: as above, and `&mut self` is the only access.
         unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), self.length) }
     }
 }
 
-/// A type for memory that others write, too.
+/// A type for memory that other threads or processes also write.
 ///
 /// # Safety
-/// Any bytes are a value of the type, and it may change under a shared reference: plain atomics and
-/// structures of them.
+/// Any bytes must be a valid value of the type, and the value may change under a shared reference: atomics and
+/// structures of atomics.
 pub unsafe trait SharedBytes: Sync {}
 
-// SAFETY: any bytes are a value of an atomic.
+// SAFETY: any bytes are a valid value of an atomic.
 unsafe impl SharedBytes for AtomicU64 {}
 
 #[cfg(test)]

@@ -1,21 +1,21 @@
-//! Binary interfaces (ABI) of MPI libraries: names of their files, values of handles and constants. The
-//! only place for them: ranks that load a library read them here, and the header of the message probe that
-//! is compiled without a library is made of them.
+//! Binary interfaces (ABI) of MPI libraries: names of library files, values of handles and constants. This is
+//! their only definition: ranks that load a library use it, and the header of the message probe, which is
+//! compiled without an MPI library, is generated from it.
 //!
-//! Sources: <https://www.mpich.org/abi/> and MPICH's `mpi.h`; Open MPI's `mpi.h` of versions 3 to 5, whose
-//! handles are addresses of symbols; the standard, MPI 5.0, chapter 20. Pure: a build script includes this
-//! file, too.
+//! Sources: <https://www.mpich.org/abi/> and MPICH's `mpi.h`; Open MPI's `mpi.h` of versions 3 to 5, in which
+//! handles are addresses of symbols; the standard, MPI 5.0, chapter 20. This file must not depend on other
+//! modules, because a build script also includes it.
 
 use std::fmt;
 
-/// A binary interface of MPI.
+/// Binary interface of an MPI library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MpiAbi {
-    /// That of MPICH since 3.1, which Intel MPI, MVAPICH and Cray's MPI share.
+    /// MPICH since 3.1, and Intel MPI, MVAPICH and Cray MPI.
     Mpich,
-    /// That of Open MPI 3 to 5.
+    /// Open MPI 3 to 5.
     OpenMpi,
-    /// That of the standard, MPI 5.0.
+    /// Standard ABI of MPI 5.0.
     Standard,
 }
 
@@ -23,7 +23,7 @@ impl MpiAbi {
     /// All interfaces.
     pub const ALL: [Self; 3] = [Self::Mpich, Self::OpenMpi, Self::Standard];
 
-    /// Names of library files, the most specific first; `*` stands for any characters.
+    /// Returns the names of library files, the most specific first; `*` matches any characters.
     pub fn files(self) -> &'static [&'static str] {
         match self {
             // Debian's name for MPICH comes first: Open MPI 1 had a libmpi.so.12, too.
@@ -33,7 +33,7 @@ impl MpiAbi {
         }
     }
 
-    /// Bytes of a request.
+    /// Returns the size of a request in bytes.
     pub fn request_bytes(self) -> usize {
         match self {
             Self::Mpich => 4,
@@ -52,12 +52,12 @@ impl fmt::Display for MpiAbi {
     }
 }
 
-/// A predefined handle.
+/// Predefined handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MpiHandle {
-    /// Its type in C.
+    /// Type in C.
     pub kind: &'static str,
-    /// Its name in the standard.
+    /// Name in the standard.
     pub name: &'static str,
     mpich: u32,
     open_mpi: &'static str,
@@ -74,7 +74,7 @@ pub enum MpiHandleValue {
 }
 
 impl MpiHandle {
-    /// Its value in an interface.
+    /// Returns the value in an interface.
     pub fn value(&self, abi: MpiAbi) -> MpiHandleValue {
         match abi {
             MpiAbi::Mpich => MpiHandleValue::Number(self.mpich),
@@ -84,10 +84,10 @@ impl MpiHandle {
     }
 }
 
-/// A constant that is an integer.
+/// Integer constant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MpiConstant {
-    /// Its name in the standard.
+    /// Name in the standard.
     pub name: &'static str,
     mpich: i32,
     open_mpi: i32,
@@ -95,7 +95,7 @@ pub struct MpiConstant {
 }
 
 impl MpiConstant {
-    /// Its value in an interface.
+    /// Returns the value in an interface.
     pub fn value(&self, abi: MpiAbi) -> i32 {
         match abi {
             MpiAbi::Mpich => self.mpich,
@@ -131,7 +131,7 @@ pub const MPI_DOUBLE: MpiHandle =
 /// `MPI_SUM`.
 pub const MPI_SUM: MpiHandle = handle("MPI_Op", "MPI_SUM", 0x5800_0003, "ompi_mpi_op_sum", 0x21);
 
-/// Every handle that is used.
+/// All handles that are used.
 pub const MPI_HANDLES: [MpiHandle; 13] = [
     handle("MPI_Comm", "MPI_COMM_NULL", 0x0400_0000, "ompi_mpi_comm_null", 0x100),
     MPI_COMM_WORLD,
@@ -159,11 +159,11 @@ pub const MPI_STATUS_IGNORE: MpiConstant = constant("MPI_STATUS_IGNORE", 1, 0, 0
 /// `MPI_THREAD_FUNNELED`.
 pub const MPI_THREAD_FUNNELED: MpiConstant = constant("MPI_THREAD_FUNNELED", 1, 1, 1024);
 
-/// Bytes of a library's own version text at most.
+/// Maximum length in bytes of the version text of a library.
 pub const MPI_MAX_LIBRARY_VERSION_STRING: MpiConstant =
     constant("MPI_MAX_LIBRARY_VERSION_STRING", 8192, 256, 8192);
 
-/// Every constant that is a number and is used.
+/// All integer constants that are used.
 pub const MPI_CONSTANTS: [MpiConstant; 10] = [
     constant("MPI_SUCCESS", 0, 0, 0),
     constant("MPI_UNDEFINED", -32766, -32766, -32766),

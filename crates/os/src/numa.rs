@@ -1,37 +1,37 @@
-//! NUMA policy of memory, and the nodes of its pages.
+//! NUMA policy of memory, and the NUMA nodes of pages.
 
 use crate::affinity::{WORD, bits, mask};
 use crate::call::{SysError, check};
 
-/// NUMA nodes in a mask: the most that Linux can be built for (`MAX_NUMNODES`).
+/// Number of NUMA nodes in a mask: the maximum of any Linux configuration (`MAX_NUMNODES`).
 const NODES_MOST: usize = 1024;
 
-/// `MPOL_F_ADDR` of the kernel's mempolicy.h: ask for the policy of an address. Not in libc.
+/// `MPOL_F_ADDR` of the kernel's mempolicy.h, which selects the policy of an address. The libc crate lacks it.
 const POLICY_OF_ADDRESS: libc::c_ulong = 1 << 1;
 
-/// The flags that the kernel returns with the mode: `MPOL_F_STATIC_NODES` and the like.
+/// Flags that the kernel returns with the mode, e.g. `MPOL_F_STATIC_NODES`.
 const MODE_FLAGS: libc::c_int = 0b111 << 13;
 
-/// How the kernel chooses the node of a page.
+/// Mode of a NUMA policy: the rule by which the kernel chooses the node of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PolicyMode {
-    /// Nothing said.
+    /// No policy is set.
     Default,
-    /// On a node while it has room.
+    /// One node as long as it has free memory.
     Preferred,
-    /// On some nodes only.
+    /// Only the given nodes.
     Bind,
-    /// Page by page round some nodes.
+    /// Page by page in turn over the given nodes.
     Interleave,
-    /// On the node of the CPU that touches a page first.
+    /// The node of the CPU that touches a page first.
     Local,
-    /// On some nodes while they have room.
+    /// The given nodes as long as they have free memory.
     PreferredMany,
-    /// Round some nodes, as many pages on each as its weight says.
+    /// In turn over the given nodes, with a number of pages per node equal to its weight.
     WeightedInterleave,
 }
 
-/// The modes with their names, by the numbers of the kernel's mempolicy.h.
+/// Modes with their names, in the order of the numbers in the kernel's mempolicy.h.
 const MODES: [(PolicyMode, &str); 7] = [
     (PolicyMode::Default, "default"),
     (PolicyMode::Preferred, "preferred"),
@@ -43,22 +43,22 @@ const MODES: [(PolicyMode, &str); 7] = [
 ];
 
 impl PolicyMode {
-    /// Of the kernel's number; `None` of one that is not known here.
+    /// Returns the mode with the kernel's number, or `None` if the number is unknown.
     fn of(number: libc::c_int) -> Option<Self> {
         let at = usize::try_from(number & !MODE_FLAGS).ok()?;
         MODES.get(at).map(|(mode, _)| *mode)
     }
 
-    /// Its name, as numactl has it.
+    /// Returns the name that numactl uses.
     pub fn name(self) -> &'static str {
         MODES.iter().find(|(mode, _)| *mode == self).map_or("?", |(_, name)| name)
     }
 }
 
-/// Sets the NUMA policy of an address range for pages that are not there yet.
+/// Sets the NUMA policy of an address range, for pages that are allocated later.
 ///
-/// Safe for any range: it moves no page and changes no content; a range that is not mapped is
-/// refused with `EFAULT`.
+/// The call is safe for any range: it moves no page and changes no content; for a range that is not mapped it
+/// fails with `EFAULT`.
 pub fn mbind(
     address: usize,
     bytes: usize,
@@ -68,13 +68,13 @@ pub fn mbind(
     let (mask, bits) = nodes_to_set("mbind", nodes)?;
     let pointer = mask.as_ref().map_or(std::ptr::null(), |mask| mask.as_ptr());
     // SAFETY: the kernel reads NODES_MOST bits of the mask, all of which exist, or none; without
-    // MPOL_MF_MOVE it neither reads nor writes the range, so that its owner notices nothing.
+    // MPOL_MF_MOVE it neither reads nor writes the range, so that its owner is not affected.
     let result = unsafe { libc::syscall(libc::SYS_mbind, address, bytes, mode, pointer, bits, 0) };
     check("mbind", result).map(drop)
 }
 
-/// Sets the NUMA policy of the calling thread, for pages that it touches first and of which no range has a
-/// policy of its own; processes that it forks have it from it.
+/// Sets the NUMA policy of the calling thread. The policy applies to pages that the thread touches first outside
+/// ranges with their own policy. Processes that the thread forks inherit it.
 pub fn set_policy_of_thread(mode: libc::c_int, nodes: &[u32]) -> Result<(), SysError> {
     let (mask, bits) = nodes_to_set("set_mempolicy", nodes)?;
     let pointer = mask.as_ref().map_or(std::ptr::null(), |mask| mask.as_ptr());
@@ -83,8 +83,8 @@ pub fn set_policy_of_thread(mode: libc::c_int, nodes: &[u32]) -> Result<(), SysE
     check("set_mempolicy", result).map(drop)
 }
 
-/// The mask of nodes that a policy is set with, none where it names none, and its length as the kernel
-/// reads it: one bit less than it is told.
+/// Returns the node mask of a policy, which is absent if there are no nodes, and the length to pass with it. The
+/// kernel reads one bit less than the length that is passed.
 fn nodes_to_set(call: &'static str, nodes: &[u32]) -> Result<(Option<Vec<u64>>, usize), SysError> {
     if nodes.iter().any(|node| *node as usize >= NODES_MOST) {
         return Err(SysError { call, errno: libc::EINVAL });
@@ -95,14 +95,14 @@ fn nodes_to_set(call: &'static str, nodes: &[u32]) -> Result<(Option<Vec<u64>>, 
     })
 }
 
-/// The NUMA policy of the mapping that holds an address: its mode, `None` for one that is not known here,
-/// and its nodes.
+/// Returns the NUMA policy of the mapping that holds an address: the mode, `None` if it is unknown, and the
+/// nodes.
 pub fn policy_at(address: usize) -> Result<(Option<PolicyMode>, Vec<u32>), SysError> {
     policy(address, POLICY_OF_ADDRESS)
 }
 
-/// The NUMA policy of the calling thread, which it has from the process that started it unless it set
-/// another: as [`policy_at`].
+/// Returns the NUMA policy of the calling thread, in the form of [`policy_at`]. A thread inherits the policy of
+/// the process that started it, unless it sets its own.
 pub fn policy_of_thread() -> Result<(Option<PolicyMode>, Vec<u32>), SysError> {
     policy(0, 0)
 }
@@ -129,10 +129,10 @@ fn policy(
     Ok((PolicyMode::of(mode), bits(&mask)))
 }
 
-/// For each page address of this process the node that holds it, or a negative error number.
+/// Returns the node that holds each page address of this process, or a negative error number.
 pub fn nodes_of_pages(pages: &[usize]) -> Result<Vec<i32>, SysError> {
     let mut status = vec![-libc::ENOENT; pages.len()];
-    // SAFETY: both arrays have as many elements as the kernel is told; a null list of nodes makes
+    // SAFETY: both arrays have as many elements as the call passes; a null list of nodes makes
     // the call a query, which moves nothing; the page addresses are only looked up.
     let result = unsafe {
         libc::syscall(

@@ -1,11 +1,11 @@
 //! Output files that a user names.
 //!
-//! A regular file is written beside its place and then renamed, so that a reader sees the old content or the new
-//! one, and a failed write leaves the old content. Devices, pipes and open descriptors are written in place.
+//! A regular file is written under a temporary name in the same folder and then renamed, so that a reader sees
+//! either the old or the new content, and a failed write leaves the old content. Devices, pipes and open descriptors are written in place.
 //!
-//! The writer may be root, and the folder may be one that other users can write, such as `/tmp`. Nothing that
-//! they have put there is used: their links are not followed, their files are refused, and the mode of an old
-//! file counts only if that file belongs to the caller, without setuid, setgid and sticky bits.
+//! The writer may be root, and the folder may be one that other users can write, such as `/tmp`. Files and links
+//! of other users are not used: their links are not followed and their files are refused. The new file takes the
+//! mode of an old file only if that file belongs to the caller, without the setuid, setgid and sticky bits.
 
 use rustix::fs::{
     AtFlags, CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat, fchmod, fstat, fstatfs, openat,
@@ -58,7 +58,7 @@ pub enum OutputError {
 }
 
 impl OutputError {
-    /// Returns what the user can do about it.
+    /// Returns a hint for the user.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Io(_) => "give a file in a folder that exists and that you may write",
@@ -86,7 +86,7 @@ pub struct OutputFile(Destination);
 enum Destination {
     /// A device, a pipe or an open descriptor.
     InPlace(File),
-    /// A new file beside its place.
+    /// A new file under a temporary name in the same folder.
     Staged(Box<StagedFile>),
 }
 
@@ -109,7 +109,7 @@ impl OutputFile {
     /// not opened.
     ///
     /// # Errors
-    /// The same as for [`OutputFile::create`].
+    /// Returns the same errors as [`OutputFile::create`].
     pub fn check(path: &Path, inputs: &[PathBuf]) -> Result<(), OutputError> {
         let location = Location::resolve(path)?;
         location.refuse_inputs(inputs)?;
@@ -145,7 +145,7 @@ impl Write for OutputFile {
     }
 }
 
-/// Place of an output behind all links: an open folder and a name in it.
+/// Location of an output after all links are followed: an open folder and a name in it.
 #[derive(Debug)]
 struct Location {
     folder: OwnedFd,
@@ -164,7 +164,7 @@ enum LocationKind {
 }
 
 impl Location {
-    /// Follows `path` folder by folder, so that each link is judged by the folder that it lies in.
+    /// Follows `path` folder by folder, so that each link is checked against the folder that contains it.
     fn resolve(path: &Path) -> Result<Self, OutputError> {
         if path.as_os_str().is_empty() {
             let cause = io::Error::new(io::ErrorKind::InvalidInput, "the file has no name");
@@ -192,7 +192,7 @@ impl Location {
                     if links > MAX_LINKS {
                         return Err(Errno::LOOP.into());
                     }
-                    // Text of such a link need not be a path; the kernel alone can follow it.
+                    // The text of such a link need not be a path; only the kernel can follow it.
                     let is_of_procfs = fstatfs(&folder)?.f_type == PROC_SUPER_MAGIC;
                     if is_of_procfs && is_last {
                         return Self::of_descriptor(folder, part);
@@ -204,8 +204,9 @@ impl Location {
                         continue;
                     }
                     let target = readlinkat(&folder, &part, Vec::new())?.into_bytes();
-                    for part in parts(Path::new(&OsString::from_vec(target))).into_iter().rev() {
-                        rest.push_front(part);
+                    let target = OsString::from_vec(target);
+                    for target_part in parts(Path::new(&target)).into_iter().rev() {
+                        rest.push_front(target_part);
                     }
                 }
                 FileType::Directory if is_last => return Err(Errno::ISDIR.into()),
@@ -234,7 +235,7 @@ impl Location {
     /// Decides how the location is written.
     fn kind(&self) -> Result<LocationKind, OutputError> {
         let Some(found) = &self.found else { return Ok(LocationKind::Regular) };
-        // What standard error has already written stays in its file.
+        // Text that standard error has already written stays in its file.
         if self.is_descriptor || is_same_file(found, &fstat(io::stderr().as_fd())?) {
             return Ok(LocationKind::InPlace);
         }
@@ -277,7 +278,7 @@ impl Location {
     }
 }
 
-/// A new file under a random name in the folder of its place; removed unless it is renamed.
+/// A new file under a random name in the folder of its location; removed unless it is renamed.
 #[derive(Debug)]
 struct StagedFile {
     file: File,

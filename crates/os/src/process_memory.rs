@@ -1,11 +1,11 @@
-//! The memory of another process of this user: read without its help, in one copy.
+//! Reads of the memory of another process of this user, with one copy and without its cooperation.
 
 use crate::call::{SysError, check};
 
-/// Fills `into` with what lies at `address` of process `pid`.
+/// Fills `into` from the memory at `address` of process `pid`.
 ///
 /// # Errors
-/// When the kernel refuses (Yama's `ptrace_scope`, seccomp, another user), or there is less memory.
+/// If the kernel refuses (Yama's `ptrace_scope`, seccomp, another user), or if less memory is mapped there.
 pub fn read_process_memory(pid: u32, address: u64, into: &mut [u8]) -> Result<(), SysError> {
     let mut done = 0;
     while done < into.len() {
@@ -15,8 +15,8 @@ pub fn read_process_memory(pid: u32, address: u64, into: &mut [u8]) -> Result<()
             iov_base: std::ptr::with_exposed_provenance_mut(address as usize + done),
             iov_len: rest.len(),
         };
-        // SAFETY: the kernel writes to the rest of the slice and nowhere else; it checks the other
-        // process' addresses by itself.
+        // SAFETY: the kernel writes only to the rest of the slice, and checks the addresses of the other
+        // process.
         let read = unsafe {
             libc::process_vm_readv(pid as libc::pid_t, &raw const here, 1, &raw const there, 1, 0)
         };
@@ -28,10 +28,10 @@ pub fn read_process_memory(pid: u32, address: u64, into: &mut [u8]) -> Result<()
     Ok(())
 }
 
-/// Lets any process of this user read this one's memory, where Yama otherwise keeps that to its parents.
-/// MPI libraries ask for the same.
+/// Allows every process of this user to read the memory of this process; by default Yama allows only its
+/// ancestors. MPI libraries set the same.
 pub fn let_others_read() {
-    // SAFETY: a setting of this process; kernels without Yama refuse it, and need none.
+    // SAFETY: a setting of this process; kernels without Yama refuse it and do not need it.
     unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY) };
 }
 

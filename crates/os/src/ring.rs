@@ -1,31 +1,32 @@
-//! A ring of messages in memory that two processes share: one writes, one reads, and neither waits here.
+//! A message ring in memory that two processes share. One process writes, the other reads, and no call blocks.
 //!
-//! A message is a chain of frames. Each frame has a slot, which is a cache line: its turn, its length, and
-//! the data itself where there is room, so that a small message moves one line from core to core (as the
-//! slots of "FastForward" do, Giacomoni, Moseley and Vachharajani, PPoPP 2008). Longer frames lie in the ring's
-//! data, many to a message, so that one end writes while the other reads. What is larger still the sender
-//! may lend: the slot tells where it lies, and the reader fetches it from the other process.
+//! A message is a chain of frames. Each frame has a slot of one cache line with its sequence number, its length,
+//! and the data itself if it fits, so that a small message moves one line from core to core (like the slots of
+//! "FastForward", Giacomoni, Moseley and Vachharajani, PPoPP 2008). The data of longer frames is in the data
+//! area of the ring. A long message has many frames, so that one end writes while the other reads. The sender
+//! may lend a larger message instead: the slot then holds its address, and the reader copies it from the memory
+//! of the other process.
 
 use crate::barrier::CacheLine;
 use crate::mapping::{Mapping, SharedBytes};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Slots: a window of 64 messages and more, in half of a first-level cache.
+/// Number of slots: at least a window of 64 messages, in half of a first-level cache.
 const SLOTS: usize = 256;
-/// Words of a slot that hold data.
+/// Number of words of a slot that hold data.
 const WORDS: usize = 6;
-/// Bytes that a slot holds.
+/// Number of bytes of data that a slot holds.
 const INLINE: usize = WORDS * size_of::<u64>();
-/// Bytes of a frame at most: a quarter of a first-level cache of 32 KiB, so that one that has just been
-/// written is still near.
+/// Maximum length of a frame in bytes: a quarter of a first-level cache of 32 KiB, so that a frame that was just
+/// written is still in that cache.
 const FRAME: usize = 8 << 10;
-/// Bytes of all frames: they stay in a second-level cache.
+/// Size of the data area in bytes; it fits a second-level cache.
 const DATA: usize = 32 * FRAME;
-/// A line, which frames begin on.
+/// Size of a cache line in bytes; frames are aligned to lines.
 const LINE: usize = 64;
 
-/// What a frame is: in the lowest bits of its slot's head, below its length.
+/// Kind of a frame, in the lowest bits of the head of its slot; the length follows above them.
 const MORE: u64 = 0;
 const LAST: u64 = 1;
 const LENT: u64 = 2;
@@ -33,26 +34,26 @@ const KIND_BITS: u32 = 2;
 
 #[repr(C, align(64))]
 struct Slot {
-    /// The number of its frame, counted from 1, once all of that is there.
+    /// Number of the frame, counted from 1; stored when the frame is complete.
     turn: AtomicU64,
     head: AtomicU64,
     words: [AtomicU64; WORDS],
 }
 
-/// How far an end is. The reader tells of each frame, the writer when it gives the end up.
+/// Position of an end. The reader publishes it after each frame, the writer when it is dropped.
 #[repr(C)]
-struct Place {
+struct Position {
     claimed: AtomicU64,
     slots: AtomicU64,
     bytes: AtomicU64,
-    /// Lent messages that have been fetched, or were lent.
+    /// Number of lent messages: fetched so far (reader) or lent so far (writer).
     lent: AtomicU64,
 }
 
 #[repr(C)]
 struct Ends {
-    read: CacheLine<Place>,
-    written: CacheLine<Place>,
+    read: CacheLine<Position>,
+    written: CacheLine<Position>,
 }
 
 // SAFETY: structures of atomics.
@@ -60,7 +61,7 @@ unsafe impl SharedBytes for Slot {}
 // SAFETY: as above.
 unsafe impl SharedBytes for Ends {}
 
-/// A ring that lies in a mapping. Zeros are an empty one.
+/// A ring in a mapping. A range of zeros is an empty ring.
 #[derive(Clone, Copy)]
 pub struct Ring<'a> {
     mapping: &'a Mapping,
@@ -69,26 +70,25 @@ pub struct Ring<'a> {
 }
 
 impl<'a> Ring<'a> {
-    /// Bytes that a ring takes.
+    /// Size of a ring in bytes.
     pub const BYTES: usize = size_of::<Ends>() + SLOTS * size_of::<Slot>() + DATA;
 
-    /// The ring at `offset`, a multiple of a page.
+    /// Returns the ring at `offset`, a multiple of the page size.
     ///
     /// # Panics
-    /// Where the mapping ends before it.
+    /// If the ring exceeds the mapping.
     pub fn of(mapping: &'a Mapping, offset: usize) -> Self {
         mapping.at(offset, Self::BYTES);
         Self { mapping, ends: mapping.view(offset), at: offset + size_of::<Ends>() }
     }
 
-    /// The writing end; `None` while another process has it.
+    /// Claims the writing end; returns `None` while another process holds it.
     pub fn writer(self) -> Option<RingWriter<'a>> {
-        let place = self.ends.written.0.claim()?;
-        let (slots, bytes, lent) = place.values();
+        let (slots, bytes, lent) = self.ends.written.0.claim()?.values();
         Some(RingWriter { ring: self, slots, bytes, lent, free: self.ends.read.0.values() })
     }
 
-    /// The reading end; `None` while another process has it.
+    /// Claims the reading end; returns `None` while another process holds it.
     pub fn reader(self) -> Option<RingReader<'a>> {
         let (slots, bytes, lent) = self.ends.read.0.claim()?.values();
         Some(RingReader { ring: self, slots, bytes, lent })
@@ -99,7 +99,7 @@ impl<'a> Ring<'a> {
         self.mapping.view(self.at + number as usize % SLOTS * size_of::<Slot>())
     }
 
-    /// The place of a frame's data.
+    /// Returns the address of a frame's data.
     #[inline]
     fn data(&self, frame: u64, bytes: usize) -> NonNull<u8> {
         let at = frame as usize % DATA;
@@ -108,8 +108,8 @@ impl<'a> Ring<'a> {
     }
 }
 
-/// Where the data of a frame begins that is written next at `at`, and where that of the one behind it: a
-/// frame does not go around the end.
+/// Returns where the data of the next frame begins and ends, if the data area is written up to `at`. A frame
+/// does not wrap around the end of the area.
 #[inline]
 fn frame(at: u64, bytes: usize) -> (u64, u64) {
     if bytes <= INLINE {
@@ -120,7 +120,7 @@ fn frame(at: u64, bytes: usize) -> (u64, u64) {
     (begin, begin + bytes.next_multiple_of(LINE) as u64)
 }
 
-impl Place {
+impl Position {
     fn claim(&self) -> Option<&Self> {
         (self.claimed.swap(1, Ordering::AcqRel) == 0).then_some(self)
     }
@@ -138,19 +138,19 @@ impl Place {
     }
 }
 
-/// The end that writes; given up when it is dropped.
+/// Writing end of a ring; released when it is dropped.
 pub struct RingWriter<'a> {
     ring: Ring<'a>,
     slots: u64,
     bytes: u64,
     lent: u64,
-    /// How far the reader was when that was last looked at.
+    /// Position of the reader when it was last read.
     free: (u64, u64, u64),
 }
 
 impl RingWriter<'_> {
-    /// Writes what there is room for of `message` from byte `done` on; whether that is all. A message
-    /// without bytes is one, too.
+    /// Writes as much of `message` as fits, from byte `done` on. Returns true if all of it is written. A message
+    /// may be empty.
     #[inline]
     pub fn write(&mut self, message: &[u8], done: &mut usize) -> bool {
         loop {
@@ -161,15 +161,16 @@ impl RingWriter<'_> {
             }
             let slot = self.ring.slot(self.slots);
             if piece.len() <= INLINE {
-                for (word, bytes) in slot.words.iter().zip(piece.chunks(size_of::<u64>())) {
+                for (word, chunk) in slot.words.iter().zip(piece.chunks(size_of::<u64>())) {
                     let mut whole = [0; size_of::<u64>()];
-                    whole[..bytes.len()].copy_from_slice(bytes);
+                    whole[..chunk.len()].copy_from_slice(chunk);
                     word.store(u64::from_ne_bytes(whole), Ordering::Relaxed);
                 }
             } else {
                 let to = self.ring.data(begin, piece.len());
-                // SAFETY: so many bytes are mapped there. The reader is done with them, as it has told by
-                // its place, and looks at them again only after this frame's turn. There is one writer.
+                // SAFETY: `data` has checked that the bytes are mapped. The position of the reader is behind
+                // them, so it has finished with them, and it reads them again only after it sees this
+                // frame's number. There is one writer.
                 unsafe { to.copy_from_nonoverlapping(NonNull::from(piece).cast(), piece.len()) };
             }
             *done += piece.len();
@@ -181,8 +182,8 @@ impl RingWriter<'_> {
         }
     }
 
-    /// Tells the reader where `message` lies, to fetch it from there; whether there was room. It must stay
-    /// as it is until [`RingWriter::is_fetched`].
+    /// Passes the address of `message` to the reader, which copies it from there. Returns true if there was room
+    /// for it. The message must not change until [`RingWriter::is_fetched`] returns true.
     pub fn lend(&mut self, message: &[u8]) -> bool {
         if !self.has_room(self.bytes) {
             return false;
@@ -194,7 +195,7 @@ impl RingWriter<'_> {
         true
     }
 
-    /// Whether all that was lent has been fetched.
+    /// True if the reader has fetched all lent messages.
     #[inline]
     pub fn is_fetched(&mut self) -> bool {
         if self.free.2 != self.lent {
@@ -209,7 +210,7 @@ impl RingWriter<'_> {
             self.slots - free.0 < SLOTS as u64 && end - free.1 <= DATA as u64
         };
         if !fits(self.free) {
-            // Seldom: the line is the reader's.
+            // The reader owns this line, so it is read only when the last known position has no room.
             self.free = self.ring.ends.read.0.values();
             return fits(self.free);
         }
@@ -227,31 +228,31 @@ impl RingWriter<'_> {
 
 impl Drop for RingWriter<'_> {
     fn drop(&mut self) {
-        let place = &self.ring.ends.written.0;
-        place.publish(self.slots, self.bytes);
-        place.lent.store(self.lent, Ordering::Release);
-        place.claimed.store(0, Ordering::Release);
+        let position = &self.ring.ends.written.0;
+        position.publish(self.slots, self.bytes);
+        position.lent.store(self.lent, Ordering::Release);
+        position.claimed.store(0, Ordering::Release);
     }
 }
 
-/// What is there to be read.
+/// Result of reading from a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrival {
-    /// Not all of a message yet.
+    /// The message is not complete yet.
     Part,
-    /// The rest of a message.
+    /// The message is complete.
     Whole,
-    /// A message that lies at this address of the other process: [`RingReader::fetched`] when it has been
-    /// read from there.
+    /// The message is at this address of the other process. The caller copies it from there and then calls
+    /// [`RingReader::fetched`].
     Lent(u64),
 }
 
-/// A message that is longer or shorter than the place for it.
+/// A message whose length differs from that of its buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a message has not the {0} bytes that are expected")]
+#[error("a message does not have the expected length of {0} bytes")]
 pub struct WrongLength(pub usize);
 
-/// The end that reads; given up when it is dropped.
+/// Reading end of a ring; released when it is dropped.
 pub struct RingReader<'a> {
     ring: Ring<'a>,
     slots: u64,
@@ -260,10 +261,10 @@ pub struct RingReader<'a> {
 }
 
 impl RingReader<'_> {
-    /// Reads what there is of a message into `into`, from byte `done` on.
+    /// Reads the available part of a message into `into`, from byte `done` on.
     ///
     /// # Errors
-    /// When the message is not as long as `into`.
+    /// If the message is not as long as `into`.
     #[inline]
     pub fn read(&mut self, into: &mut [u8], done: &mut usize) -> Result<Arrival, WrongLength> {
         loop {
@@ -272,7 +273,8 @@ impl RingReader<'_> {
                 return Ok(Arrival::Part);
             }
             let head = slot.head.load(Ordering::Relaxed);
-            let (kind, bytes) = (head & ((1 << KIND_BITS) - 1), (head >> KIND_BITS) as usize);
+            let kind = head & ((1 << KIND_BITS) - 1);
+            let bytes = (head >> KIND_BITS) as usize;
             let expected = into.len();
             let wrong = WrongLength(expected);
             if kind == LENT {
@@ -283,14 +285,15 @@ impl RingReader<'_> {
             let piece = into.get_mut(*done..*done + bytes).ok_or(wrong)?;
             let (begin, end) = frame(self.bytes, bytes);
             if bytes <= INLINE {
-                for (word, bytes) in slot.words.iter().zip(piece.chunks_mut(size_of::<u64>())) {
+                for (word, chunk) in slot.words.iter().zip(piece.chunks_mut(size_of::<u64>())) {
                     let whole = word.load(Ordering::Relaxed).to_ne_bytes();
-                    bytes.copy_from_slice(&whole[..bytes.len()]);
+                    chunk.copy_from_slice(&whole[..chunk.len()]);
                 }
             } else {
                 let from = self.ring.data(begin, bytes);
-                // SAFETY: so many bytes are mapped there, which the writer has written before this
-                // frame's turn and leaves alone until this end's place is behind them.
+                // SAFETY: `data` has checked that the bytes are mapped. The writer wrote them before it
+                // stored this frame's number, and does not change them until the position of this end is
+                // behind them.
                 unsafe { from.copy_to_nonoverlapping(NonNull::from(piece).cast(), bytes) };
             }
             *done += bytes;
@@ -301,7 +304,7 @@ impl RingReader<'_> {
         }
     }
 
-    /// The lent message has been read: the writer may use its memory again.
+    /// Reports that the lent message has been read; the writer may reuse its memory.
     pub fn fetched(&mut self) {
         self.lent += 1;
         self.pass(self.bytes);
@@ -417,7 +420,7 @@ mod tests {
         assert_eq!(got[0], 7);
     }
 
-    /// Sizes about all the edges: of a slot, of a frame, of the ring.
+    /// Sizes around the limits of a slot, a frame and the ring.
     fn size() -> impl Strategy<Value = usize> {
         let about = |edge: usize| edge.saturating_sub(2)..edge + 3;
         prop_oneof![

@@ -1,9 +1,9 @@
 //! Signals that would end this process at once, delayed while a child process runs.
 //!
-//! A child in a process group of its own does not get the terminal's Ctrl-C. Where this process has no
-//! handler yet, it would end and leave the child running. [`SignalDelay`] catches such a signal; whoever
-//! waits for the child kills it, and the signal takes effect when the last delay ends. Where the program
-//! handles or ignores a signal itself, nothing changes.
+//! A child in its own process group does not get Ctrl-C from the terminal. If this process has no handler for
+//! the signal, it would end and leave the child running. [`SignalDelay`] catches such a signal. The thread that
+//! waits for the child then kills it, and the signal takes effect when the last delay ends. Signals that the
+//! program handles or ignores itself are not changed.
 
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -11,17 +11,17 @@ use std::sync::{Mutex, PoisonError};
 /// Signals that users and systems send to end a program.
 const SIGNALS: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 
-/// The signal that was caught; 0 for none.
+/// Signal that was caught; 0 if there is none.
 static CAUGHT: AtomicI32 = AtomicI32::new(0);
-/// Delays in force in all threads.
+/// Number of active delays in all threads.
 static DELAYS: Mutex<usize> = Mutex::new(0);
 
-/// A delay in force; ends when it is dropped.
+/// An active delay; ends when it is dropped.
 #[derive(Debug)]
 pub(crate) struct SignalDelay(());
 
 impl SignalDelay {
-    /// Delays the signals that have their default effect.
+    /// Starts a delay of the signals that have their default action.
     pub(crate) fn new() -> Self {
         let mut delays = DELAYS.lock().unwrap_or_else(PoisonError::into_inner);
         if *delays == 0 {
@@ -57,11 +57,11 @@ extern "C" fn catch(signal: libc::c_int) {
     CAUGHT.store(signal, Ordering::Relaxed);
 }
 
-/// Gives the signals that have the handler `from` the handler `to`.
+/// Replaces the handler `from` by `to` for each signal that has it.
 fn exchange_handlers(from: libc::sighandler_t, to: libc::sighandler_t) {
     for signal in SIGNALS {
-        // SAFETY: the kernel fills the structure, for which zero is a value; the handler is a default of the
-        // system or one that only stores a number.
+        // SAFETY: the kernel fills the structure, for which zero is a valid value; the handler is the default
+        // action or a function that only stores a number.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             let done = libc::sigaction(signal, std::ptr::null(), &raw mut action);

@@ -1,18 +1,17 @@
-//! What pages memory lies on, as `/proc/self/smaps` tells it.
+//! Page sizes of memory, as reported by `/proc/self/smaps`.
 
 use crate::system::huge_page_bytes;
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 
-/// The share of a range of addresses that lies on pages of each size: page size in bytes to share
-/// (0 to 1) of what is resident. Transparent huge pages below the largest are not told apart from base pages
-/// by the kernel and count as such.
+/// Returns the share of an address range on pages of each size: page size in bytes to share (0 to 1) of the
+/// resident memory. The kernel reports transparent huge pages below the largest size as base pages.
 pub(crate) fn pages_of(range: Range<usize>) -> io::Result<BTreeMap<u64, f64>> {
     Ok(pages_in(&std::fs::read_to_string("/proc/self/smaps")?, range, huge_page_bytes() as u64))
 }
 
-/// Sums up the mappings of `smaps` that overlap the range, with transparent pages of `huge` bytes.
+/// Adds up the mappings in the text of `smaps` that overlap the range; transparent huge pages have `huge` bytes.
 fn pages_in(text: &str, range: Range<usize>, huge: u64) -> BTreeMap<u64, f64> {
     let mut inside = false;
     let mut kernel_page = 0u64;
@@ -28,14 +27,14 @@ fn pages_in(text: &str, range: Range<usize>, huge: u64) -> BTreeMap<u64, f64> {
             continue;
         }
         let kib: u64 = rest.trim().trim_end_matches(" kB").parse().unwrap_or(0);
-        let mut add = |size: u64, kib: u64| *by_size.entry(size).or_default() += kib;
+        let mut add = |size: u64| *by_size.entry(size).or_default() += kib;
         match head {
             "KernelPageSize:" => kernel_page = kib << 10,
             // Resident memory counts as kernel pages first, and moves to huge pages below.
-            "Rss:" => add(kernel_page, kib),
-            "Private_Hugetlb:" | "Shared_Hugetlb:" => add(kernel_page, kib),
+            "Rss:" => add(kernel_page),
+            "Private_Hugetlb:" | "Shared_Hugetlb:" => add(kernel_page),
             "AnonHugePages:" if kib > 0 => {
-                add(huge, kib);
+                add(huge);
                 let base = by_size.entry(kernel_page).or_default();
                 *base = base.saturating_sub(kib);
             }

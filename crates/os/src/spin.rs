@@ -1,44 +1,44 @@
-//! Waiting on a CPU for another CPU.
+//! Spin loops that wait for another CPU.
 
-/// Looks at a condition after which a waiting thread lets others run: the place may be shared, and
-/// then the thread that is waited for needs the CPU. At some 40 cycles a look this is about 100 us.
-const LOOKS_BEFORE_YIELD: u32 = 10_000;
+/// Number of checks of the condition before a waiting thread yields. Threads may share a CPU, and then the thread
+/// that is waited for needs it. At about 40 cycles per check this is about 100 us.
+const CHECKS_BEFORE_YIELD: u32 = 10_000;
 
-/// Paces a loop that waits for another CPU: it spins first, and yields when that takes long.
+/// Pause of a loop that waits for another CPU: it spins first and yields after a number of checks.
 #[derive(Debug)]
 pub struct Spin {
-    looks: u32,
+    checks: u32,
     before_yield: u32,
 }
 
 impl Default for Spin {
     #[inline]
     fn default() -> Self {
-        Self::new(LOOKS_BEFORE_YIELD)
+        Self::new(CHECKS_BEFORE_YIELD)
     }
 }
 
 impl Spin {
-    /// Spins for so many looks before it yields.
+    /// Creates a pause that yields after `before_yield` checks.
     #[inline]
     pub fn new(before_yield: u32) -> Self {
-        Self { looks: 0, before_yield }
+        Self { checks: 0, before_yield }
     }
 
-    /// Call between two looks at the condition.
+    /// Pauses between two checks of the condition.
     #[inline]
     pub fn pause(&mut self) {
         self.pause_or(|_| std::thread::yield_now());
     }
 
-    /// The same, with `idle` in place of yielding; it gets the number of looks so far.
+    /// Pauses like [`Spin::pause`], but calls `idle` with the number of checks so far instead of yielding.
     #[inline]
     pub fn pause_or(&mut self, idle: impl FnOnce(u32)) {
-        self.looks = self.looks.saturating_add(1);
-        if self.looks < self.before_yield {
+        self.checks = self.checks.saturating_add(1);
+        if self.checks < self.before_yield {
             std::hint::spin_loop();
         } else {
-            idle(self.looks);
+            idle(self.checks);
         }
     }
 }

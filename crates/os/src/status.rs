@@ -1,9 +1,9 @@
-//! How a process ended, in words.
+//! Text about how a process ended.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
-/// `exit status 1`, `signal 11 (segmentation fault)`.
+/// Returns a text such as `exit status 1` or `signal 11 (segmentation fault)`.
 pub fn describe(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit status {code}"),
@@ -12,7 +12,7 @@ pub fn describe(status: ExitStatus) -> String {
     }
 }
 
-/// The same for a launcher, which reports a process that was killed as 128 plus its signal.
+/// Describes the status of a launcher, which reports a killed process as 128 plus its signal.
 pub fn describe_launched(status: ExitStatus) -> String {
     match status.code() {
         Some(code) if code > 128 => format!("exit status {code}: {}", signal(code - 128)),
@@ -26,7 +26,7 @@ fn signal(number: i32) -> String {
         libc::SIGABRT => " (abort)",
         libc::SIGBUS => " (bus error)",
         libc::SIGFPE => " (arithmetic error)",
-        libc::SIGKILL => " (killed, perhaps for want of memory)",
+        libc::SIGKILL => " (killed, possibly out of memory)",
         libc::SIGSEGV => " (segmentation fault)",
         _ => "",
     };

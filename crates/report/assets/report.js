@@ -1,17 +1,18 @@
 'use strict';
-// Draws the figures of a report: the JSON of each becomes a picture, its data a table, and files on request.
-// What comes from records is set as text, never as markup.
+// Draws the figures of a report: the JSON data of each becomes a picture and a table, which can be saved as files.
+// Text from records is set as text, never as markup.
 (() => {
   const dark = matchMedia('(prefers-color-scheme: dark)');
   const paper = matchMedia('print');
   const SYMBOLS = ['circle', 'rect', 'triangle', 'diamond', 'roundRect', 'arrow'];
-  // Okabe and Ito's colours, told apart by colour-blind readers; black and yellow as the background asks.
+  // Colours of Okabe and Ito, which colour-blind readers can distinguish, without black and yellow:
+  // they are not legible on both backgrounds.
   const COLOURS = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#56b4e9', '#e69f00'];
   const VIRIDIS = ['#440154', '#414487', '#2a788e', '#22a884', '#7ad151', '#fde725'];
   const PREFIXES = [[1e12, 'T'], [1e9, 'G'], [1e6, 'M'], [1e3, 'k'], [1, ''], [1e-3, 'm'], [1e-6, 'µ'], [1e-9, 'n']];
-  // More dots than these are drawn on a canvas, which takes them at once.
+  // Pictures with more dots than this are drawn on a canvas, which is faster than SVG.
   const MANY = 2000;
-  // A logarithmic axis from this ratio of the greatest to the least on.
+  // Minimum ratio of the greatest to the least value for a logarithmic axis.
   const WIDE = 10;
 
   const node = (name, text = '', attributes = {}) => {
@@ -49,7 +50,7 @@
     };
   };
 
-  // What each kind of figure is as an option of ECharts, and as rows of a table.
+  // For each kind of figure, the options of ECharts and the rows of the table.
   const kinds = {
     chart(of) {
       const [x, y] = [unitOf(of.x), unitOf(of.y)];
@@ -156,14 +157,14 @@
       const regime = (dot) => (dot.regime === null ? '' : of.regimes[dot.regime]);
       const colour = (i) => (i < 0 ? '#8b949e' : COLOURS[i % COLOURS.length]);
       const quoted = of.dots.filter((dot) => !dot.aside);
-      // The line breaks where runs are missing and where one has no result.
+      // The line has a gap where runs are missing and where a run has no result.
       const line = quoted.flatMap((dot) => [...(of.gaps.some(([, to]) => to === dot.at) ? [[dot.at * 1000 - 1, null]] : []), [dot.at * 1000, dot.value]]);
       const band = ({ from, to, regime: i }) => [{ xAxis: from * 1000, itemStyle: { color: colour(i), opacity: 0.13 } }, { xAxis: to * 1000 }];
       const groups = [...of.regimes.keys(), -1].flatMap((i) => [false, true].map((doubted) => ({
         i, doubted, dots: of.dots.filter((dot) => (dot.regime ?? -1) === i && dot.value !== null && Boolean(dot.remark) === doubted),
       }))).filter((group) => group.dots.length);
       const scatter = groups.map(({ i, doubted, dots }) => ({
-        type: 'scatter', name: `${i < 0 ? (of.regimes.length ? 'regime not told' : 'runs') : of.regimes[i]}${doubted ? ', doubted' : ''}`,
+        type: 'scatter', name: `${i < 0 ? (of.regimes.length ? 'regime unknown' : 'runs') : of.regimes[i]}${doubted ? ', doubted' : ''}`,
         data: dots.map((dot) => ({ value: [dot.at * 1000, dot.value], symbolSize: dot.aside ? 5 : 8 })), symbol: SYMBOLS[(i + 1) % SYMBOLS.length],
         itemStyle: doubted ? { color: 'transparent', borderColor: colour(i), borderWidth: 1.5 } : { color: colour(i) },
       }));
@@ -249,8 +250,8 @@
     return { type: 'continuous', min: least, max: most > least ? most : least + 1e-9, calculable: false, inRange: { color: VIRIDIS }, text: [most, least].map((value) => words(10 ** value, unit)) };
   };
 
-  // ECharts-GL takes sizes of its passes from texts such as `[width * 1.0 / 2, height / 2]`, through `new Function`,
-  // which the page's policy forbids: here they are worked out.
+  // ECharts-GL evaluates sizes such as `[width * 1.0 / 2, height / 2]` through `new Function`, which the policy of
+  // the page forbids. This function evaluates them instead.
   const workOutSizes = () => {
     const product = (text, sizes) => {
       const words = text.trim().split(/\s+/);
@@ -275,12 +276,12 @@
     }
   };
 
-  // Colours and sizes that all pictures have, on screens and on paper.
+  // Colours and sizes of all pictures, on screens and on paper.
   const themed = (drawn) => {
     const style = getComputedStyle(document.body);
     const [ink, faint, line] = ['--ink', '--faint', '--line'].map((name) => style.getPropertyValue(name).trim());
     const { option } = drawn;
-    // Labels of surfaces lose their upper half in lines that are no higher than they.
+    // Labels of surfaces are cut off if the line is not higher than the text.
     const room = drawn.gl ? { lineHeight: 22 } : {};
     const lines = (one) => one && { ...one, axisLabel: { color: faint, ...room, ...one.axisLabel }, nameTextStyle: { color: faint, ...room }, axisLine: { lineStyle: { color: line } }, splitLine: { ...one.splitLine, lineStyle: { color: line } } };
     const axes = {};
@@ -303,7 +304,7 @@
   const csv = (rows) => {
     const cell = (value) => {
       let text = value === null || value === undefined ? '' : String(value);
-      // What a spreadsheet would take for a formula stays text.
+      // An apostrophe keeps spreadsheets from reading the text as a formula.
       const number = text !== '' && Number.isFinite(Number(text));
       if (/^[=+\-@\t\r]./.test(text) && !number) text = `'${text}`;
       return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
@@ -345,7 +346,7 @@
     const details = node('details', '', { class: 'data' });
     const region = node('div', '', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': `data of ${title}` });
     details.append(node('summary', 'data as a table'), region);
-    // Made when it is asked for: of many samples it is long.
+    // The table is created when it is opened, because it is long for many samples.
     details.addEventListener('toggle', () => region.firstChild || region.append(table(rows)));
     return details;
   };
@@ -375,7 +376,7 @@
     const flat = kind === 'surface' && !webgl();
     const drawn = kinds[flat ? 'heat_map' : kind](of);
     const label = kind === 'surface' && !flat ? `${title}, surface` : title;
-    const place = node('div', '', { class: 'chart', role: 'img', 'aria-label': `${label}; its data stand in the table below`, 'data-kind': kind });
+    const place = node('div', '', { class: 'chart', role: 'img', 'aria-label': `${label}; the table below contains its data`, 'data-kind': kind });
     place.style.height = `${drawn.height || 340}px`;
     drawn.svg = !drawn.gl && !drawn.many;
     const tools = node('div', '', { class: 'tools' });
@@ -433,7 +434,7 @@
       setTimeout(next);
       const data = JSON.parse(figure.querySelector('script').textContent);
       draw(figure, data.kind, data);
-      // Surfaces cost the most: each is drawn when it comes near.
+      // Surfaces take the most time, so each is drawn when it is scrolled into view.
       if (data.of.surface) near(figure.appendChild(node('div')), (place) => draw(place, 'surface', data));
     };
     next();

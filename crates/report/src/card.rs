@@ -1,13 +1,13 @@
-//! A node in a few bars: the figure that stands for each gauge, in percent of its limit, beside that of
-//! another node that has a name.
+//! Summary bars of a node: the headline figures of each gauge in percent of their limits, compared with a named
+//! other node.
 
 use nodegauge_gauge::view::{Bar, Beside, Card};
 use nodegauge_gauge::{Gauge, Headline};
 use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_published::{self as published, PublishedConfig};
 
-/// The bars of a record. Beside each stands what was published of a node, if the record or the catalog has
-/// something of this processor, else the first of `others` that has the figure.
+/// Returns the bars of a record. Each figure is compared with a published figure of the same processor from the
+/// record or the catalog, or else with the first of `others` that has the figure.
 pub(crate) fn card(record: &Record, gauges: &[&dyn Gauge], others: &[Record]) -> Card {
     let nearest = published::nearest(&record.machine, 0);
     let nearest = nearest.map(|node| node.measurements(None, "nearest")).unwrap_or_default();
@@ -29,8 +29,8 @@ pub(crate) fn card(record: &Record, gauges: &[&dyn Gauge], others: &[Record]) ->
 
 fn bar(Headline { title, what, figure }: Headline<'_>, beside: Option<Beside>) -> Bar {
     let limit = figure.and_then(|m| m.limit.as_ref());
-    let doubt = figure.filter(|m| !m.validity.reasons.is_empty());
-    let doubt = doubt.map(|m| format!("; {}", m.validity.status.name())).unwrap_or_default();
+    let doubted = figure.filter(|m| !m.validity.reasons.is_empty());
+    let doubt = doubted.map(|m| format!("; {}", m.validity.status.name())).unwrap_or_default();
     Bar {
         title: title.to_owned(),
         what: format!("{what}{doubt}"),
@@ -75,14 +75,15 @@ fn saved_beside(
     others: &[(&Record, Vec<Headline<'_>>)],
 ) -> Option<Beside> {
     others.iter().find_map(|(other, theirs)| {
-        let same = theirs.iter().find(|theirs| theirs.title == headline.title)?;
-        let theirs = same.figure.filter(|theirs| theirs.unit == own.unit)?;
+        let same = theirs.iter().find(|other_headline| other_headline.title == headline.title)?;
+        let figure = same.figure.filter(|figure| figure.unit == own.unit)?;
         let host = other.machine.host.as_deref().unwrap_or("unknown host");
         let when = other.started.get(..16).unwrap_or(&other.started).replace('T', " ");
-        let name = match other.machine.host == record.machine.host {
-            true => format!("this node on {when}"),
-            false => format!("{host} on {when}"),
+        let name = if other.machine.host == record.machine.host {
+            format!("this node on {when}")
+        } else {
+            format!("{host} on {when}")
         };
-        beside(name, own, theirs)
+        beside(name, own, figure)
     })
 }

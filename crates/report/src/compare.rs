@@ -1,5 +1,4 @@
-//! The view of `compare`: what differs between the settings, then a table a test, then every reason
-//! for doubt.
+//! The page of `compare`: differences between the settings, one table per test, and the verdicts with their reasons.
 
 use nodegauge_analysis::compare::threshold::change_in_words;
 use nodegauge_analysis::compare::{Comparison, Difference, Figure, Pair, Runners, Verdict};
@@ -9,20 +8,20 @@ use nodegauge_gauge::view::{self, Cell, Note, Page, Section, Table, Tone};
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::stats::Better;
 
-/// Longest value of a difference that stays in the table; longer ones get lines of their own.
+/// Maximum length of a value in the table of differences; longer values get their own lines.
 const IN_TABLE: usize = 27;
-/// Longest value of a difference that is shown.
+/// Maximum length of a value of a difference; longer values are cut.
 const SHOWN: usize = 160;
-/// Most runs of a side that are listed.
+/// Maximum number of listed runs per side.
 const RUNS: usize = 3;
-/// Most figures in the closing sentence, of each side.
-const TOLD: usize = 3;
-/// Most names in a list.
+/// Maximum number of figures per side in the closing sentence.
+const IN_CLOSING: usize = 3;
+/// Maximum number of names in a list.
 const NAMES: usize = 6;
-/// From this difference on the medians are worth a line of their own.
+/// Minimum relative difference at which medians are reported on their own line.
 const MEDIANS_DIFFER: f64 = 0.02;
 
-/// The whole page.
+/// Returns the page of a comparison.
 pub fn page(comparison: &Comparison) -> Page {
     let mut sides = Section::new("sides");
     sides.note("A", side(&comparison.a)).note("B", side(&comparison.b));
@@ -42,65 +41,80 @@ pub fn page(comparison: &Comparison) -> Page {
     Page { heading: String::new(), sections }
 }
 
-/// What it comes to: the side that is faster, in what and how much, the greatest differences first; `None`
-/// where nothing could be compared.
+/// Returns the closing sentence: the faster side with its figures and ratios, the greatest differences first.
+/// Returns `None` if nothing could be compared.
 fn closing(comparison: &Comparison) -> Option<String> {
-    let decided = |verdict: Verdict| {
-        let mut pairs: Vec<(f64, [f64; 2], String)> = comparison
-            .pairs
-            .iter()
-            .filter(|pair| pair.verdict == verdict)
-            .filter_map(|pair| Some((speed(pair, verdict)?, pair.title())))
-            .map(|((ratio, ci95), title)| (ratio, ci95, title))
-            .collect();
-        pairs.sort_by(|x, y| y.0.total_cmp(&x.0));
-        pairs
-    };
-    let side = |(verdict, name, other): (Verdict, &str, &str)| {
-        let pairs = decided(verdict);
-        let told = pairs.iter().take(TOLD).enumerate().map(|(i, (ratio, ci95, title))| {
-            let times = times_as_fast(*ratio, Some(*ci95), other);
-            let times = match i {
-                0 => format!("{name} is {times}"),
-                _ => times.split(' ').next().unwrap_or_default().to_owned(),
-            };
-            format!("{times} in {title} ({})", interval_in_words(*ci95))
-        });
-        let told = told.collect::<Vec<_>>().join(", ");
-        let more = pairs.len().saturating_sub(TOLD);
-        (!pairs.is_empty()).then(|| match more {
-            0 => told,
-            n => format!("{told}, and faster in {n} more"),
-        })
-    };
-    let sides = [(Verdict::Faster, "B", "A"), (Verdict::Slower, "A", "B")];
-    let sides: Vec<String> = sides.into_iter().filter_map(side).collect();
+    let sides = [
+        faster_in(comparison, Verdict::Faster, "B", "A"),
+        faster_in(comparison, Verdict::Slower, "A", "B"),
+    ];
+    let sides: Vec<String> = sides.into_iter().flatten().collect();
+    if !sides.is_empty() {
+        return Some(sides.join("; "));
+    }
     let count = |verdict| comparison.pairs.iter().filter(|pair| pair.verdict == verdict).count();
-    let (same, open) = (count(Verdict::WithinNoise), count(Verdict::CannotTell));
-    match (sides.is_empty(), same, open) {
-        (false, ..) => Some(sides.join("; ")),
-        (true, 0, 0) => None,
-        (true, 0, _) => Some("cannot tell which of A and B is faster".to_owned()),
-        (true, _, 0) => Some("no difference between A and B is beyond noise".to_owned()),
-        (true, ..) => {
+    let same = count(Verdict::WithinNoise);
+    let open = count(Verdict::CannotTell);
+    match (same, open) {
+        (0, 0) => None,
+        (0, _) => Some("cannot tell which of A and B is faster".to_owned()),
+        (_, 0) => Some("no difference between A and B is beyond noise".to_owned()),
+        _ => {
             let text = "no difference between A and B is beyond noise in";
             Some(format!("{text} {}; cannot tell in {open}", counted(same, "figure")))
         }
     }
 }
 
-/// How many times as fast the faster side is.
-pub(crate) fn speed(pair: &Pair, verdict: Verdict) -> Option<(f64, [f64; 2])> {
-    let (ratio, [low, high]) = pair.ratio.zip(pair.ci95)?;
-    // Of times less is faster, and of a slower B the other way round.
-    let inverse = (pair.unit.direction() == Some(Better::Lower)) != (verdict == Verdict::Slower);
-    Some(match inverse {
-        true => (ratio.recip(), [high.recip(), low.recip()]),
-        false => (ratio, [low, high]),
-    })
+/// A figure in which one side is faster.
+struct Advantage {
+    ratio: f64,
+    ci95: [f64; 2],
+    title: String,
 }
 
-/// Items that have something in common, in the order of its first appearance.
+/// Returns the text about the figures with this verdict, in which the side `name` is faster than the side `other`;
+/// `None` if there are none.
+fn faster_in(comparison: &Comparison, verdict: Verdict, name: &str, other: &str) -> Option<String> {
+    let mut advantages = Vec::new();
+    for pair in comparison.pairs.iter().filter(|pair| pair.verdict == verdict) {
+        if let Some((ratio, ci95)) = speed(pair, verdict) {
+            advantages.push(Advantage { ratio, ci95, title: pair.title() });
+        }
+    }
+    if advantages.is_empty() {
+        return None;
+    }
+    advantages.sort_by(|x, y| y.ratio.total_cmp(&x.ratio));
+    let mut parts = Vec::new();
+    for (i, advantage) in advantages.iter().take(IN_CLOSING).enumerate() {
+        let times = times_as_fast(advantage.ratio, Some(advantage.ci95), other);
+        let start = match i {
+            0 => format!("{name} is {times}"),
+            _ => times.split(' ').next().unwrap_or_default().to_owned(),
+        };
+        let interval = interval_in_words(advantage.ci95);
+        parts.push(format!("{start} in {} ({interval})", advantage.title));
+    }
+    let text = parts.join(", ");
+    match advantages.len().saturating_sub(IN_CLOSING) {
+        0 => Some(text),
+        n => Some(format!("{text}, and faster in {n} more")),
+    }
+}
+
+/// Returns the speed ratio of the faster side, with its interval.
+pub(crate) fn speed(pair: &Pair, verdict: Verdict) -> Option<(f64, [f64; 2])> {
+    let (ratio, [low, high]) = pair.ratio.zip(pair.ci95)?;
+    // For times, lower is better; the ratio is also inverted when B is slower.
+    let inverse = (pair.unit.direction() == Some(Better::Lower)) != (verdict == Verdict::Slower);
+    if inverse {
+        return Some((ratio.recip(), [high.recip(), low.recip()]));
+    }
+    Some((ratio, [low, high]))
+}
+
+/// Groups items by key, in the order in which the keys first appear.
 pub(crate) fn grouped<T, K: PartialEq>(
     items: impl IntoIterator<Item = T>,
     key: impl Fn(&T) -> K,
@@ -116,7 +130,7 @@ pub(crate) fn grouped<T, K: PartialEq>(
     groups
 }
 
-/// A side: what it was called, and its runs.
+/// Describes a side: the selector that the user typed, and the runs.
 fn side(side: &Runners) -> String {
     let each = side.runs.iter().take(RUNS).map(|run| {
         let host = run.host.as_ref().map(|host| format!(" on {host}")).unwrap_or_default();
@@ -135,11 +149,11 @@ fn side(side: &Runners) -> String {
     format!("{}: {pooled}{each}{more}", side.asked)
 }
 
-/// What differs between sides of these names: in a table, and below it what is too long for one.
+/// Returns the differences between sides with these names: short values in a table, long values below it.
 pub(crate) fn differences(differences: &[Difference], names: &[&str]) -> Section {
     let mut section = Section::new("differences");
     if differences.is_empty() {
-        section.note("differs", "nothing that the records know of");
+        section.note("differs", "nothing in the records");
     }
     let fits = |difference: &&Difference| {
         let last = difference.sides.len().saturating_sub(1);
@@ -167,7 +181,7 @@ pub(crate) fn differences(differences: &[Difference], names: &[&str]) -> Section
     section
 }
 
-/// A text with its middle left out where it is too long.
+/// Returns a text with its middle left out if it is longer than `shown`.
 pub(crate) fn cut(text: &str, shown: usize) -> String {
     let letters: Vec<char> = text.chars().collect();
     if letters.len() <= shown {
@@ -178,16 +192,17 @@ pub(crate) fn cut(text: &str, shown: usize) -> String {
     format!("{} ... {}", end(&letters[..half]), end(&letters[letters.len() - half..]))
 }
 
-/// The table of a test. Names are rows; where several pairs have a name, what tells them apart heads the
-/// rows, or, when that is one thing such as a size, the other way round.
+/// Returns the table of a test. If each pair has a single distinguishing key, such as the size, the headings are the
+/// names and the row titles are the keys. Otherwise the headings are the keys and the row titles are the names.
 fn figures(test: &str, pairs: &[&Pair]) -> Section {
     let by_name = pairs.iter().all(|pair| pair.at.len() == 1);
-    let words = |pair: &&Pair| match by_name {
-        true => (pair.name_in_words.clone(), pair.place().to_owned()),
-        false => (pair.place().to_owned(), pair.name_in_words.clone()),
+    let heading_and_title = |pair: &Pair| {
+        let name = pair.name_in_words.clone();
+        let place = pair.place().to_owned();
+        if by_name { (name, place) } else { (place, name) }
     };
     let mut table = Table::new(&[test, ">A", ">B", ">B to A", ">95 %", "verdict"]);
-    for (head, group) in grouped(pairs.iter().copied(), |pair| words(pair).0) {
+    for (head, group) in grouped(pairs.iter().copied(), |pair| heading_and_title(pair).0) {
         table.heading(head);
         for pair in group {
             let figure = |side: &Figure| match side.value {
@@ -201,7 +216,7 @@ fn figures(test: &str, pairs: &[&Pair]) -> Section {
                 _ => Tone::Plain,
             };
             table.row([
-                words(&pair).1.into(),
+                heading_and_title(pair).1.into(),
                 figure(&pair.a),
                 figure(&pair.b),
                 pair.ratio.map_or_else(|| "-".to_owned(), change_in_words).into(),
@@ -213,13 +228,13 @@ fn figures(test: &str, pairs: &[&Pair]) -> Section {
     Section { id: "figures", blocks: vec![table.into()] }
 }
 
-/// `+4.1 to +6.5 %`.
+/// Returns an interval of ratios in percent, e.g. `+4.1 to +6.5 %`.
 fn interval([low, high]: [f64; 2]) -> String {
     let percent = |ratio: f64| (ratio - 1.0) * 100.0;
     format!("{:+.1} to {:+.1} %", percent(low), percent(high))
 }
 
-/// How many of each verdict, what the figures are, and the reasons.
+/// Returns the number of figures per verdict, the reasons, and the basis of the figures.
 fn verdicts(comparison: &Comparison) -> Section {
     let mut section = Section::new("verdicts");
     let all = comparison.pairs.len();
@@ -244,7 +259,7 @@ fn verdicts(comparison: &Comparison) -> Section {
     section
 }
 
-/// Medians that say something else than what is quoted.
+/// Returns the medians whose change differs from that of the quoted values.
 fn medians(comparison: &Comparison) -> Option<String> {
     let far = comparison.pairs.iter().filter_map(|pair| {
         let (ratio, median) = pair.ratio.zip(pair.median_ratio)?;
@@ -255,10 +270,10 @@ fn medians(comparison: &Comparison) -> Option<String> {
     let mut far: Vec<(f64, String)> = far.collect();
     far.sort_by(|x, y| y.0.total_cmp(&x.0));
     let far: Vec<String> = far.into_iter().map(|(_, text)| text).collect();
-    (!far.is_empty()).then(|| format!("say otherwise: {}", listed(&far)))
+    (!far.is_empty()).then(|| format!("with a different change: {}", listed(&far)))
 }
 
-/// The changes that would have been found, of as many figures as there are.
+/// Returns the range of changes that this comparison can detect.
 fn visible(comparison: &Comparison) -> Option<String> {
     let visible = |pair: &&Pair| pair.visible.unwrap_or(f64::NAN);
     let known = || comparison.pairs.iter().filter(|pair| pair.visible.is_some());
@@ -272,14 +287,14 @@ fn visible(comparison: &Comparison) -> Option<String> {
     ))
 }
 
-/// What the figures and the intervals are.
+/// Describes the quoted values and the source of the intervals.
 fn basis(comparison: &Comparison) -> String {
     let mut kinds: Vec<&str> = comparison.pairs.iter().map(|pair| pair.statistic).collect();
     kinds.sort_unstable();
     kinds.dedup();
     let kinds = kinds.into_iter().map(|kind| match kind {
         "best" => "the best sample of a run".to_owned(),
-        "single" => "what a run quotes".to_owned(),
+        "single" => "the quoted value of a run".to_owned(),
         other => format!("the {other} of a run"),
     });
     let mut text = format!("figures are {}", kinds.collect::<Vec<_>>().join(", or "));
@@ -287,18 +302,18 @@ fn basis(comparison: &Comparison) -> String {
     let bases: Vec<&str> = [
         (Basis::Runs, "the runs of the sides"),
         (Basis::History, "these and saved runs like them"),
-        (Basis::Blocks, "blocks of runs by turns"),
+        (Basis::Blocks, "blocks of alternating runs"),
     ]
     .into_iter()
     .filter_map(|(basis, words)| from(basis).then_some(words))
     .collect();
     if !bases.is_empty() {
-        text.push_str(&format!("; how runs differ is taken from {}", bases.join(", or ")));
+        text.push_str(&format!("; run-to-run variation is estimated from {}", bases.join(", or ")));
     }
     text
 }
 
-/// A list that stays short.
+/// Joins texts to a list of at most [`NAMES`] entries.
 pub(crate) fn listed(texts: &[String]) -> String {
     let shown = &texts[..texts.len().min(NAMES)];
     // Titles may have commas in them.

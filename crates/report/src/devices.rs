@@ -1,17 +1,18 @@
-//! The devices of a node in the view of `machine`: those that are alike in one paragraph, then where each is.
+//! Devices of a node on the page of `machine`: one paragraph per group of identical devices, and a table of their
+//! locations.
 
 use nodegauge_gauge::view::{Cell, Section, Table};
 use nodegauge_machine::number_ranges;
 use nodegauge_measure::record::{Device, DeviceKind, DeviceState, Machine};
 use nodegauge_measure::{Bytes, BytesPerSec, Hertz};
 
-/// What the devices are: those that compute, then the adapters of networks; a line each for all that are alike.
+/// Adds a paragraph per group of identical devices: compute devices first, then network adapters.
 pub(crate) fn notes(section: &mut Section, machine: &Machine) {
     let mut alike: Vec<(&Device, String, usize)> = Vec::new();
     for device in &machine.devices {
         let words = in_words(device);
         let known =
-            alike.iter_mut().find(|(first, said, _)| first.kind == device.kind && *said == words);
+            alike.iter_mut().find(|(first, text, _)| first.kind == device.kind && *text == words);
         match known {
             Some((.., count)) => *count += 1,
             None => alike.push((device, words, 1)),
@@ -24,7 +25,7 @@ pub(crate) fn notes(section: &mut Section, machine: &Machine) {
     }
 }
 
-/// The devices that compute in a few words: `8 x NVIDIA H200`; `None` without any.
+/// Returns the compute devices in short form, e.g. `8 x NVIDIA H200`; `None` if there are none.
 pub(crate) fn brief(machine: &Machine) -> Option<String> {
     let mut titles: Vec<(String, usize)> = Vec::new();
     for title in machine.devices.iter().filter(|device| device.computes()).map(Device::title) {
@@ -44,7 +45,7 @@ fn label(kind: DeviceKind) -> &'static str {
     }
 }
 
-/// Name, memory with its theoretical bandwidth, link, driver and state: what devices of one make share.
+/// Describes a device by name, memory with theoretical bandwidth, link, driver and state.
 fn in_words(device: &Device) -> String {
     let mut lines = vec![device.title()];
     if device.computes() {
@@ -83,7 +84,7 @@ fn memory(device: &Device) -> String {
     format!("{size}{technology}, {rate}")
 }
 
-/// Clocks, power, partition, and what holds a device down.
+/// Describes clocks, power limit, throttling reasons and partition of a device.
 fn state(state: &DeviceState) -> String {
     let clock = |what: &str, now: Option<f64>, most: Option<f64>| {
         let most = most.map(|most| format!(" of {}", Hertz(most))).unwrap_or_default();
@@ -98,7 +99,7 @@ fn state(state: &DeviceState) -> String {
             format!("power limit {watts:.0} W{most}")
         }),
         (!state.throttled_by.is_empty())
-            .then(|| format!("held down: {}", state.throttled_by.join(", "))),
+            .then(|| format!("throttled by: {}", state.throttled_by.join(", "))),
         state.partition.as_ref().map(|partition| format!("partition {partition}")),
         state
             .others
@@ -108,7 +109,7 @@ fn state(state: &DeviceState) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
-/// Where each device is; `None` without any.
+/// Returns the table of device locations; `None` if there are no devices.
 pub(crate) fn table(machine: &Machine) -> Option<Table> {
     if machine.devices.is_empty() {
         return None;

@@ -1,7 +1,7 @@
 //! Export of saved runs: pages for people and documents for other programs.
 //!
-//! A format is one file here with a type that implements [`Exporter`], and one line in [`EXPORTERS`], from which
-//! `report --format`, its help and the table in `docs/formats.md` are made.
+//! A format is one file with a type that implements [`Exporter`], and one line in [`EXPORTERS`]. The values of
+//! `report --format`, its help and the table in `docs/formats.md` are generated from that list.
 
 mod csv;
 mod github_action_benchmark;
@@ -33,7 +33,7 @@ pub static EXPORTERS: &[&dyn Exporter] = &[
     &github_action_benchmark::GithubActionBenchmark,
 ];
 
-/// Most runs on one page.
+/// Maximum number of runs on one page.
 const SIDE_BY_SIDE: usize = 16;
 
 /// A format of saved runs.
@@ -50,7 +50,7 @@ pub trait Exporter: Send + Sync {
     /// Makes the documents: one, or several that name their [part](Document::part).
     ///
     /// # Errors
-    /// When these runs cannot be shown in this format.
+    /// If these runs cannot be shown in this format.
     fn export(&self, export: &Export<'_>) -> Result<Vec<Document>, Failure>;
 
     /// Name of the file that is written unless the user names one; `None` for standard output.
@@ -91,18 +91,18 @@ pub trait RelatedRuns {
     /// Returns saved runs whose figures may stand next to those of `record`, other nodes first.
     ///
     /// # Errors
-    /// When the history cannot be read.
+    /// If the history cannot be read.
     fn next_to(&self, record: &Record) -> Result<Vec<Record>, Failure>;
 
-    /// Returns saved runs of the node of `record` with figures of the same tests, which tell how much runs differ by
-    /// themselves; empty where the history cannot be read.
+    /// Returns saved runs of the node of `record` with figures of the same tests, for an estimate of the run-to-run
+    /// variation. The list is empty if the history cannot be read.
     fn repetitions(&self, record: &Record) -> Vec<Record>;
 }
 
 /// A document of an export.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Document {
-    /// Name of the part where a format needs several files: goes into the file name.
+    /// Name of the part if a format needs several files; it becomes part of the file name.
     pub part: Option<&'static str>,
     /// Content.
     pub text: String,
@@ -119,22 +119,19 @@ impl Export<'_> {
     /// Returns the page of the runs, with the name of each.
     ///
     /// # Errors
-    /// When there are too many for a page, or one is named twice.
+    /// If there are too many runs for a page, or if a run is named twice.
     fn side_by_side(&self) -> Result<Page, Failure> {
         let runs = self.records;
         if runs.len() > SIDE_BY_SIDE {
-            return Err(Failure::usage(format!(
-                "{} runs are too many to stand side by side",
-                runs.len()
-            ))
-            .hint(format!("give at most {SIDE_BY_SIDE}")));
+            return Err(Failure::usage(format!("cannot show {} runs side by side", runs.len()))
+                .hint(format!("give at most {SIDE_BY_SIDE}")));
         }
         for (i, run) in runs.iter().enumerate() {
             let Some(first) = runs[..i].iter().position(|known| known.id == run.id) else {
                 continue;
             };
             return Err(Failure::usage(format!(
-                "'{}' and '{}' are one run, {}",
+                "'{}' and '{}' name the same run, {}",
                 self.asked[first], self.asked[i], run.id
             ))
             .hint("name each run once"));

@@ -1,5 +1,5 @@
-//! The figures of a record for other programs: each by its name, what tells it from others, and its evidence in
-//! words. Knows no gauge but by the registry.
+//! Figures of a record for other programs, with a unique name and the evidence as text. Gauges are known only
+//! through the registry.
 
 use nodegauge_analysis::expect::Expectation;
 use nodegauge_analysis::identity::{self, Identity};
@@ -8,26 +8,26 @@ use nodegauge_measure::quantity::{counted, significant};
 use nodegauge_measure::record::{Measurement, Record};
 use std::collections::BTreeMap;
 
-/// What figures must be.
+/// Conditions that figures must meet.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Conditions<'a> {
-    /// Of every run.
+    /// Expectations for every run.
     pub expect: &'a [Expectation],
-    /// Whether a suspect figure meets them.
+    /// True if a suspect figure can meet them.
     pub accept_suspect: bool,
-    /// Whether a suspect figure fails by itself.
+    /// True if a suspect figure is a failure.
     pub strict: bool,
 }
 
-/// A figure among those of its record.
+/// A figure of a record.
 pub(crate) struct Figure<'r> {
     pub(crate) m: &'r Measurement,
     pub(crate) identity: Identity,
-    /// Whether another figure differs in the unit alone.
+    /// True if another figure differs only in the unit.
     has_twin: bool,
 }
 
-/// The figures of a record without those that others have published.
+/// Returns the figures of a record without published figures.
 pub(crate) fn own<'r>(record: &'r Record, registry: &Registry) -> Vec<Figure<'r>> {
     let all: Vec<&Measurement> = record.measurements.iter().filter(|m| !m.is_published()).collect();
     let identities = identity::identities(&all, registry);
@@ -47,20 +47,21 @@ pub(crate) fn own<'r>(record: &'r Record, registry: &Registry) -> Vec<Figure<'r>
 }
 
 impl Figure<'_> {
-    /// `triad`, `bw 8 B, distance same core`, `mbw_mr 8 B in msg/s`: unique among the figures of a test.
+    /// Returns a title that is unique in a test, e.g. `triad`, `bw 8 B, distance same core`, `mbw_mr 8 B in msg/s`.
     pub(crate) fn title(&self) -> String {
         let unit = if self.has_twin { format!(" in {}", self.m.unit) } else { String::new() };
         format!("{}{}{unit}", self.m.name_in_words(), self.identity.words)
     }
 
-    /// `11.3 % of 576.0 GB/s, catalog`; `None` where no limit is known.
+    /// Returns the share of the limit, e.g. `11.3 % of 576.0 GB/s, catalog`; `None` if the limit is unknown.
     pub(crate) fn of_limit(&self) -> Option<String> {
         let limit = self.m.limit.as_ref()?;
-        let (share, of) = (limit.fraction * 100.0, self.m.unit.in_words(limit.value));
-        Some(format!("{} % of {of}, {}", significant(share), limit.basis))
+        let share = significant(limit.fraction * 100.0);
+        let value = self.m.unit.in_words(limit.value);
+        Some(format!("{share} % of {value}, {}", limit.basis))
     }
 
-    /// The figure, which statistic of how many samples it is, its limit, and why it is doubted: a line each.
+    /// Returns one line each for the figure with its statistic and samples, its limit, and the reasons for doubt.
     pub(crate) fn evidence(&self) -> Vec<String> {
         let m = self.m;
         let sampled = m.summary.as_ref().map_or_else(String::new, |summary| {

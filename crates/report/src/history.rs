@@ -1,29 +1,30 @@
-//! The view of `history list`.
+//! The page of `history list`.
 
 use nodegauge_gauge::view::{Block, Section, Table};
 
-/// Blanks between two columns.
+/// Number of blanks between two columns.
 const GAP: usize = 2;
 
-/// One saved run, as the list shows it.
+/// A saved run in the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// As much of its identifier as tells it from others.
+    /// Prefix of the identifier that distinguishes it from other runs.
     pub id: String,
-    /// When it started.
+    /// Start time.
     pub started: String,
-    /// On which host.
+    /// Host.
     pub host: String,
-    /// The figure that stands for it, and how many more there are.
+    /// Headline figure, and the number of other figures.
     pub figure: String,
-    /// Its labels.
+    /// Labels.
     pub labels: String,
-    /// What was run, and whether it is complete.
+    /// Command, with a mark if the run is incomplete.
     pub command: String,
 }
 
-/// The list, newest first, a line a run in `width` characters; `older` are not in it. Hosts have a column
-/// where there are several, labels where there are any; they and what was run share the room that is left.
+/// Returns the list, newest first, with one line of `width` characters per run; `older` runs are not listed. There
+/// is a column of hosts if there are several, and a column of labels if there are any. These columns and the
+/// commands share the remaining width.
 pub fn list(lines: &[Line], older: usize, width: usize) -> Section {
     let mut section = Section::new("history");
     let Some(first) = lines.first() else {
@@ -32,7 +33,7 @@ pub fn list(lines: &[Line], older: usize, width: usize) -> Section {
     };
     let one_host = lines.iter().all(|line| line.host == first.host);
     let labelled = lines.iter().any(|line| !line.labels.is_empty());
-    // To the minute; the record has the whole.
+    // The list shows minutes; the record has the exact time.
     let minute = |line: &Line| line.started.get(..16).unwrap_or(&line.started).replace('T', " ");
     let column = |title: &'static str, cell: &dyn Fn(&Line) -> String| -> (&str, Vec<String>) {
         (title, lines.iter().map(cell).collect())
@@ -70,7 +71,7 @@ pub fn list(lines: &[Line], older: usize, width: usize) -> Section {
     section
 }
 
-/// Room for each of several, of which none gets more than it needs and those that need more equally much.
+/// Distributes `room` over columns. No column gets more than it needs; columns that need more get equal shares.
 fn shares(needed: &[usize], mut room: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..needed.len()).collect();
     order.sort_by_key(|i| needed[*i]);
@@ -82,12 +83,12 @@ fn shares(needed: &[usize], mut room: usize) -> Vec<usize> {
     shares
 }
 
-/// At most so many characters of a text.
+/// Cuts a text to `width` characters.
 fn cut(text: &str, width: usize) -> String {
-    match text.chars().count() > width {
-        true => text.chars().take(width.saturating_sub(1)).chain(['…']).collect(),
-        false => text.to_owned(),
+    if text.chars().count() <= width {
+        return text.to_owned();
     }
+    text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! The renderer of HTML: a page of the view model as one file that needs no network. Knows no gauge.
+//! HTML renderer: a page of the view model as one file that needs no network. It does not depend on gauges.
 //!
-//! Text of records becomes text of elements or attributes, by `markup`, or JSON in a block that is no
-//! script; a policy in the page lets no other script run than its own, named by their digests.
+//! Text of records becomes text of elements or attributes, escaped by `markup`, or JSON in a data block that is not
+//! executed. A content security policy in the page allows only the page's own scripts, named by their digests.
 
 use crate::markup::{self, Markup, element, fixed, script, text};
 use nodegauge_gauge::view::{
@@ -10,24 +10,23 @@ use nodegauge_gauge::view::{
 };
 use std::collections::BTreeMap;
 
-/// A surface has at least this many rows and columns.
+/// Minimum number of rows and of columns of a surface.
 const SURFACE: usize = 2;
 
-/// Most columns of a table whose first one may be scrolled away.
+/// Maximum number of columns of a table whose first column scrolls with the others.
 const NARROW: usize = 6;
 
 const STYLE: &str = include_str!("../assets/report.css");
 
-/// A script that the page brings along, by the name of its file.
+/// A script of the page: the name of its file and its text.
 type Script = (&'static str, &'static str);
 
-/// Apache ECharts 6.1.0 and ECharts-GL 2.1.0, as they are published.
+/// Apache ECharts 6.1.0 and ECharts-GL 2.1.0, unmodified.
 const ECHARTS: Script = ("echarts.min.js", include_str!("../assets/echarts.min.js"));
 const ECHARTS_GL: Script = ("echarts-gl.min.js", include_str!("../assets/echarts-gl.min.js"));
 const DRAW: Script = ("report.js", include_str!("../assets/report.js"));
 
-/// A page as one file, which is called `name` where it names others: pictures and tables that are saved
-/// from it.
+/// Renders a page as one file. Names of pictures and tables that are saved from the page begin with `name`.
 pub fn page(page: &Page, name: &str) -> String {
     let shown = || page.sections.iter().filter(|section| !section.blocks.is_empty());
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
@@ -76,7 +75,7 @@ pub fn page(page: &Page, name: &str) -> String {
     format!("<!doctype html>\n{html}\n")
 }
 
-/// A name that no other section has.
+/// Returns an anchor name that no other section has.
 fn anchor<'a>(id: &'a str, seen: &mut BTreeMap<&'a str, usize>) -> String {
     let number = seen.entry(id).or_default();
     *number += 1;
@@ -86,12 +85,13 @@ fn anchor<'a>(id: &'a str, seen: &mut BTreeMap<&'a str, usize>) -> String {
 
 fn section(section: &Section, anchor: &str) -> Markup {
     let mut inside = vec![element("h2", &[], [text(section.id)])];
-    // Pictures that follow each other stand side by side where there is room.
+    // Consecutive pictures are shown side by side if there is room.
     for blocks in section.blocks.chunk_by(|one, next| is_drawn(one) && is_drawn(next)) {
         let drawn: Vec<Markup> = blocks.iter().flat_map(pictures).map(|one| figure(&one)).collect();
-        match drawn.is_empty() {
-            true => inside.extend(blocks.iter().filter_map(block)),
-            false => inside.push(element("div", &[("class", "figures")], drawn)),
+        if drawn.is_empty() {
+            inside.extend(blocks.iter().filter_map(block));
+        } else {
+            inside.push(element("div", &[("class", "figures")], drawn));
         }
     }
     element("section", &[("id", anchor), ("aria-label", anchor)], inside)
@@ -101,7 +101,7 @@ fn is_drawn(block: &Block) -> bool {
     matches!(block, Block::Chart(_) | Block::HeatMaps(_) | Block::Picture(_))
 }
 
-/// What of a block is drawn.
+/// Returns the pictures of a block.
 fn pictures(block: &Block) -> Vec<Picture> {
     match block {
         Block::Picture(picture) => vec![picture.clone()],
@@ -109,7 +109,7 @@ fn pictures(block: &Block) -> Vec<Picture> {
             let names: Vec<&str> = chart.series.iter().map(|one| one.name.as_str()).collect();
             let title = match chart.x {
                 Scale::Bytes => names.join(", ") + " over size",
-                Scale::Intensity => "roofline: what can be reached over FLOP/B".to_owned(),
+                Scale::Intensity => "roofline: attainable rate over FLOP/B".to_owned(),
                 _ => names.join(", "),
             };
             vec![Picture::chart(title, chart.clone())]
@@ -119,7 +119,7 @@ fn pictures(block: &Block) -> Vec<Picture> {
     }
 }
 
-/// A grid for each of some heat maps.
+/// Returns one picture per heat map.
 fn grids(HeatMaps { axes, rows, columns, maps, unit }: &HeatMaps) -> Vec<Picture> {
     let grid = |map: &nodegauge_gauge::view::HeatMap| Picture {
         title: map.title.clone(),
@@ -139,13 +139,13 @@ fn is_surface(picture: &Picture) -> bool {
     matches!(&picture.drawing, Drawing::HeatMap(grid) if grid.surface)
 }
 
-/// A picture: its title and its data, from which the script draws it.
+/// Returns the element of a picture, with its title and the data that the script draws.
 fn figure(picture: &Picture) -> Markup {
     let caption = element("figcaption", &[], [text(&picture.title)]);
     element("figure", &[], [caption, script(picture)])
 }
 
-/// What is no picture.
+/// Returns the element of a block that is not a picture.
 fn block(block: &Block) -> Option<Markup> {
     Some(match block {
         Block::Heading(words) => element("h3", &[], [text(words)]),
@@ -177,7 +177,7 @@ fn note(note: &Note) -> Markup {
     element("div", &[("class", &class)], [element("b", &[], [text(&note.label)]), words])
 }
 
-/// A table in a region that scrolls by itself, for screens narrower than it.
+/// Returns a table in its own scroll region, for screens that are narrower than the table.
 fn table(table: &Table) -> Markup {
     let bars = || table.rows.iter().flatten().filter_map(|cell| cell.bar);
     let longest = bars().fold(1.0, f64::max);
@@ -189,18 +189,20 @@ fn table(table: &Table) -> Markup {
             let attributes = [("colspan", span.as_str()), ("scope", "rowgroup")];
             element("tr", &[], [element("th", &attributes, [text(&cell.text)])])
         }));
-        let cells = row.iter().enumerate();
-        let cells =
-            cells.map(|(i, one)| cell(one, table.columns.get(i).is_some_and(|c| c.right), longest));
+        let mut cells = Vec::new();
+        for (at, one) in row.iter().enumerate() {
+            let right = table.columns.get(at).is_some_and(|column| column.right);
+            cells.push(cell(one, right, longest));
+        }
         rows.push(element("tr", &[], cells));
     }
     let heads = table.columns.iter().map(|column| {
         let right = if column.right { "right" } else { "" };
-        match column.title.is_empty() {
-            // An empty heading would be none.
-            true => element("td", &[], []),
-            false => element("th", &[("scope", "col"), ("class", right)], [text(&column.title)]),
+        if column.title.is_empty() {
+            // A heading cell must not be empty.
+            return element("td", &[], []);
         }
+        element("th", &[("scope", "col"), ("class", right)], [text(&column.title)])
     });
     let head = element("thead", &[], [element("tr", &[], heads)]);
     let named = table.columns.iter().any(|column| !column.title.is_empty());
@@ -218,7 +220,7 @@ fn table(table: &Table) -> Markup {
     element("div", &[("class", "block")], [element("div", &region, [whole])])
 }
 
-/// A cell; bars are shares of `longest`.
+/// Returns a cell; the width of a bar is relative to `longest`.
 fn cell(cell: &Cell, right: bool, longest: f64) -> Markup {
     let class = format!("{}{}", class(cell.tone), if right { " right" } else { "" });
     let value = cell.figure.map(|(value, _)| value.to_string());
@@ -234,7 +236,7 @@ fn cell(cell: &Cell, right: bool, longest: f64) -> Markup {
     element("td", &attributes, [inside])
 }
 
-/// A bar a gauge, in percent of its limit, with a line where the other node stands.
+/// Returns the table of headline bars, in percent of their limits, each with a mark for the other node.
 fn card(card: &Card) -> Markup {
     let titles = ["of the node", "share of the limit", "value", "beside"];
     let heads = titles.map(|title| element("th", &[("scope", "col")], [text(title)]));

@@ -1,5 +1,5 @@
-//! The pages that are no gauge's own, made from records, plans and comparisons; the renderers of pages as text,
-//! HTML and Markdown; and the export of saved runs. Measures nothing and prints nothing.
+//! Pages that belong to no single gauge, built from records, plans and comparisons; renderers of pages as text,
+//! HTML and Markdown; export of saved runs. This crate does not measure or print.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The views of `machine` and `doctor`.
+//! Pages of `machine` and `doctor`.
 
 use crate::devices;
 use nodegauge_gauge::view::{Block, Cell, Column, Note, Page, Section, Table, Tone};
@@ -9,7 +9,8 @@ use nodegauge_measure::record::{
 };
 use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec, Hertz};
 
-/// What the node is, one topic a paragraph, and its NUMA distances where there is more than one node.
+/// Returns the description of the node, with one paragraph per topic, and the NUMA distances if it has several NUMA
+/// nodes.
 pub fn page(machine: &Machine) -> Page {
     let mut section = Section::new("machine");
     section.note_if("host", machine.host.clone());
@@ -41,36 +42,38 @@ pub fn page(machine: &Machine) -> Page {
         let variables = variables.collect::<Vec<_>>().join("\n");
         section.note_if("variables", (!variables.is_empty()).then_some(variables));
     }
-    let table = |name: &'static str, table: Option<Table>| {
-        let mut section = Section::new(name);
-        section.blocks.extend(table.map(Block::from));
-        section
-    };
-    let devices = table("devices", devices::table(machine));
-    let distances = table("distances", distances_of(machine));
+    let devices = table_section("devices", devices::table(machine));
+    let distances = table_section("distances", distances_of(machine));
     Page { sections: vec![section, devices, distances], ..Page::default() }
 }
 
-/// The NUMA nodes; those without memory and CPUs of their own, as coherent machines keep them for slices of
-/// a device, in one line.
+/// Returns a section with a table, which may be absent.
+fn table_section(id: &'static str, table: Option<Table>) -> Section {
+    let mut section = Section::new(id);
+    section.blocks.extend(table.map(Block::from));
+    section
+}
+
+/// Adds one note per NUMA node. Nodes without memory are listed in one note; machines with coherent devices reserve
+/// them for slices of a device.
 fn nodes(section: &mut Section, machine: &Machine) {
     let is_empty = |node: &&NumaNode| node.bytes == Some(0) && machine.numa_nodes.len() > 1;
     for node in machine.numa_nodes.iter().filter(|node| !is_empty(node)) {
         let memory = node.bytes.map_or("memory unknown".to_owned(), |b| Bytes(b).to_string());
         let free = node.free.map(|free| format!(", {} free", Bytes(free))).unwrap_or_default();
-        let whose = match &node.device {
+        let owner = match &node.device {
             Some(device) => format!("memory of device {device}"),
             None if node.cpus.is_empty() => "no cpus".to_owned(),
             None => format!("cpus {}", number_ranges(&node.cpus)),
         };
-        section.note("node", format!("{}: {memory}{free}, {whose}", node.id));
+        section.note("node", format!("{}: {memory}{free}, {owner}", node.id));
     }
     let empty: Vec<u32> = machine.numa_nodes.iter().filter(is_empty).map(|node| node.id).collect();
     let text = format!("{}: no memory, not counted", number_ranges(&empty));
     section.note_if("node", (!empty.is_empty()).then_some(text));
 }
 
-/// Model, counts, clock.
+/// Describes the processor: model, counts and clock.
 fn processor(machine: &Machine) -> String {
     let p = &machine.processor;
     let mut text = p.model.clone().unwrap_or_else(|| "unknown processor".to_owned());
@@ -85,7 +88,7 @@ fn processor(machine: &Machine) -> String {
         text.push_str(&format!(", {} ({basis})", Hertz(hz)));
     }
     if let Some(measured) = p.measured_hz.filter(|_| p.hz_basis != Some(ClockBasis::Measured)) {
-        text.push_str(&format!(", {} measured with all cores at scalar work", Hertz(measured)));
+        text.push_str(&format!(", {} measured with scalar work on all cores", Hertz(measured)));
     }
     text
 }
@@ -96,34 +99,34 @@ fn peak(machine: &Machine) -> String {
         (Some(peak), Some(per_cycle)) => {
             let basis = p.flops_basis.as_deref().unwrap_or("?");
             format!(
-                "{} double precision: {}; {per_cycle} FLOP a cycle: {basis}",
+                "{} double precision: {}; {per_cycle} FLOP per cycle: {basis}",
                 FlopsPerSec(peak.value),
                 peak.basis
             )
         }
         (None, Some(per_cycle)) => {
-            format!("unknown: the clock is not known; {per_cycle} FLOP a cycle a core")
+            format!("unknown, because the clock is unknown; {per_cycle} FLOP per cycle and core")
         }
-        _ => "unknown: the table does not know this processor".to_owned(),
+        _ => "unknown: the table does not contain this processor".to_owned(),
     }
 }
 
 fn cache_in_words(cache: &Cache) -> String {
     let size = cache.bytes.map_or("size unknown".to_owned(), |bytes| Bytes(bytes).to_string());
     let shared = match cache.cores {
-        0 | 1 => "one a core".to_owned(),
+        0 | 1 => "one per core".to_owned(),
         n => format!("each shared by {n} cores"),
     };
     format!("L{} {}: {} x {size}, {shared}", cache.level, cache.kind, cache.count)
 }
 
-/// Size, what can be had, and the theoretical bandwidth with its basis.
+/// Describes the memory: size, available memory, and theoretical bandwidth with its basis.
 fn memory(machine: &Machine) -> String {
     let m = &machine.memory;
     let mut parts =
         vec![m.bytes.map_or("size unknown".to_owned(), |bytes| Bytes(bytes).to_string())];
     if let Some(available) = m.available {
-        parts.push(format!("{} can be had now", Bytes(available)));
+        parts.push(format!("{} available now", Bytes(available)));
     }
     if let Some(limit) = m.cgroup_limit {
         parts.push(format!("limited to {} by the control group", Bytes(limit)));
@@ -139,14 +142,14 @@ fn at_most(figure: &Figure) -> &'static str {
     if figure.at_most { "at most " } else { "" }
 }
 
-/// The theoretical bandwidth and how it is made up.
+/// Describes the theoretical bandwidth and its factors.
 fn theoretical(machine: &Machine) -> String {
     let m = &machine.memory;
     let Some(figure) = &m.theoretical else {
         return "theoretical bandwidth unknown: give --dimms COUNTxMT/s, e.g. --dimms 16x3200"
             .to_owned();
     };
-    let made = match (m.channels, m.transfers_per_s) {
+    let factors = match (m.channels, m.transfers_per_s) {
         (Some(channels), Some(rate)) => {
             let technology = m.technology.as_deref().unwrap_or("DDR");
             format!(" = {channels} channels x {technology}-{:.0} x 8 B", rate / 1e6)
@@ -154,7 +157,7 @@ fn theoretical(machine: &Machine) -> String {
         _ => String::new(),
     };
     let basis = figure.detail.as_ref().unwrap_or(&figure.basis);
-    format!("{}{} theoretical{made} ({basis})", at_most(figure), BytesPerSec(figure.value))
+    format!("{}{} theoretical{factors} ({basis})", at_most(figure), BytesPerSec(figure.value))
 }
 
 fn pages(machine: &Machine) -> Option<String> {
@@ -175,7 +178,7 @@ fn pages(machine: &Machine) -> Option<String> {
     Some(parts.join("; "))
 }
 
-/// What else decides how fast the node is, as far as it is known.
+/// Describes other known settings that affect the speed of the node.
 fn state(known: &Circumstances) -> String {
     let switch = |what: &str, on: Option<bool>| {
         on.map(|on| format!("{what} {}", if on { "on" } else { "off" }))
@@ -190,11 +193,11 @@ fn state(known: &Circumstances) -> String {
         switch("NUMA balancing", known.numa_balancing),
         (mitigations > 0).then(|| counted(mitigations, "mitigation") + " in the kernel"),
     ];
-    let known: Vec<String> = parts.into_iter().flatten().collect();
-    if known.is_empty() { "the system shows nothing of it".to_owned() } else { known.join("; ") }
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    if parts.is_empty() { "not reported by the system".to_owned() } else { parts.join("; ") }
 }
 
-/// Where the process was started to run and to have its memory, which holds where nothing else is asked for.
+/// Describes the inherited CPUs and memory policy, which apply unless the user gives others.
 pub(crate) fn inherited(known: &Inherited) -> String {
     let nodes = |nodes: &[u32]| match nodes {
         [node] => format!("node {node}"),
@@ -204,8 +207,9 @@ pub(crate) fn inherited(known: &Inherited) -> String {
         [] => String::new(),
         named => format!(" ({})", nodes(named)),
     };
-    let policy = known.policy.as_deref().unwrap_or("not told by the kernel");
-    let (cpus, memory) = (number_ranges(&known.cpus), nodes(&known.memory_nodes));
+    let policy = known.policy.as_deref().unwrap_or("unknown");
+    let cpus = number_ranges(&known.cpus);
+    let memory = nodes(&known.memory_nodes);
     format!("memory policy {policy}{named}, cpus {cpus}, memory of {memory}")
 }
 
@@ -213,16 +217,16 @@ fn kernel(machine: &Machine) -> String {
     let mut parts = vec![machine.kernel.clone().unwrap_or_else(|| "unknown".to_owned())];
     parts.push(match &machine.virtualisation {
         Some(hypervisor) => format!("virtual machine ({hypervisor})"),
-        None => "no virtualisation seen".to_owned(),
+        None => "no virtualisation detected".to_owned(),
     });
     parts.push(match &machine.governor {
         Some(governor) => format!("frequency governor {governor}"),
-        None => "frequency governor not shown".to_owned(),
+        None => "frequency governor unknown".to_owned(),
     });
     parts.join("; ")
 }
 
-/// What would spoil a measurement, worst first.
+/// Returns the findings that would spoil a measurement, the most severe first.
 pub fn findings(findings: &[Finding]) -> Section {
     let mut section = Section::new("findings");
     if findings.is_empty() {
@@ -238,7 +242,7 @@ pub fn findings(findings: &[Finding]) -> Section {
     section
 }
 
-/// One finding with its severity.
+/// Returns a finding with its severity.
 pub(crate) fn finding(finding: &Finding) -> Note {
     let (label, tone) = match finding.severity {
         Severity::Critical => ("critical", Tone::Bad),
@@ -248,11 +252,11 @@ pub(crate) fn finding(finding: &Finding) -> Note {
     Note::new(label, finding.text.as_str()).tone(tone)
 }
 
-/// The caches of the last level and the memory in a few words, for the one-page summary.
+/// Returns processor, last-level caches and memory in short form, for the one-page summary.
 pub(crate) fn brief(machine: &Machine) -> Section {
     let mut section = Section::new("machine");
     if machine.is_imported() {
-        section.note("machine", "not known: the figures were imported");
+        section.note("machine", "unknown: the figures were imported");
         return section;
     }
     section.note("machine", processor(machine));
@@ -260,8 +264,8 @@ pub(crate) fn brief(machine: &Machine) -> Section {
     let thp = machine.pages.as_ref().and_then(|pages| pages.thp.as_ref());
     let theoretical = match &machine.memory.theoretical {
         Some(figure) => {
-            let (most, rate) = (at_most(figure), BytesPerSec(figure.value));
-            format!("{most}{rate} theoretical ({})", figure.basis)
+            let rate = BytesPerSec(figure.value);
+            format!("{}{rate} theoretical ({})", at_most(figure), figure.basis)
         }
         None => theoretical(machine),
     };
@@ -277,7 +281,7 @@ pub(crate) fn brief(machine: &Machine) -> Section {
     section
 }
 
-/// The NUMA distances, when there is more than one node.
+/// Returns the NUMA distances, if there is more than one NUMA node.
 fn distances_of(machine: &Machine) -> Option<Table> {
     let nodes = &machine.numa_nodes;
     let rows = nodes.iter().map(|node| Some((node.id, node.distances.as_ref()?)));

@@ -1,28 +1,29 @@
-//! The renderer of Markdown: a page of the view model for a ticket, in the dialect that GitHub, GitLab and others
-//! share. Knows no gauge.
+//! Markdown renderer: a page of the view model for a ticket, in the dialect that GitHub, GitLab and others share. It
+//! does not depend on gauges.
 //!
-//! Text stays text: what would begin markup, HTML or a mathematical formula is escaped, and behind what would become
-//! a link, a reference or the mention of a person stands a character without width, as Renovate does it.
+//! Text of records is never interpreted: characters that begin markup, HTML or a mathematical formula are escaped.
+//! Characters that begin a link, a reference or the mention of a person are followed by a zero-width character, as
+//! in Renovate.
 
 use nodegauge_gauge::view::{Block, Cell, Note, Page, Section, Table, Tone};
 use nodegauge_measure::legible;
 
-/// Keeps the characters around it apart, and is not seen.
+/// Invisible character that separates its neighbours.
 const APART: &str = "&#8203;";
 
-/// A page, and below it the command that makes another run like it.
+/// Renders a page, followed by the command that repeats the run.
 pub fn ticket(page: &Page, command: &str) -> String {
     let mut out = format!("## {}\n", text(&page.heading));
     for one in page.sections.iter().filter(|section| !section.blocks.is_empty()) {
         out.push_str(&section(one));
     }
-    // Longer than any row of backticks in it, a fence is ended by nothing that it holds.
+    // The fence is longer than any row of backticks in the command, so the command cannot end it.
     let fence = "`".repeat(3.max(longest(command, '`') + 1));
     let lines = command.lines().map(|line| legible::escaped(line) + "\n").collect::<String>();
     out + &format!("\n### again\n\n{fence}sh\n{lines}{fence}\n")
 }
 
-/// The longest row of a character.
+/// Returns the length of the longest row of a character.
 fn longest(text: &str, of: char) -> usize {
     let rows = text.split(|c| c != of).map(str::len);
     rows.max().unwrap_or(0)
@@ -38,7 +39,7 @@ fn section(section: &Section) -> String {
             Block::Text(words) => (false, format!("{}\n", text(words))),
             Block::Table(one) => (false, table(one)),
             Block::Card(card) => (false, table(&card.table())),
-            // The tables beside them say the same.
+            // Tables on the page contain the same data.
             Block::Gap | Block::Chart(_) | Block::HeatMaps(_) | Block::Picture(_) => continue,
         };
         if !(is_item && in_list) {
@@ -50,7 +51,7 @@ fn section(section: &Section) -> String {
     out
 }
 
-/// An item of a list.
+/// Renders a note as an item of a list.
 fn note(note: &Note) -> String {
     let indent = if note.nested { "  " } else { "" };
     let label = match note.label.as_str() {
@@ -60,7 +61,7 @@ fn note(note: &Note) -> String {
     format!("{indent}- {label}{}\n", text(&note.text))
 }
 
-/// A table without the columns of bars, whose figures are in others; headings are rows.
+/// Renders a table without the columns of bars, whose values are in other columns. Headings become rows.
 fn table(table: &Table) -> String {
     let is_bar =
         |i: usize| table.rows.iter().any(|row| row.get(i).is_some_and(|cell| cell.bar.is_some()));
@@ -96,7 +97,7 @@ fn cell(cell: &Cell) -> String {
     }
 }
 
-/// Text of whatever characters, on one line.
+/// Escapes any text, on one line.
 fn text(text: &str) -> String {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let line = lines.collect::<Vec<_>>().join("; ");

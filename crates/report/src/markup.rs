@@ -1,9 +1,9 @@
-//! Markup whose text and attributes are escaped, because there is no other way to make some.
+//! Markup with escaped text and attributes. The type has no constructor that skips the escaping of record text.
 
 use serde::Serialize;
 use std::fmt;
 
-/// What `sha256sum *.js` says of the scripts.
+/// Output of `sha256sum *.js` for the scripts.
 const DIGESTS: &str = include_str!("../assets/SHA256SUMS");
 
 /// A part of a document.
@@ -18,7 +18,7 @@ impl fmt::Display for Markup {
 /// Elements that have no end tag.
 const VOID: [&str; 1] = ["meta"];
 
-/// Text, of whatever characters.
+/// Escapes any text.
 pub(crate) fn text(text: &str) -> Markup {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -27,7 +27,7 @@ pub(crate) fn text(text: &str) -> Markup {
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
-            // No characters of a document, in XML 1.0 or HTML.
+            // These characters are not allowed in documents of XML 1.0 or HTML.
             '\0'..='\x08' | '\x0b' | '\x0c' | '\x0e'..='\x1f' | '\u{fffe}' | '\u{ffff}' => {
                 out.push('\u{fffd}');
             }
@@ -37,12 +37,12 @@ pub(crate) fn text(text: &str) -> Markup {
     Markup(out)
 }
 
-/// What the program brings along: scripts and styles.
+/// Returns markup from fixed text of the program: scripts and styles.
 pub(crate) fn fixed(text: &'static str) -> Markup {
     Markup(text.to_owned())
 }
 
-/// An element; attributes without a value are left out.
+/// Returns an element; attributes without a value are left out.
 pub(crate) fn element(
     name: &'static str,
     attributes: &[(&'static str, &str)],
@@ -60,9 +60,9 @@ pub(crate) fn element(
     Markup(out)
 }
 
-/// Data for scripts, which never end the element that they stand in.
+/// Returns an element with JSON data for scripts. The data cannot contain the end of the element.
 pub(crate) fn script(data: &impl Serialize) -> Markup {
-    // Numbers that are not finite become null, and keys are names: nothing can fail.
+    // Serialisation cannot fail: numbers that are not finite become null, and keys are strings.
     let json = serde_json::to_string(data).unwrap_or_else(|_| "null".to_owned());
     let escaped = |c: char| match c {
         '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => format!("\\u{:04x}", u32::from(c)),
@@ -72,12 +72,12 @@ pub(crate) fn script(data: &impl Serialize) -> Markup {
     Markup(format!("<script type=\"application/json\">{json}</script>"))
 }
 
-/// The SHA-256 of a script by its name, in base64, as policies name scripts.
+/// Returns the SHA-256 digest of a script in base64, for the content security policy.
 pub(crate) fn digest(name: &str) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let line = DIGESTS.lines().find_map(|line| line.strip_suffix(name)).unwrap_or_default();
     let hex: Vec<u32> = line.chars().filter_map(|c| c.to_digit(16)).collect();
-    // Three digits of four bits are two of six.
+    // Three hexadecimal digits (4 bits each) become two base64 digits (6 bits each).
     let mut base64: String = hex
         .chunks(3)
         .flat_map(|part| {

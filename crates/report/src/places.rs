@@ -1,5 +1,5 @@
-//! The views of `places`: where each thread and its memory go, in the columns of the ccNUMA
-//! lecture (rank, socket, memory, core), with cache and CPU.
+//! Pages of `places`: the location of each thread and its memory, in the columns of the ccNUMA lecture (rank, socket,
+//! memory, core), with cache and CPU.
 
 use crate::machine;
 use nodegauge_gauge::view::{Block, Cell, Column, Section, Table};
@@ -8,35 +8,49 @@ use nodegauge_placement::RankDevice;
 use nodegauge_placement::json::{PlacesDocument, ThreadEntry};
 use nodegauge_placement::pairs::PairRow;
 
-/// A column: whether it says something on this machine, its title, its cells.
-type Shown = (bool, &'static str, fn(&ThreadEntry) -> String);
+/// A column of the table of places.
+struct PlacesColumn {
+    /// True if the column has information on this machine.
+    shown: bool,
+    title: &'static str,
+    cell: fn(&ThreadEntry) -> String,
+}
 
-/// A table with one line a thread; columns that say nothing on this machine are left out.
+impl PlacesColumn {
+    fn new(shown: bool, title: &'static str, cell: fn(&ThreadEntry) -> String) -> Self {
+        Self { shown, title, cell }
+    }
+}
+
+/// Returns a table with one line per thread. Columns without information on this machine are left out.
 ///
-/// Ranks are shown in the lecture's columns: their memory as nodes, with what the policy does with
-/// them in a line below; thread numbers only where a rank has several, CPUs only where they are not
-/// numbered like their cores.
+/// Ranks are shown in the columns of the lecture: their memory as NUMA nodes, with the policy in a line below the
+/// table. Thread numbers are shown only if a rank has several threads, CPUs only if their numbers differ from those
+/// of their cores.
 pub fn view(document: &PlacesDocument) -> Section {
     let threads = &document.threads;
     let ranks = threads.iter().any(|thread| thread.rank.is_some());
-    let columns: [Shown; 8] = [
-        (ranks, "rank", |t| t.rank.map_or("-".to_owned(), |rank| rank.to_string())),
-        (!ranks || threads.iter().any(|t| t.thread > 0), "thread", |t| t.thread.to_string()),
-        (true, "socket", |t| ranges(&t.sockets)),
-        (true, "memory", if ranks { nodes } else { memory }),
-        (true, "core", |t| ranges(&t.cores)),
-        (document.topology.llcs > 0, "LLC", |t| ranges(&t.llcs)),
-        (!ranks || threads.iter().any(|t| t.cpus != t.cores), "cpu", |t| ranges(&t.cpus)),
-        (threads.iter().any(|t| !t.devices.is_empty()), "device", devices),
+    let several_threads = threads.iter().any(|t| t.thread > 0);
+    let cpus_differ = threads.iter().any(|t| t.cpus != t.cores);
+    let has_devices = threads.iter().any(|t| !t.devices.is_empty());
+    let mut columns = vec![
+        PlacesColumn::new(ranks, "rank", rank),
+        PlacesColumn::new(!ranks || several_threads, "thread", |t| t.thread.to_string()),
+        PlacesColumn::new(true, "socket", |t| ranges(&t.sockets)),
+        PlacesColumn::new(true, "memory", if ranks { nodes } else { memory }),
+        PlacesColumn::new(true, "core", |t| ranges(&t.cores)),
+        PlacesColumn::new(document.topology.llcs > 0, "LLC", |t| ranges(&t.llcs)),
+        PlacesColumn::new(!ranks || cpus_differ, "cpu", |t| ranges(&t.cpus)),
+        PlacesColumn::new(has_devices, "device", devices),
     ];
-    let columns: Vec<Shown> = columns.into_iter().filter(|(shown, ..)| *shown).collect();
-    // Numbers are right-aligned; addresses are read from the left.
-    let right = |title: &str| title != "device";
-    let titles =
-        columns.iter().map(|(_, title, _)| Column { title: (*title).into(), right: right(title) });
-    let mut table = Table { columns: titles.collect(), ..Table::default() };
+    columns.retain(|column| column.shown);
+    let mut table = Table::default();
+    for PlacesColumn { title, .. } in &columns {
+        // Numbers are right-aligned, addresses left-aligned.
+        table.columns.push(Column { title: (*title).into(), right: *title != "device" });
+    }
     for thread in threads {
-        table.row(columns.iter().map(|(.., cell)| Cell::text(cell(thread))));
+        table.row(columns.iter().map(|column| Cell::text((column.cell)(thread))));
     }
     let mut section = Section::new("places");
     section.push(table);
@@ -49,7 +63,12 @@ pub fn view(document: &PlacesDocument) -> Section {
     section
 }
 
-/// Where the memory goes: the node that first touch gives, or the policy with its nodes.
+/// Returns the rank of a thread.
+fn rank(thread: &ThreadEntry) -> String {
+    thread.rank.map_or("-".to_owned(), |rank| rank.to_string())
+}
+
+/// Returns the location of the memory: the NUMA node of first touch, or the policy with its nodes.
 fn memory(thread: &ThreadEntry) -> String {
     match (&thread.memory.nodes, thread.memory.policy) {
         (Some(nodes), policy) => format!("{policy} {}", ranges(nodes)),
@@ -57,12 +76,12 @@ fn memory(thread: &ThreadEntry) -> String {
     }
 }
 
-/// The nodes of the memory, whatever is done with them.
+/// Returns the NUMA nodes of the memory without the policy.
 fn nodes(thread: &ThreadEntry) -> String {
     ranges(thread.memory.nodes.as_ref().unwrap_or(&thread.numa_nodes))
 }
 
-/// The devices of a thread's rank, each with its number and its place on the bus.
+/// Returns the devices of a thread's rank, each with its number and its bus address.
 fn devices(thread: &ThreadEntry) -> String {
     let device = |device: &RankDevice| {
         let far = if device.near == Some(false) { " (far)" } else { "" };
@@ -71,18 +90,18 @@ fn devices(thread: &ThreadEntry) -> String {
     thread.devices.iter().map(device).collect::<Vec<_>>().join(", ")
 }
 
-/// What a memory policy does with the nodes in the table.
+/// Describes how a memory policy uses the nodes in the table.
 fn in_words(policy: &str) -> &str {
     match policy {
         "bind" => "bound to these nodes",
         "interleave" => "interleaved over these nodes",
-        "preferred" => "on this node while it has room",
+        "preferred" => "on this node as long as it has free memory",
         "local" => "on the node of the CPU that touches it first (local)",
-        _ => "nothing said; on the node of the CPU that touches it first",
+        _ => "no policy; on the node of the CPU that touches it first",
     }
 }
 
-/// The pairs of hardware threads between which messages are measured.
+/// Returns the table of pairs of hardware threads between which messages are measured.
 pub fn pairs(rows: &[PairRow]) -> Section {
     let two = |ends: [u32; 2]| Cell::text(format!("{} - {}", ends[0], ends[1]));
     let node = |node: Option<u32>| node.map_or_else(|| "-".to_owned(), |node| node.to_string());
@@ -95,7 +114,7 @@ pub fn pairs(rows: &[PairRow]) -> Section {
     let mut section = Section::new("pairs");
     section.push(table);
     if rows.is_empty() {
-        section.push(Block::Text("one hardware thread has no partner".to_owned()));
+        section.push(Block::Text("no pairs: there is only one hardware thread".to_owned()));
     }
     section
 }

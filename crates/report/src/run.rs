@@ -1,4 +1,4 @@
-//! The pages of records: the machine, what matters of the findings, the figures with their evidence.
+//! Pages of records: the machine, the most important findings, and the figures with their evidence.
 
 use crate::compare::cut;
 use crate::{Conditions, card, machine, topology};
@@ -10,18 +10,19 @@ use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Finding, Record, Severity};
 use std::collections::BTreeSet;
 
-/// Longest name of a run, and fewest characters of an identifier that names one.
+/// Maximum length of the name of a run.
 const NAME: usize = 40;
+/// Minimum number of characters of an identifier in the name of a run.
 const ID: usize = 8;
 
-/// What is said of a run that was ended early.
+/// Message about a run that was interrupted.
 pub(crate) const INCOMPLETE: &str = "the run was interrupted before all was measured";
-/// Findings that the page shows; `doctor` shows all.
+/// Maximum number of findings on the page; `doctor` shows all.
 const FINDINGS_SHOWN: usize = 2;
 
-/// The page of a record: when and where it was measured, and what was. It has all evidence and what was
-/// noticed on the way where one gauge alone was at work, as that gauge's command shows it, and where `all`
-/// is asked for. `run` and `history show` print it.
+/// Returns the page of a record, which `run` and `history show` print: time and place of the run, and its figures.
+/// It contains all evidence and notices if `all` is set, and also if only one gauge was used, like the page of that
+/// gauge's command.
 pub fn page(record: &Record, gauges: &[&dyn Gauge], all: bool) -> Page {
     let first = record.measurements.first();
     let alone = record.measurements.iter().all(|m| Some(&m.gauge) == first.map(|m| &m.gauge));
@@ -29,14 +30,14 @@ pub fn page(record: &Record, gauges: &[&dyn Gauge], all: bool) -> Page {
     ended(begun(record, gauges, detail), record, detail == Detail::Full)
 }
 
-/// What the command of one gauge shows of its record: the page without when and where.
+/// Returns the page that the command of one gauge shows, which has no time and place of the run.
 pub fn own(record: &Record, gauge: &dyn Gauge) -> Page {
     let page = Page { heading: String::new(), sections: gauge.view(record, Detail::Full) };
     ended(page, record, true)
 }
 
-/// Everything that a record holds, for a report: the node in a few bars beside `others`, what matters of the
-/// findings, all evidence of every gauge, the environment, and how to repeat it.
+/// Returns the complete page of a record, for a report: headline bars compared with `others`, the important findings,
+/// all evidence of every gauge, the environment, and the command that repeats the run.
 pub fn whole(record: &Record, gauges: &[&dyn Gauge], others: &[Record]) -> Page {
     let mut node = Section::new("node");
     node.push(Block::Card(card::card(record, gauges, others)));
@@ -68,8 +69,8 @@ pub fn whole(record: &Record, gauges: &[&dyn Gauge], others: &[Record]) -> Page 
     ended(Page { sections, ..all }, record, true)
 }
 
-/// What a ticket needs of a record: the figures that stand for the node with limit and validity, the least evidence of
-/// every gauge, what was expected, findings, the environment.
+/// Returns the page of a record for a ticket: the headline figures with limit and validity, the brief evidence of every
+/// gauge, the expectations, the findings, and the environment.
 pub fn ticket(
     record: &Record,
     gauges: &[&dyn Gauge],
@@ -122,12 +123,11 @@ pub fn ticket(
     page
 }
 
-/// The regimes of a figure of each test: of that which stands for the gauge, else of the first that met
-/// several.
+/// Adds the regimes of one figure per test: of the headline figure, or else of the first figure with several regimes.
 fn regimes(record: &Record, gauges: &[&dyn Gauge], section: &mut Section) {
     let mut table = Table::new(&["regimes", ">there and back", ">of samples", ">best", ">median"]);
-    let heads = gauges.iter().flat_map(|gauge| gauge.headlines(record));
-    let heads = heads.filter_map(|headline| headline.figure);
+    let headlines = gauges.iter().flat_map(|gauge| gauge.headlines(record));
+    let heads = headlines.filter_map(|headline| headline.figure);
     let mut tests: BTreeSet<&str> = BTreeSet::new();
     for m in heads.chain(&record.measurements) {
         if m.regimes.len() < 2 || !tests.insert(&m.test) {
@@ -145,16 +145,14 @@ fn regimes(record: &Record, gauges: &[&dyn Gauge], section: &mut Section) {
         }
     }
     let watched = record.measurements.iter().any(|m| !m.samples_round_trip_s.is_empty());
-    match table.rows.is_empty() {
-        true if watched => {
-            _ = section.note("regimes", "one, as far as round trips between cores tell")
-        }
-        true => {}
-        false => _ = section.push(table),
+    if !table.rows.is_empty() {
+        section.push(table);
+    } else if watched {
+        section.note("regimes", "one, from the round trips between cores");
     }
 }
 
-/// Which run it is, and the command that makes another like it.
+/// Returns the section with the command that repeats the run, and the identity of the run.
 fn repeat(record: &Record) -> Section {
     let mut section = Section::new("run");
     section.note("command", command(record));
@@ -162,7 +160,7 @@ fn repeat(record: &Record) -> Section {
     section
 }
 
-/// Which run it is, and of what program.
+/// Returns the section with the identity of the run and of the program.
 fn about(record: &Record) -> Section {
     let mut section = Section::new("run");
     section.note("record", format!("{}, {}", record.id, record.schema));
@@ -173,30 +171,30 @@ fn about(record: &Record) -> Section {
     section
 }
 
-/// The command that makes another run like it, as shells read it.
+/// Returns the command that repeats the run, quoted for shells.
 pub fn command(record: &Record) -> String {
     let words = record.command.iter().map(|word| quoted(word));
     std::iter::once("nodegauge".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
-/// A word as shells read it.
+/// Quotes a word for shells.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,+@%".contains(c);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
     }
+    format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-/// What each of several runs is called: by the labels in which they differ, with the host where others have the same
-/// labels, else by identifier and host.
+/// Returns a name for each of several runs: the labels in which the runs differ, with the host if other runs have the
+/// same labels; else the identifier and the host.
 pub fn names(runs: &[Record]) -> Vec<String> {
     let differs =
         |key: &String| runs.iter().any(|run| run.labels.get(key) != runs[0].labels.get(key));
     let short = |run: &Record, n: usize| run.id.chars().take(n).collect::<String>();
     let all_short = |n: usize| runs.iter().map(move |run| short(run, n));
-    let tells = |n: &usize| all_short(*n).collect::<BTreeSet<_>>().len() == runs.len();
-    let n = (ID..NAME).find(tells).unwrap_or(NAME);
+    let is_unique = |n: &usize| all_short(*n).collect::<BTreeSet<_>>().len() == runs.len();
+    let n = (ID..NAME).find(is_unique).unwrap_or(NAME);
     let of_run = |run: &Record| {
         let own = run.labels.iter().filter(|(key, _)| differs(key));
         let labels: Vec<String> = own.map(|(key, value)| format!("{key}={value}")).collect();
@@ -206,17 +204,18 @@ pub fn names(runs: &[Record]) -> Vec<String> {
         let [by_host, by_id] = [&labels, &id].map(|first| cut(&format!("{first}{host}"), NAME));
         vec![labels.clone(), by_host, format!("{labels}, {id}"), by_id]
     };
-    let called: Vec<Vec<String>> = runs.iter().map(of_run).collect();
+    let candidates: Vec<Vec<String>> = runs.iter().map(of_run).collect();
     let name = |own: &Vec<String>| {
-        let is_own = |kind: usize| called.iter().filter(|all| all[kind] == own[kind]).count() == 1;
+        let is_own =
+            |kind: usize| candidates.iter().filter(|all| all[kind] == own[kind]).count() == 1;
         let kinds = if own[0].is_empty() { 3..4 } else { 0..3 };
         let kind = kinds.clone().find(|kind| is_own(*kind)).unwrap_or(kinds.end - 1);
         own[kind].clone()
     };
-    called.iter().map(name).collect()
+    candidates.iter().map(name).collect()
 }
 
-/// Labels as they were given.
+/// Returns the labels as `key=value`.
 fn labels(record: &Record) -> Vec<String> {
     record.labels.iter().map(|(key, value)| format!("{key}={value}")).collect()
 }
@@ -235,8 +234,8 @@ fn begun(record: &Record, gauges: &[&dyn Gauge], detail: Detail) -> Page {
     Page { heading, sections: std::iter::once(node).chain(parts).collect() }
 }
 
-/// Behind the last section: that a run was interrupted, so that its table is not taken for whole, and
-/// what was noticed on the way, or where that is found; then what it all comes to.
+/// Completes a page: adds a note about an interrupted run to the last section, so that its table is not read as
+/// complete, then the notices or a hint to the option that shows them, and moves the summaries to the end.
 fn ended(mut page: Page, record: &Record, notices: bool) -> Page {
     page.sections.retain(|section| !section.blocks.is_empty());
     let summaries: Vec<Section> =
@@ -259,7 +258,7 @@ fn ended(mut page: Page, record: &Record, notices: bool) -> Page {
     page
 }
 
-/// The findings that matter most, and how many more there are.
+/// Adds the most important findings and the number of the others.
 fn findings(findings: &[Finding], section: &mut Section) {
     let matter = findings.iter().filter(|finding| finding.severity >= Severity::Warning);
     let shown: Vec<&Finding> = matter.take(FINDINGS_SHOWN).collect();

@@ -1,5 +1,5 @@
-//! The page of several runs side by side: what differs between them, then every figure with the best and
-//! the worst of the runs, and pictures of those that all have.
+//! Page of several runs side by side: their differences, every figure with the best and the worst run, and pictures
+//! of the figures that all runs have.
 
 use crate::compare::{differences, grouped, listed, speed};
 use crate::run;
@@ -14,12 +14,13 @@ use nodegauge_measure::Unit;
 use nodegauge_measure::keys::Registry;
 use nodegauge_measure::record::{Measurement, Record, Status};
 
-/// Most groups of bars in a picture, and most pictures of a test: the tables have all.
+/// Maximum number of groups of bars in a picture; the tables contain all figures.
 const GROUPS: usize = 12;
+/// Maximum number of pictures per test.
 const PICTURES: usize = 12;
 
-/// The page of two or more runs. `others` are saved runs of the node of a run, from which it is taken how
-/// much such runs differ by themselves.
+/// Returns the page of two or more runs. `others` returns saved runs of the node of a run, for an estimate of the
+/// run-to-run variation.
 pub fn page(
     runs: &[Record],
     gauges: &[&dyn Gauge],
@@ -28,16 +29,17 @@ pub fn page(
 ) -> Page {
     let names = run::names(runs);
     let known = several(runs, registry);
-    let called: Vec<&str> = names.iter().map(String::as_str).collect();
-    let mut sections = vec![legend(runs, &names), differences(&known.differences, &called)];
+    let name_texts: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut sections = vec![legend(runs, &names), differences(&known.differences, &name_texts)];
     for (test, figures) in grouped(&known.figures, |shared| shared.first().test.as_str()) {
-        // A test of a later version has no name of its own here.
-        let mut known = registry.kinds().iter().flat_map(|kind| kind.tests.iter());
-        let id = known.find(|known| **known == test).copied().unwrap_or("figures");
+        // Tests of later versions are not in the registry.
+        let mut tests = registry.kinds().iter().flat_map(|kind| kind.tests.iter());
+        let id = tests.find(|known_test| **known_test == test).copied().unwrap_or("figures");
         sections.push(section(id, test, &figures, &names));
     }
-    let heads = gauges.iter().flat_map(|gauge| runs.iter().map(move |run| gauge.headlines(run)));
-    let heads: Vec<&Measurement> = heads.flatten().filter_map(|head| head.figure).collect();
+    let headlines =
+        gauges.iter().flat_map(|gauge| runs.iter().map(move |run| gauge.headlines(run)));
+    let heads: Vec<&Measurement> = headlines.flatten().filter_map(|head| head.figure).collect();
     let of_heads = |shared: &&Shared<'_>| {
         let of_run = |m: &Measurement| heads.iter().any(|head| std::ptr::eq(*head, m));
         shared.is_of_all() && shared.runs.iter().flatten().any(|m| of_run(m))
@@ -47,14 +49,15 @@ pub fn page(
         runs: vec![runs[run].clone()],
         others: others(&runs[run]),
     };
-    let told = known.figures.iter().filter(of_heads);
-    let told: Vec<String> = told.filter_map(|shared| verdict(shared, &side, registry)).collect();
-    sections.extend((!told.is_empty()).then(|| view::summary(told.join("; "))));
+    let shared_heads = known.figures.iter().filter(of_heads);
+    let verdicts: Vec<String> =
+        shared_heads.filter_map(|shared| verdict(shared, &side, registry)).collect();
+    sections.extend((!verdicts.is_empty()).then(|| view::summary(verdicts.join("; "))));
     let heading = format!("nodegauge: {} runs side by side", runs.len());
     Page { heading, sections }
 }
 
-/// Which run is which.
+/// Returns the table of the runs.
 fn legend(runs: &[Record], names: &[String]) -> Section {
     let mut section = Section::new("runs");
     let mut table = Table::new(&["run", "started", "host", "id", "command"]);
@@ -72,7 +75,8 @@ fn legend(runs: &[Record], names: &[String]) -> Section {
     section
 }
 
-/// The figures of a test: all in a table, with why some are not comparable or doubted, and pictures.
+/// Returns the section of a test: a table of all figures, the reasons why some are not comparable or in doubt, and
+/// pictures.
 fn section(id: &'static str, test: &str, figures: &[&Shared<'_>], names: &[String]) -> Section {
     let mut section = Section::new(id);
     let right = names.iter().map(|name| format!(">{name}"));
@@ -80,7 +84,7 @@ fn section(id: &'static str, test: &str, figures: &[&Shared<'_>], names: &[Strin
     let mut table = Table::new(&titles.iter().map(String::as_str).collect::<Vec<_>>());
     let (all, some): (Vec<&Shared<'_>>, Vec<&Shared<'_>>) =
         figures.iter().copied().partition(|shared| shared.is_of_all());
-    for (heading, part) in [("", &all), ("of some of the runs only", &some)] {
+    for (heading, part) in [("", &all), ("only in some of the runs", &some)] {
         if !part.is_empty() {
             table.heading(heading);
         }
@@ -93,8 +97,8 @@ fn section(id: &'static str, test: &str, figures: &[&Shared<'_>], names: &[Strin
     section.push(table);
     let obstacles = figures.iter().flat_map(|of| of.obstacles.iter().map(move |why| (why, of)));
     for (why, of) in grouped(obstacles, |(why, _)| *why) {
-        let titles: Vec<String> = of.iter().map(|(_, shared)| shared.title.clone()).collect();
-        let text = format!("{}: not comparable: {why}", listed(&titles));
+        let affected: Vec<String> = of.iter().map(|(_, shared)| shared.title.clone()).collect();
+        let text = format!("{}: not comparable: {why}", listed(&affected));
         section.push(Note::new("why", text).tone(Tone::Warning));
     }
     section.blocks.extend(doubts(figures, names).into_iter().map(Into::into));
@@ -105,7 +109,7 @@ fn section(id: &'static str, test: &str, figures: &[&Shared<'_>], names: &[Strin
     section
 }
 
-/// Why figures are doubted or no results, each reason once with the runs and figures that have it.
+/// Returns the reasons why figures are suspect or invalid, each once with its runs and figures.
 fn doubts(figures: &[&Shared<'_>], names: &[String]) -> Vec<Note> {
     type Doubt<'a> = ((Status, String), &'a String);
     let mut found: Vec<Doubt<'_>> = Vec::new();
@@ -120,13 +124,13 @@ fn doubts(figures: &[&Shared<'_>], names: &[String]) -> Vec<Note> {
     }
     let note = |((status, text), of): ((Status, String), Vec<Doubt<'_>>)| {
         let runs: Vec<String> = of.into_iter().map(|(_, name)| name.clone()).collect();
-        let of = if runs.len() == names.len() { "all".to_owned() } else { listed(&runs) };
-        Note::doubt(status, format!("{of}: {text}"))
+        let runs = if runs.len() == names.len() { "all".to_owned() } else { listed(&runs) };
+        Note::doubt(status, format!("{runs}: {text}"))
     };
     grouped(found, |(doubt, _)| doubt.clone()).into_iter().map(note).collect()
 }
 
-/// A figure of a run, in words that say what its colour says.
+/// Returns the cell of a figure. The text contains the same information as the colour.
 fn cell(m: Option<&Measurement>, run: usize, marked: Option<[usize; 2]>) -> Cell {
     let Some(m) = m else { return "-".into() };
     let (words, tone) = match (m.validity.status, marked) {
@@ -140,12 +144,12 @@ fn cell(m: Option<&Measurement>, run: usize, marked: Option<[usize; 2]>) -> Cell
     Cell { figure: m.value.map(|value| (value, m.unit)), ..Cell::text(text).tone(tone) }
 }
 
-/// The value of a result.
+/// Returns the value of a measurement that is not invalid.
 fn result(m: Option<&Measurement>) -> Option<f64> {
     m.filter(|m| m.validity.status != Status::Invalid)?.value
 }
 
-/// Curves over size, one of each run in a picture.
+/// Returns pictures of curves over size, with one curve per run.
 fn curves(figures: &[&Shared<'_>], names: &[String]) -> Vec<Picture> {
     let sized = figures.iter().filter(|shared| shared.size.is_some());
     let same = grouped(sized, |shared| (shared.curve.as_str(), shared.first().unit));
@@ -174,7 +178,7 @@ fn curves(figures: &[&Shared<'_>], names: &[String]) -> Vec<Picture> {
     same.into_iter().filter_map(curve).collect()
 }
 
-/// Bars of the figures that all runs have and that are no dots of a curve, by unit.
+/// Returns bars of the figures that all runs have and that are not on a curve, one picture per unit.
 fn bars(test: &str, figures: &[&Shared<'_>], names: &[String]) -> Vec<Picture> {
     let alone = |shared: &&&Shared<'_>| {
         let curve = figures.iter().filter(|other| {
@@ -205,20 +209,23 @@ fn bars(test: &str, figures: &[&Shared<'_>], names: &[String]) -> Vec<Picture> {
     grouped(alone, |shared| shared.first().unit).into_iter().map(picture).collect()
 }
 
-/// What the best and the worst run of a figure come to, in a sentence; `None` where none is best.
+/// Returns a sentence that compares the best and the worst run of a figure; `None` if no run is best.
 fn verdict(
     shared: &Shared<'_>,
     side: &dyn Fn(usize) -> Side,
     registry: &Registry,
 ) -> Option<String> {
-    let [best, worst] = shared.best_and_worst()?;
-    let (best, worst) = (side(best), side(worst));
-    let mut comparison = compare(&worst, &best, Design::default(), registry);
+    let [best_run, worst_run] = shared.best_and_worst()?;
+    let best_side = side(best_run);
+    let worst_side = side(worst_run);
+    let mut comparison = compare(&worst_side, &best_side, Design::default(), registry);
     let of = shared.first();
     let is_it = |pair: &Pair| pair.title() == shared.title && pair.test == of.test;
     let at = comparison.pairs.iter().position(is_it)?;
     let pair = comparison.pairs.swap_remove(at);
-    let (best, worst, title) = (&best.asked, &worst.asked, &shared.title);
+    let best = &best_side.asked;
+    let worst = &worst_side.asked;
+    let title = &shared.title;
     Some(match (pair.verdict, speed(&pair, Verdict::Faster)) {
         (Verdict::Faster, Some((ratio, ci95))) => {
             let times = times_as_fast(ratio, Some(ci95), worst);

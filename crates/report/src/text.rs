@@ -1,4 +1,4 @@
-//! The renderer of text: pages of the view model for a terminal or a pipe. Knows no gauge.
+//! Text renderer: pages of the view model for a terminal or a pipe. It does not depend on gauges.
 
 mod chart;
 
@@ -7,15 +7,17 @@ use nodegauge_gauge::view::{Block, Cell, Note, Page, Section, Table, Tone, wrap}
 
 /// Width of the column of labels.
 const LABEL: usize = 11;
-/// Longest line of prose: longer ones are hard to read, however wide the terminal is.
+/// Maximum length of a line of prose: longer lines are hard to read, even on a wide terminal.
 const PROSE: usize = 120;
-/// Widest and narrowest room for bars, in characters.
-const BAR: (usize, usize) = (24, 4);
-/// Letters of the longest word that the last column of a table does not tear apart.
+/// Maximum width of bars in characters.
+const MAX_BAR: usize = 24;
+/// Minimum width of bars in characters.
+const MIN_BAR: usize = 4;
+/// Maximum length of a word that the last column of a table does not split.
 const WORD: usize = 12;
-/// Keeps the place of a heading among rows; for private use, in no name.
+/// Placeholder of a heading among the rows: a private-use character that no text contains.
 const HEADING: char = '\u{e000}';
-/// Around words of each tone while a table is laid out: without width, and in no name.
+/// Zero-width marks around words of each tone during the layout of a table; no text contains them.
 const TONES: [(Tone, char); 6] = [
     (Tone::Strong, '\u{2061}'),
     (Tone::Faint, '\u{2062}'),
@@ -25,15 +27,15 @@ const TONES: [(Tone, char); 6] = [
     (Tone::Worse, '\u{200c}'),
 ];
 const END: char = '\u{2060}';
-/// What ends a colour.
+/// Escape sequence that ends a colour.
 const RESET: &str = "\x1b[0m";
 
-/// How text may look: the width of the terminal, and whether escapes for colour may be used.
+/// Style of the output: width of the terminal, and use of colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
-    /// Columns.
+    /// Number of columns.
     pub width: u16,
-    /// Whether to use bold and colour.
+    /// True if bold and colours are used.
     pub colour: bool,
 }
 
@@ -45,10 +47,10 @@ impl Default for Style {
 
 impl Style {
     fn toned(self, tone: Tone, text: &str) -> String {
-        match self.colour && tone != Tone::Plain {
-            true => format!("{}{text}{RESET}", escape(tone)),
-            false => text.to_owned(),
+        if !self.colour || tone == Tone::Plain {
+            return text.to_owned();
         }
+        format!("{}{text}{RESET}", escape(tone))
     }
 }
 
@@ -64,7 +66,7 @@ fn escape(tone: Tone) -> &'static str {
     }
 }
 
-/// A page: its heading, and its sections with an empty line before each.
+/// Renders a page: the heading, and the sections with an empty line before each.
 pub fn page(page: &Page, style: Style) -> String {
     let mut out = String::new();
     if !page.heading.is_empty() {
@@ -79,7 +81,7 @@ pub fn page(page: &Page, style: Style) -> String {
     out
 }
 
-/// A section.
+/// Renders a section.
 pub fn section(section: &Section, style: Style) -> String {
     section.blocks.iter().map(|block| self::block(block, style)).collect()
 }
@@ -93,14 +95,14 @@ fn block(block: &Block, style: Style) -> String {
         Block::Chart(chart) => chart::chart(chart, style),
         Block::HeatMaps(maps) => chart::heat_maps(maps, style),
         Block::Card(card) => self::table(&card.table(), style),
-        // The tables beside it say the same.
+        // Tables on the page contain the same data.
         Block::Picture(_) => String::new(),
         Block::Gap => "\n".to_owned(),
     }
 }
 
-/// A labelled paragraph: the label in a column of its own, the text wrapped beside it; below it, where the
-/// label fills its column.
+/// Renders a labelled paragraph: the label in its own column, and the wrapped text to the right of it, or below it if
+/// the label fills its column.
 fn note(note: &Note, style: Style) -> String {
     let indent = if note.nested { LABEL } else { 0 };
     let width = (usize::from(style.width).min(PROSE) - indent).max(40) - LABEL;
@@ -122,14 +124,20 @@ fn note(note: &Note, style: Style) -> String {
 
 fn text(text: &str, style: Style) -> String {
     let width = usize::from(style.width).min(PROSE);
-    let lines = text.lines().flat_map(|line| match line.chars().count() > width {
-        true => wrap(line, width),
-        false => vec![line.to_owned()],
-    });
-    lines.map(|line| line + "\n").collect()
+    let mut out = String::new();
+    for line in text.lines() {
+        if line.chars().count() <= width {
+            out.push_str(&format!("{line}\n"));
+            continue;
+        }
+        for part in wrap(line, width) {
+            out.push_str(&format!("{part}\n"));
+        }
+    }
+    out
 }
 
-/// A table without frames. Only the last column wraps, at the width of the terminal.
+/// Renders a table without frames. Only the last column wraps, at the width of the terminal.
 fn table(table: &Table, style: Style) -> String {
     let room = bar_room(table, style);
     let words = |cell: &Cell| match cell.bar {
@@ -138,7 +146,7 @@ fn table(table: &Table, style: Style) -> String {
     };
     let mut rows: Vec<Vec<String>> =
         table.rows.iter().map(|row| row.iter().map(words).collect()).collect();
-    // Headings become lines of their own, so that they widen no column: a letter keeps their place.
+    // Headings become separate lines, so that they do not widen a column; a placeholder marks their position.
     for (i, (from, heading)) in table.headings.iter().enumerate().rev() {
         if !heading.text.is_empty() {
             let until = table.headings.get(i + 1).map_or(table.rows.len(), |(next, _)| *next);
@@ -148,11 +156,15 @@ fn table(table: &Table, style: Style) -> String {
     }
     let shown = table.headings.iter().filter(|(_, heading)| !heading.text.is_empty());
     let mut headings = shown.map(|(_, heading)| style.toned(heading.tone, &heading.text));
-    let line = |line: &str| match line.trim_start().starts_with(HEADING) {
-        true => headings.next().unwrap_or_default() + "\n",
-        false => format!("{}\n", line.trim_end()),
-    };
-    let mut text: String = laid_out(table, &rows, style).lines().map(line).collect();
+    let mut text = String::new();
+    for line in laid_out(table, &rows, style).lines() {
+        if line.trim_start().starts_with(HEADING) {
+            text.push_str(&headings.next().unwrap_or_default());
+        } else {
+            text.push_str(line.trim_end());
+        }
+        text.push('\n');
+    }
     if style.colour {
         for (tone, mark) in TONES {
             text = text.replace(mark, escape(tone));
@@ -162,7 +174,7 @@ fn table(table: &Table, style: Style) -> String {
     text
 }
 
-/// The text of a cell, each word between the marks of its tone.
+/// Returns the text of a cell with each word between the marks of its tone.
 fn marked(cell: &Cell, style: Style) -> String {
     match TONES.iter().find(|(tone, _)| *tone == cell.tone && style.colour) {
         Some((_, mark)) => {
@@ -187,19 +199,20 @@ fn laid_out(table: &Table, rows: &[Vec<String>], style: Style) -> String {
     let words = of_last.flat_map(|cell| cell.text.split(' ')).map(|word| word.chars().count());
     let word = words.max().unwrap_or(0).min(WORD) as u16;
     for (i, column) in grid.column_iter_mut().enumerate() {
-        if table.columns.get(i).is_some_and(|column| column.right) {
+        if table.columns.get(i).is_some_and(|described| described.right) {
             column.set_cell_alignment(CellAlignment::Right);
         }
         column.set_padding((0, if i == last { 0 } else { 2 }));
-        column.set_constraint(match i == last {
-            true => ColumnConstraint::LowerBoundary(Width::Fixed(word)),
-            false => ColumnConstraint::ContentWidth,
+        column.set_constraint(if i == last {
+            ColumnConstraint::LowerBoundary(Width::Fixed(word))
+        } else {
+            ColumnConstraint::ContentWidth
         });
     }
     grid.to_string()
 }
 
-/// Characters for the bars of a table: what the other columns leave.
+/// Returns the width of the bars of a table in characters: the width that the other columns leave.
 fn bar_room(table: &Table, style: Style) -> usize {
     // Rows below a heading are indented.
     let indent = 2 * usize::from(table.headings.iter().any(|(_, heading)| !heading.is_nothing()));
@@ -211,8 +224,8 @@ fn bar_room(table: &Table, style: Style) -> usize {
             widths.max().unwrap_or(0) + 2
         })
         .sum();
-    let longest = table.longest_bar.unwrap_or(BAR.0);
-    usize::from(style.width).saturating_sub(used + indent).clamp(BAR.1, longest)
+    let longest = table.longest_bar.unwrap_or(MAX_BAR);
+    usize::from(style.width).saturating_sub(used + indent).clamp(MIN_BAR, longest)
 }
 
 #[cfg(test)]

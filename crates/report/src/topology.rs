@@ -1,14 +1,14 @@
-//! The hardware threads of a node, and where those of a run were placed.
+//! Pictures of the hardware threads of a node and of the threads that a run placed on them.
 
 use nodegauge_gauge::view::{Drawing, NodeThreads, Picture};
 use nodegauge_measure::Bytes;
 use nodegauge_measure::keys::shared;
 use nodegauge_measure::record::{NumaNode, Record};
 
-/// Placements that are drawn: those of a run of all gauges.
+/// Maximum number of placements that are drawn: enough for a run of all gauges.
 const MOST: usize = 4;
 
-/// A picture of each placement of a record, in order of appearance, on the NUMA nodes that it names.
+/// Returns one picture per placement of a record, in order of appearance, on the NUMA nodes of the record.
 pub(crate) fn pictures(record: &Record) -> Vec<Picture> {
     let mut known: Vec<(&str, Vec<Vec<u32>>)> = Vec::new();
     for m in &record.measurements {
@@ -17,9 +17,9 @@ pub(crate) fn pictures(record: &Record) -> Vec<Picture> {
             known.push((&m.test, places));
         }
     }
-    let nodes = record.machine.numa_nodes.iter();
+    let all_nodes = record.machine.numa_nodes.iter();
     let nodes: Vec<&NumaNode> =
-        nodes.filter(|node| node.bytes != Some(0) || !node.cpus.is_empty()).collect();
+        all_nodes.filter(|node| node.bytes != Some(0) || !node.cpus.is_empty()).collect();
     let drawn = known.iter().take(MOST).filter(|_| !nodes.is_empty());
     let picture = |(test, places): &(&str, Vec<Vec<u32>>)| Picture {
         title: format!("where {test} ran, by NUMA node"),

@@ -1,5 +1,5 @@
-//! The page of many runs in time: each figure that stands for a node as it was from run to run, with the
-//! regimes in which the runs were as bands and the times without a run as gaps.
+//! Page of many runs over time: each headline figure from run to run, with the regimes of the runs as bands and the
+//! times without a run as gaps.
 
 use nodegauge_analysis::compare::{Part, machine_changes, parts};
 use nodegauge_gauge::Gauge;
@@ -13,25 +13,26 @@ use nodegauge_measure::stats::{self, Better};
 use nodegauge_measure::{Seconds, Unit};
 use std::time::{Duration, UNIX_EPOCH};
 
-/// Runs are a gap apart from this many times the usual time between two: one that is missing doubles it.
+/// Minimum length of a gap, in multiples of the median time between two runs. One missing run doubles that time.
 const GAP: f64 = 1.5;
-/// Most changes of the machine, and most reasons for doubt, that are listed.
+/// Maximum number of listed changes of the machine, and of reasons for doubt.
 const LISTED: usize = 12;
 
-/// Runs as they are read, one after another, from the oldest on: of each only what is shown is kept.
+/// Runs that are added one by one, the oldest first. Only the values that the page shows are kept.
 #[derive(Debug, Default)]
 pub struct Runs {
     count: usize,
-    /// Without a time.
+    /// Number of runs without a start time.
     timeless: usize,
     figures: Vec<Figure>,
-    /// The machine of each host at its latest run, and what changed on the way.
+    /// Machine of each host at its latest run.
     machines: Vec<Machine>,
+    /// Changes of the machines between runs.
     changes: Vec<String>,
     span: Option<(String, String)>,
 }
 
-/// A figure of a host, in order of time.
+/// A figure of a host over time.
 #[derive(Debug)]
 struct Figure {
     title: &'static str,
@@ -46,7 +47,7 @@ struct Figure {
 struct Run {
     /// Seconds since 1970.
     at: f64,
-    /// By regime, the one that is quoted first.
+    /// Values per regime; the quoted value is the first.
     parts: Vec<Part>,
     status: Status,
     doubt: Option<String>,
@@ -89,12 +90,12 @@ impl Runs {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of runs.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// The page; `of` says which runs these are.
+    /// Returns the page; `of` describes the selection of runs.
     pub fn page(&self, of: &str) -> Page {
         let hosts = self.machines.iter().map(|machine| machine.host.as_deref());
         let hosts: Vec<&str> = hosts.map(|host| host.unwrap_or("unknown host")).collect();
@@ -109,10 +110,13 @@ impl Runs {
         let mut about = Section::new("runs");
         about.note("runs", format!("{runs} of {of}{on}, from {from} to {to} UTC"));
         if self.timeless > 0 {
-            about.note("left out", format!("{}: they have no time", counted(self.timeless, "run")));
+            about.note(
+                "left out",
+                format!("{}: they have no start time", counted(self.timeless, "run")),
+            );
         }
         if self.figures.is_empty() {
-            about.note("figures", "the runs have none that stands for a node");
+            about.note("figures", "the runs have no headline figures");
         }
         let more = self.changes.len().saturating_sub(LISTED);
         for change in self.changes.iter().take(LISTED) {
@@ -120,7 +124,7 @@ impl Runs {
         }
         about.note_if("", (more > 0).then(|| format!("{more} more changes of the machine")));
         let mut sections = vec![about];
-        let mut told = Vec::new();
+        let mut sentences = Vec::new();
         for figure in &self.figures {
             let of_title = sections.iter().position(|section| section.id == figure.title);
             let index = of_title.unwrap_or_else(|| {
@@ -128,16 +132,17 @@ impl Runs {
                 sections.len() - 1
             });
             figure.show(&mut sections[index], hosts.len() > 1);
-            told.extend(figure.in_words(hosts.len() > 1));
+            sentences.extend(figure.in_words(hosts.len() > 1));
         }
-        sections.extend((!told.is_empty()).then(|| view::summary(told.join("\n"))));
+        sections.extend((!sentences.is_empty()).then(|| view::summary(sentences.join("\n"))));
         Page { heading, sections }
     }
 }
 
 impl Run {
     fn of(m: &Measurement, at: f64) -> Self {
-        let (status, doubt) = (m.validity.status, m.validity.reasons.first().cloned());
+        let status = m.validity.status;
+        let doubt = m.validity.reasons.first().cloned();
         let mut parts = parts(m);
         if status == Status::Invalid {
             parts.clear();
@@ -146,20 +151,21 @@ impl Run {
         Self { at, parts, status, doubt }
     }
 
-    /// The value that the run quotes.
+    /// Returns the quoted value of the run.
     fn value(&self) -> Option<f64> {
         self.parts.first().map(|part| part.value)
     }
 }
 
 impl Figure {
-    /// `Triad, best on n01`.
+    /// Returns the name of the figure, e.g. `Triad, best on n01`.
     fn name(&self, several: bool) -> String {
         let host = self.host.as_deref().filter(|_| several);
         format!("{}{}", self.what, host.map(|host| format!(" on {host}")).unwrap_or_default())
     }
 
-    /// The regimes that the runs met, shortest way first; one is none that could be told from another.
+    /// Returns the regimes of the runs, the shortest round trip first. A single regime is not reported, because there is
+    /// no other to compare it with.
     fn regimes(&self) -> Vec<Regime> {
         let parts = self.runs.iter().flat_map(|run| &run.parts);
         let trips: Vec<f64> = parts.filter_map(|part| part.round_trip).collect();
@@ -193,15 +199,15 @@ impl Figure {
         });
     }
 
-    /// What the figure was in each regime.
+    /// Returns the values of the figure per regime.
     fn table(&self, regimes: &[Regime]) -> Table {
         let mut table = Table::new(&["regime", ">runs", ">best", ">median", ">worst"]);
         let kinds = regimes.iter().enumerate().map(|(i, regime)| (Some(i), named(regime)));
-        let all = [(None, if regimes.is_empty() { "all" } else { "not told" }.to_owned())];
+        let all = [(None, if regimes.is_empty() { "all" } else { "unknown" }.to_owned())];
         for (kind, name) in kinds.chain(all) {
             let of_kind = |part: &&Part| of_part(part, regimes) == kind;
-            let all = self.runs.iter().flat_map(|run| run.parts.iter().filter(of_kind));
-            let mut values: Vec<f64> = all.map(|part| part.value).collect();
+            let parts = self.runs.iter().flat_map(|run| run.parts.iter().filter(of_kind));
+            let mut values: Vec<f64> = parts.map(|part| part.value).collect();
             if values.is_empty() {
                 continue;
             }
@@ -217,7 +223,7 @@ impl Figure {
         table
     }
 
-    /// Why runs are doubted: each reason with how many runs have it.
+    /// Adds the reasons why runs are in doubt, each with its number of runs.
     fn doubts(&self, section: &mut Section) {
         let mut reasons: Vec<(Status, &String, usize)> = Vec::new();
         for run in &self.runs {
@@ -260,7 +266,7 @@ impl Figure {
         }
     }
 
-    /// What it comes to, in a sentence.
+    /// Returns a sentence that summarises the figure.
     fn in_words(&self, several: bool) -> Option<String> {
         let mut values: Vec<f64> = self.runs.iter().filter_map(Run::value).collect();
         values.sort_by(f64::total_cmp);
@@ -281,7 +287,7 @@ impl Figure {
     }
 }
 
-/// To the minute, as lists have it.
+/// Shortens a start time to minutes, as in lists.
 fn minute(started: &str) -> String {
     started.get(..16).unwrap_or(started).replace('T', " ")
 }
@@ -295,13 +301,13 @@ fn named(regime: &Regime) -> String {
     format!("round trip {} to {}", Seconds(regime.from), Seconds(regime.to))
 }
 
-/// The regime of a part of a run; `None` where it is not known.
+/// Returns the regime of a part of a run; `None` if it is unknown.
 fn of_part(part: &Part, regimes: &[Regime]) -> Option<usize> {
     let trip = part.round_trip?;
     regimes.iter().position(|regime| regime.contains(trip))
 }
 
-/// Times between runs in which some are missing.
+/// Returns the times between runs in which runs are missing.
 fn gaps(times: &[f64]) -> Vec<(f64, f64)> {
     let apart: Vec<f64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
     let usual = if apart.len() < 2 { f64::INFINITY } else { stats::median(&apart) };
@@ -309,17 +315,18 @@ fn gaps(times: &[f64]) -> Vec<(f64, f64)> {
     pairs.filter(|(from, to)| to - from > GAP * usual).collect()
 }
 
-/// Runs of one regime that follow each other, each band from halfway to the run before to halfway to the one
-/// behind; none reaches into a gap.
+/// Returns a band per sequence of runs in one regime. A band begins halfway from the previous run and ends halfway to
+/// the next run, but does not extend into a gap.
 fn bands(runs: &[(f64, Option<usize>)], gaps: &[(f64, f64)]) -> Vec<TrendBand> {
     let mut bands: Vec<TrendBand> = Vec::new();
     for (i, (at, regime)) in runs.iter().enumerate() {
         let Some(regime) = *regime else { continue };
         let in_gap = |from: f64, to: f64| gaps.contains(&(from, to));
         let before = i.checked_sub(1).map(|i| runs[i].0).filter(|before| !in_gap(*before, *at));
-        let behind = runs.get(i + 1).map(|run| run.0).filter(|behind| !in_gap(*at, *behind));
+        let after = runs.get(i + 1).map(|run| run.0).filter(|after| !in_gap(*at, *after));
         let halfway = |other: Option<f64>| other.map_or(*at, |other| (at + other) / 2.0);
-        let (from, to) = (halfway(before), halfway(behind));
+        let from = halfway(before);
+        let to = halfway(after);
         match bands.last_mut().filter(|last| last.regime == regime && last.to == from) {
             Some(last) if before.is_some() => last.to = to,
             _ => bands.push(TrendBand { from, to, regime }),

@@ -45,7 +45,7 @@ fn a_run_that_is_not_there_is_answered_with_what_comes_near() {
         ("latest~2", "no saved run 'latest~2'; there are latest, latest~1\n"),
         ("", "no saved run ''; there are 01ABCE0002, 01ABCD0001, bios=tuned, nps=4\n"),
         ("01ABC", "'01ABC' is the beginning of several runs: 01ABCE0002, 01ABCD0001"),
-        ("01", "'01' is too short for a run; it begins 01ABCE0002, 01ABCD0001"),
+        ("01", "'01' is too short to select a run; it matches 01ABCE0002, 01ABCD0001"),
         ("./no.json", "cannot read ./no.json: No such file or directory (os error 2)"),
     ] {
         let error = store.find(selector).unwrap_err();

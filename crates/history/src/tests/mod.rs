@@ -73,7 +73,7 @@ fn two_runs() -> (tempfile::TempDir, Store, Record, Record) {
     (folder, store, first, second)
 }
 
-/// Whether what is missing is of the system's: exit code 3.
+/// True if the error is about the system: exit code 3.
 fn is_environment(error: &HistoryError) -> bool {
     Failure::from(error).kind == FailureKind::Missing
 }

@@ -202,7 +202,7 @@ fn a_run_is_saved_once_and_a_record_that_would_not_read_back_never() {
     let error = store.save(&endless).unwrap_err().to_string();
     assert_eq!(
         error,
-        "cannot save run 01ENDLESS: its record would not read back: \
+        "cannot save run 01ENDLESS: its record cannot be read back: \
          invalid type: null, expected f64"
     );
     assert_eq!(store.list(&RunFilter::default()).unwrap().len(), 2, "nothing of it is saved");
@@ -223,7 +223,7 @@ fn a_full_disk_is_an_environment_error_and_saves_nothing() {
     assert_eq!(
         text(&error, &folder),
         "cannot write history database /deep/er/history.db: database or disk is full\n\
-         hint: make room there, or use --db FILE elsewhere"
+         hint: free some space there, or use --db FILE on another file system"
     );
     assert_eq!(store.list(&RunFilter::default()).unwrap().len(), 2);
 }

@@ -1,4 +1,5 @@
-//! What a question costs does not grow with the history: counted in SQLite's own steps, not in time.
+//! The cost of a query does not grow with the history. It is counted in steps of SQLite's virtual machine, not in
+//! time.
 
 use super::*;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Runs of the smaller and the larger history.
 const RUNS: [usize; 2] = [200, 2000];
 
-/// A history of so many runs with samples on two hosts, of which every hundredth has a label and a test of
-/// its own.
+/// Creates a history of `runs` runs with samples on two hosts; every run has its own label, and every
+/// hundredth has a test of its own.
 fn history(folder: &Path, runs: usize) -> Store {
     let mut store = Store::open(&folder.join(format!("{runs}.db"))).unwrap();
     let of = |i: usize| {
@@ -28,7 +29,7 @@ fn history(folder: &Path, runs: usize) -> Store {
     store
 }
 
-/// Steps of SQLite's machine that a question takes.
+/// Returns the number of steps of SQLite's virtual machine that a query takes.
 fn steps(store: &Store, ask: &dyn Fn(&Store)) -> u64 {
     static STEPS: AtomicU64 = AtomicU64::new(0);
     STEPS.store(0, Ordering::Relaxed);

@@ -40,7 +40,7 @@ fn what_is_refused_leaves_everything_as_it_was_and_is_named() {
     let newer = lines(std::slice::from_ref(&fresh)).replace("nodegauge/1", "nodegauge/2");
     let odd = Record { id: "x\u{1b}[2J".to_owned(), ..record(1e9) };
     let whole = lines(&[fresh.clone(), fresh.clone()]);
-    let hint = "\nhint: give a file that history export or --json wrote, whole";
+    let hint = "\nhint: give a complete file from history export or --json";
     for (text, expected) in [
         (lines(&[fresh.clone(), other]), format!("run {} is in history database ", known.id)),
         (
@@ -61,7 +61,7 @@ fn what_is_refused_leaves_everything_as_it_was_and_is_named() {
             lines(&[fresh.clone(), Record { seconds: 99.0, ..fresh.clone() }]),
             format!("run {} is in history database ", fresh.id),
         ),
-        (lines(&[fresh.clone(), odd]), "\"x\\u{1b}[2J\" is no identifier of a run\n".to_owned()),
+        (lines(&[fresh.clone(), odd]), "invalid run identifier \"x\\u{1b}[2J\"\n".to_owned()),
     ] {
         let error = import(&mut store, &text).unwrap_err();
         assert!(!is_environment(&error));

@@ -4,7 +4,7 @@ use super::{Document, Export, Exporter};
 use nodegauge_analysis::csv;
 use nodegauge_measure::Failure;
 
-/// `csv`.
+/// Exporter of the format `csv`.
 pub(super) struct Csv;
 
 impl Exporter for Csv {

@@ -1,5 +1,6 @@
-//! Figures as github-action-benchmark reads them for its tools `customBiggerIsBetter` and `customSmallerIsBetter`:
-//! a list for each direction, for the action compares all of a file in one.
+//! Figures in the input format of github-action-benchmark, for its tools `customBiggerIsBetter` and
+//! `customSmallerIsBetter`. There is one list per direction, because the action compares all figures of a file in
+//! the same direction.
 
 use super::{Document, Export, Exporter};
 use crate::figures;
@@ -10,7 +11,7 @@ use nodegauge_measure::stats::Better;
 use nodegauge_measure::{Failure, Unit};
 use serde::Serialize;
 
-/// `github-action-benchmark`.
+/// Exporter of the format `github-action-benchmark`.
 pub(super) struct GithubActionBenchmark;
 
 impl Exporter for GithubActionBenchmark {
@@ -38,25 +39,25 @@ impl Exporter for GithubActionBenchmark {
             documents.push(Document { part: Some(part), text: text + "\n" });
         }
         if documents.is_empty() {
-            return Err(Failure::usage("there is no figure of which a direction is better"));
+            return Err(Failure::usage("no figure has a better direction"));
         }
         Ok(documents)
     }
 }
 
-/// A figure. The action compares those of one name, whose unit must stay the same.
+/// A figure. The action compares figures of the same name, so the unit of a name must not change.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Benchmark {
     name: String,
     unit: &'static str,
     value: f64,
-    /// Half of what lies between 5 % and 95 % of the samples, in the unit: `± 1.25`.
+    /// Half the distance between the 5 % and 95 % quantiles of the samples, in the unit, e.g. `± 1.25`.
     #[serde(skip_serializing_if = "Option::is_none")]
     range: Option<String>,
     extra: String,
 }
 
-/// The unit of a figure, which is the same however large it is, and its worth in the base unit.
+/// Returns the unit of a figure, which does not depend on its value, and the factor to the base unit.
 fn unit(unit: Unit) -> (&'static str, f64) {
     match unit {
         Unit::BytesPerSecond => ("GB/s", 1e9),
@@ -66,7 +67,8 @@ fn unit(unit: Unit) -> (&'static str, f64) {
     }
 }
 
-/// The figures of this direction that have a value, by the run where there are several.
+/// Returns the figures of this direction that have a value. If there are several runs, each name begins with the
+/// run.
 fn benchmarks(records: &[Record], direction: Better, registry: &Registry) -> Vec<Benchmark> {
     let names = run::names(records);
     let of_run = |(record, run): (&Record, &String)| -> Vec<Benchmark> {
@@ -74,9 +76,9 @@ fn benchmarks(records: &[Record], direction: Better, registry: &Registry) -> Vec
         let figures = figures::own(record, registry).into_iter();
         let figures = figures.filter(|figure| figure.m.unit.direction() == Some(direction));
         let benchmark = |figure: figures::Figure<'_>| {
-            let (unit, worth) = unit(figure.m.unit);
+            let (unit, factor) = unit(figure.m.unit);
             let value = figure.m.value.filter(|value| value.is_finite())?;
-            let spread = figure.m.summary.as_ref().map(|s| (s.p95 - s.p05).abs() / 2.0 / worth);
+            let spread = figure.m.summary.as_ref().map(|s| (s.p95 - s.p05).abs() / 2.0 / factor);
             let machine = &record.machine;
             let node = [machine.host.as_ref(), machine.processor.model.as_ref()];
             let node = node.into_iter().flatten().cloned().collect::<Vec<_>>().join(", ");
@@ -85,7 +87,7 @@ fn benchmarks(records: &[Record], direction: Better, registry: &Registry) -> Vec
             Some(Benchmark {
                 name: format!("{prefix}{} {}", figure.m.test, figure.title()),
                 unit,
-                value: value / worth,
+                value: value / factor,
                 range: spread.map(|spread| format!("± {spread}")),
                 extra: extra.join("\n"),
             })

@@ -6,7 +6,7 @@ use nodegauge_gauge::view::Page;
 use nodegauge_measure::Failure;
 use nodegauge_measure::record::Record;
 
-/// `html`.
+/// Exporter of the format `html`.
 pub(super) struct Html;
 
 impl Exporter for Html {
@@ -15,7 +15,7 @@ impl Exporter for Html {
     }
 
     fn purpose(&self) -> &'static str {
-        "One page that needs no network; several runs stand side by side"
+        "One page that needs no network; several runs are shown side by side"
     }
 
     fn extension(&self) -> &'static str {

@@ -4,7 +4,7 @@ use super::{Document, Export, Exporter};
 use nodegauge_measure::Failure;
 use nodegauge_measure::record::Record;
 
-/// `jsonl`.
+/// Exporter of the format `jsonl`.
 pub(super) struct JsonLines;
 
 impl Exporter for JsonLines {
@@ -29,7 +29,7 @@ impl Exporter for JsonLines {
 /// Returns a record as JSON on one line, with its line break.
 ///
 /// # Errors
-/// When the record cannot be written as JSON.
+/// If the record cannot be written as JSON.
 pub fn line(record: &Record) -> Result<String, Failure> {
     serde_json::to_string(record)
         .map(|text| text + "\n")

@@ -1,5 +1,5 @@
-//! Records as JUnit's XML, as Jenkins (`junit-10.xsd` of its xUnit plugin) and GitLab read it: a suite a run, and a
-//! test case for whether it is complete, for each figure and for each condition.
+//! Records as JUnit XML, which Jenkins (`junit-10.xsd` of its xUnit plugin) and GitLab read. Each run is a suite with
+//! one test case for its completeness, one per figure and one per condition.
 
 use super::{Document, Export, Exporter};
 use crate::figures::{self, Conditions, Figure};
@@ -9,7 +9,7 @@ use nodegauge_measure::Failure;
 use nodegauge_measure::keys::Registry;
 use nodegauge_measure::record::{Record, Status};
 
-/// `junit`.
+/// Exporter of the format `junit`.
 pub(super) struct Junit;
 
 impl Exporter for Junit {
@@ -35,19 +35,19 @@ impl Exporter for Junit {
     }
 }
 
-/// A test case, with why it failed.
+/// A test case with its failure, if any.
 struct Case {
     class: String,
     name: String,
-    /// Element, type and words.
+    /// Element, type and message of the failure.
     failed: Option<(&'static str, &'static str, String)>,
     output: String,
 }
 
-/// The runs as suites.
+/// Returns the document with one suite per run.
 fn document(records: &[Record], conditions: Conditions<'_>, registry: &Registry) -> String {
     let several = records.len() > 1;
-    // Those who keep the cases of all builds know a suite by its name.
+    // Tools that keep the cases of all builds identify a suite by its name.
     let alone =
         |record: &Record| record.machine.host.clone().unwrap_or_else(|| "nodegauge".to_owned());
     let names = if several { run::names(records) } else { records.iter().map(alone).collect() };
@@ -56,7 +56,7 @@ fn document(records: &[Record], conditions: Conditions<'_>, registry: &Registry)
         .zip(&names)
         .map(|(record, name)| {
             let mut cases = cases(record, conditions, registry);
-            // What reads it may leave out of which suite a case is.
+            // A reader may drop the suite of a case, so the name of the case contains it.
             cases
                 .iter_mut()
                 .filter(|_| several)
@@ -82,7 +82,7 @@ fn document(records: &[Record], conditions: Conditions<'_>, registry: &Registry)
     )
 }
 
-/// Cases, failures, errors.
+/// Returns the numbers of cases, failures and errors.
 fn counts<'a>(cases: impl Iterator<Item = &'a Case> + Clone) -> [String; 3] {
     let of = |kind: &str| {
         let failed = cases.clone().filter_map(|case| case.failed.as_ref());
@@ -148,21 +148,23 @@ fn cases(record: &Record, conditions: Conditions<'_>, registry: &Registry) -> Ve
     for expectation in conditions.expect {
         let judged = expectation.check(&record.measurements, conditions.accept_suspect, registry);
         let words = judged.in_words(expectation);
-        let (failed, output) = match judged.is_met() {
-            true => (None, words),
-            false => (Some(("failure", "unmet", words)), String::new()),
-        };
-        cases.push(Case {
+        let mut case = Case {
             class: "expect".to_owned(),
             name: expectation.to_string(),
-            failed,
-            output,
-        });
+            failed: None,
+            output: String::new(),
+        };
+        if judged.is_met() {
+            case.output = words;
+        } else {
+            case.failed = Some(("failure", "unmet", words));
+        }
+        cases.push(case);
     }
     cases
 }
 
-/// A figure: one that is no result fails, and a suspect one where that is asked for.
+/// Returns the test case of a figure. An invalid figure fails; a suspect figure fails if `strict` is set.
 fn figure(figure: &Figure<'_>, strict: bool) -> Case {
     let validity = &figure.m.validity;
     let fails = match validity.status {

@@ -5,7 +5,7 @@ use crate::{markdown, run};
 use nodegauge_measure::Failure;
 use nodegauge_measure::record::Record;
 
-/// `md`.
+/// Exporter of the format `md`.
 pub(super) struct Markdown;
 
 impl Exporter for Markdown {

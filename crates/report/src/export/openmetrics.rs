@@ -1,6 +1,6 @@
-//! Figures as metrics, in a text that is of two formats at once: Prometheus' text format 0.0.4, which
-//! node_exporter's textfile collector reads (`# UNIT` and `# EOF` are comments to it, and samples have no
-//! times, which it refuses), and OpenMetrics 1.0.
+//! Figures as metrics, in a text that is valid in two formats: OpenMetrics 1.0 and the Prometheus text format 0.0.4.
+//! The textfile collector of node_exporter reads the latter: it ignores `# UNIT` and `# EOF` as comments, and refuses
+//! time stamps, so samples have none.
 
 use super::{Document, Export, Exporter};
 use crate::figures::{self, Figure};
@@ -10,7 +10,7 @@ use nodegauge_measure::record::{Record, Status};
 use nodegauge_measure::{Unit, legible};
 use std::collections::BTreeSet;
 
-/// `openmetrics`.
+/// Exporter of the format `openmetrics`.
 pub(super) struct OpenMetrics;
 
 impl Exporter for OpenMetrics {
@@ -19,7 +19,7 @@ impl Exporter for OpenMetrics {
     }
 
     fn purpose(&self) -> &'static str {
-        "Metrics for Prometheus, as node_exporter's textfile collector reads them"
+        "Metrics for Prometheus, readable by the textfile collector of node_exporter"
     }
 
     fn extension(&self) -> &'static str {
@@ -31,90 +31,111 @@ impl Exporter for OpenMetrics {
     }
 }
 
-/// Labels of a series: names and values.
+/// Labels of a sample: names and values.
 type Labels = Vec<(String, String)>;
 
-/// A metric with its series.
-struct Metric {
+/// Name, unit and help of a metric.
+#[derive(Debug, Clone, Copy)]
+struct Family {
     name: &'static str,
-    /// In what it is, as its name ends; empty where it is in nothing.
+    /// Unit at the end of the name; empty if the metric has no unit.
     unit: &'static str,
     help: &'static str,
+}
+
+/// A metric with its samples.
+struct Metric {
+    family: Family,
     samples: Vec<String>,
 }
 
-/// The metric that the figures of a unit are.
-fn of_unit(unit: Unit) -> (&'static str, &'static str) {
-    match unit {
+/// Returns the metric of the figures with a unit.
+fn of_unit(unit: Unit) -> Family {
+    let (name, suffix) = match unit {
         Unit::BytesPerSecond => ("nodegauge_bytes_per_second", "bytes_per_second"),
         Unit::FlopsPerSecond => ("nodegauge_flops_per_second", "flops_per_second"),
         Unit::Seconds => ("nodegauge_seconds", "seconds"),
         Unit::MessagesPerSecond => ("nodegauge_messages_per_second", "messages_per_second"),
         Unit::OperationsPerSecond => ("nodegauge_operations_per_second", "operations_per_second"),
         Unit::Factor => ("nodegauge_ratio", "ratio"),
-    }
+    };
+    Family { name, unit: suffix, help: "Measured value, in the unit of the metric name." }
 }
 
-/// What else there is of a figure, and of a test of a run: name, unit, help.
-const LIMIT: (&str, &str, &str) =
-    ("nodegauge_limit_ratio", "ratio", "Figure over the limit that is known for it.");
-const VALIDITY: (&str, &str, &str) =
-    ("nodegauge_validity", "", "Whether a figure may be believed: 0 valid, 1 suspect, 2 invalid.");
-const TIMESTAMP: (&str, &str, &str) =
-    ("nodegauge_run_timestamp_seconds", "seconds", "When the run of a test started, since 1970.");
-const DURATION: (&str, &str, &str) =
-    ("nodegauge_run_duration_seconds", "seconds", "How long the run with a test took.");
-const COMPLETE: (&str, &str, &str) = (
-    "nodegauge_run_complete",
-    "",
-    "1 when all of the run was measured, 0 when it was interrupted.",
-);
-const INFO: (&str, &str, &str) = ("nodegauge_run_info", "", "Which run has a test: always 1.");
+/// Further metrics of a figure.
+const LIMIT: Family = Family {
+    name: "nodegauge_limit_ratio",
+    unit: "ratio",
+    help: "Measured value divided by its limit.",
+};
+const VALIDITY: Family = Family {
+    name: "nodegauge_validity",
+    unit: "",
+    help: "Validity of a figure: 0 valid, 1 suspect, 2 invalid.",
+};
 
-/// The figures of these runs. Of several runs of one host and of the same labels, a test is of the newest that has
-/// it: metrics say what is so now.
+/// Metrics of a test of a run.
+const TIMESTAMP: Family = Family {
+    name: "nodegauge_run_timestamp_seconds",
+    unit: "seconds",
+    help: "Start time of the run of a test, in seconds since 1970.",
+};
+const DURATION: Family = Family {
+    name: "nodegauge_run_duration_seconds",
+    unit: "seconds",
+    help: "Elapsed time of the run of a test.",
+};
+const COMPLETE: Family = Family {
+    name: "nodegauge_run_complete",
+    unit: "",
+    help: "1 if the run is complete, 0 if it was interrupted.",
+};
+const INFO: Family = Family {
+    name: "nodegauge_run_info",
+    unit: "",
+    help: "Identifier and version of the run of a test; the value is always 1.",
+};
+
+/// Returns the metrics of these runs. Metrics describe the current state, so if several runs have the same host and
+/// labels, each test is taken from the newest run that has it.
 fn text(records: &[Record], registry: &Registry) -> String {
     let mut metrics = Metrics::default();
     let mut newest: Vec<&Record> = records.iter().collect();
     let age = |record: &Record| (record.started_s().unwrap_or(0.0), record.id.clone());
     newest.sort_by(|a, b| age(b).partial_cmp(&age(a)).unwrap_or(std::cmp::Ordering::Equal));
-    let mut told: BTreeSet<Labels> = BTreeSet::new();
+    let mut written: BTreeSet<Labels> = BTreeSet::new();
     for record in newest {
         let node = node(record);
         let figures = figures::own(record, registry);
         let test = |figure: &Figure<'_>| tested(&node, figure);
         let tests: BTreeSet<Labels> = figures.iter().map(test).collect();
-        let new: BTreeSet<Labels> = tests.difference(&told).cloned().collect();
-        for test in &new {
-            metrics.run(record, test);
+        let new: BTreeSet<Labels> = tests.difference(&written).cloned().collect();
+        for labels in &new {
+            metrics.run(record, labels);
         }
         for figure in figures.iter().filter(|figure| new.contains(&test(figure))) {
             metrics.figure(figure, &test(figure));
         }
-        told.extend(new);
+        written.extend(new);
     }
     metrics.text()
 }
 
-/// The metrics, each where its first series is.
+/// Metrics in the order of their first samples.
 #[derive(Default)]
 struct Metrics(Vec<Metric>);
 
 impl Metrics {
-    fn add(
-        &mut self,
-        (name, unit, help): (&'static str, &'static str, &'static str),
-        labels: &Labels,
-        value: f64,
-    ) {
+    fn add(&mut self, family: Family, labels: &Labels, value: f64) {
         if !value.is_finite() {
             return;
         }
-        let at = self.0.iter().position(|metric| metric.name == name).unwrap_or_else(|| {
-            self.0.push(Metric { name, unit, help, samples: Vec::new() });
+        let known = self.0.iter().position(|metric| metric.family.name == family.name);
+        let at = known.unwrap_or_else(|| {
+            self.0.push(Metric { family, samples: Vec::new() });
             self.0.len() - 1
         });
-        self.0[at].samples.push(format!("{name}{} {value}", braced(labels)));
+        self.0[at].samples.push(format!("{}{} {value}", family.name, braced(labels)));
     }
 
     fn run(&mut self, record: &Record, test: &Labels) {
@@ -136,11 +157,10 @@ impl Metrics {
         let name = name.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
         let mut labels: Labels = test.iter().cloned().chain(name).collect();
         labels.extend(figure.identity.at.iter().cloned());
-        let (name, unit) = of_unit(m.unit);
         if let Some(value) = m.value {
-            self.add((name, unit, "What was measured, in the unit of the name."), &labels, value);
+            self.add(of_unit(m.unit), &labels, value);
         }
-        // Figures of two units may share all else.
+        // Two figures may differ only in their units.
         labels.push(("unit".to_owned(), m.unit.symbol().to_owned()));
         if let Some(limit) = &m.limit {
             self.add(LIMIT, &labels, limit.fraction);
@@ -155,7 +175,7 @@ impl Metrics {
 
     fn text(&self) -> String {
         let mut out = String::new();
-        for Metric { name, unit, help, samples } in &self.0 {
+        for Metric { family: Family { name, unit, help }, samples } in &self.0 {
             out.push_str(&format!("# HELP {name} {help}\n# TYPE {name} gauge\n"));
             if !unit.is_empty() {
                 out.push_str(&format!("# UNIT {name} {unit}\n"));
@@ -166,31 +186,33 @@ impl Metrics {
     }
 }
 
-/// The labels of all series of a run: its host, and its own labels as `label_KEY`, with a number behind the keys that
-/// letters, digits and underscores alone do not tell apart.
+/// Returns the labels of all samples of a run: its host, and its own labels as `label_KEY`. Other characters than
+/// letters, digits and underscores in a key become underscores; keys that are then equal get a number.
 fn node(record: &Record) -> Labels {
     let host = record.machine.host.iter().map(|host| ("host".to_owned(), host.clone()));
     let mut labels: Labels = host.collect();
     for (key, value) in &record.labels {
         let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
-        let name = format!("label_{}", key.chars().map(plain).collect::<String>());
-        let taken = |name: &String| labels.iter().any(|(known, _)| known == name);
-        let mut names = (2..).map(|n| format!("{name}_{n}"));
-        let name =
-            if taken(&name) { names.find(|name| !taken(name)).unwrap_or(name) } else { name };
+        let first = format!("label_{}", key.chars().map(plain).collect::<String>());
+        let mut name = first.clone();
+        let mut number = 2;
+        while labels.iter().any(|(known, _)| *known == name) {
+            name = format!("{first}_{number}");
+            number += 1;
+        }
         labels.push((name, value.clone()));
     }
     labels
 }
 
-/// The labels of a test of a run.
+/// Returns the labels of a test of a run.
 fn tested(node: &Labels, figure: &Figure<'_>) -> Labels {
     let test = [("gauge", &figure.m.gauge), ("test", &figure.m.test)];
     let test = test.map(|(name, value)| (name.to_owned(), value.clone()));
     [node.as_slice(), &test].concat()
 }
 
-/// `{host="n01",gauge="memory"}`; a label without a value is none.
+/// Formats labels, e.g. `{host="n01",gauge="memory"}`; labels without a value are left out.
 fn braced(labels: &Labels) -> String {
     let quoted = |(name, value): &(String, String)| {
         let value = legible::escaped(value).replace('\\', "\\\\").replace('"', "\\\"");

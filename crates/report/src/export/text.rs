@@ -4,7 +4,7 @@ use super::{Document, Export, Exporter};
 use crate::{Style, run, text};
 use nodegauge_measure::{Failure, legible};
 
-/// `text`.
+/// Exporter of the format `text`.
 pub(super) struct Text;
 
 impl Exporter for Text {
@@ -13,7 +13,7 @@ impl Exporter for Text {
     }
 
     fn purpose(&self) -> &'static str {
-        "The page that `history show -v` prints; several runs stand side by side"
+        "The page that `history show -v` prints; several runs are shown side by side"
     }
 
     fn extension(&self) -> &'static str {

@@ -5,23 +5,24 @@ use nodegauge_gauge::view::{Axis, Chart, HeatMap, HeatMaps, Joined, Scale, Serie
 use nodegauge_measure::quantity::significant;
 use nodegauge_measure::{Bytes, Unit};
 
-/// Rows of a chart, and of one with straight lines, which span many decades.
+/// Number of rows of a chart.
 const HEIGHT: usize = 13;
-const HIGH: usize = 19;
-/// Columns of the labels of a chart's vertical axis, with the axis.
+/// Number of rows of a chart with straight lines, which span many decades.
+const LINES_HEIGHT: usize = 19;
+/// Number of columns for the labels of a chart's vertical axis and the axis.
 const LABELS: usize = 9;
-/// Colours of curves, in their order, that are read on dark and on light terminals.
+/// Colours of the curves, in order; they are legible on dark and on light terminals.
 const COLOURS: [&str; 6] = ["\x1b[36m", "\x1b[35m", "\x1b[32m", "\x1b[33m", "\x1b[34m", "\x1b[31m"];
-/// Steps of a heat map's scale: a digit each.
+/// Number of steps of a heat map's scale, one per digit.
 const STEPS: usize = 10;
-/// Backgrounds of the steps, as numbers of the 256 colours of terminals.
+/// Background of each step, as a number of the 256 terminal colours.
 const BACKGROUNDS: [u8; STEPS] = [17, 19, 25, 31, 30, 28, 64, 136, 166, 124];
-/// Columns of the label of a heat map's row.
+/// Number of columns for the label of a heat map's row.
 const ROW_LABEL: usize = 9;
-/// Columns between heat maps.
+/// Number of columns between heat maps.
 const GUTTER: usize = 3;
 
-/// A value in the unit of its axis, and the unit.
+/// Returns a value in the unit of its axis, and the unit.
 fn scaled(scale: Scale, value: f64) -> (String, &'static str) {
     match scale {
         Scale::Bytes => (short(&Bytes(value as u64).to_string()), ""),
@@ -30,18 +31,18 @@ fn scaled(scale: Scale, value: f64) -> (String, &'static str) {
         Scale::Rate(unit) => (significant(value), unit.symbol()),
         Scale::Nanoseconds => (significant(value * 1e9), "ns"),
         Scale::Microseconds => (significant(value * 1e6), "us"),
-        // Powers of two, which have few digits.
+        // Intensities are powers of two, which have few digits.
         Scale::Intensity => (value.to_string(), ""),
         Scale::Number => (significant(value), ""),
     }
 }
 
-/// `64K` of `64 KiB`.
+/// Shortens a size, e.g. `64 KiB` to `64K`.
 fn short(size: &str) -> String {
     size.replace(' ', "").replace("iB", "")
 }
 
-/// Draws curves as wide as there is room; empty without two different values on the horizontal axis.
+/// Draws curves over the available width. Returns an empty text if the horizontal axis has no two different values.
 pub(super) fn chart(chart: &Chart, style: Style) -> String {
     let (Some(x_axis), Some(y_axis)) = (chart.horizontal(), chart.vertical()) else {
         return String::new();
@@ -51,25 +52,25 @@ pub(super) fn chart(chart: &Chart, style: Style) -> String {
         (share * (cells - 1) as f64).round().clamp(0.0, (cells - 1) as f64) as usize
     };
     let has_lines = chart.series.iter().any(|one| one.joined == Joined::Straight);
-    let height = if has_lines { HIGH } else { HEIGHT };
+    let height = if has_lines { LINES_HEIGHT } else { HEIGHT };
     let mut grid = vec![vec![None; width]; height];
     for (number, one) in chart.series.iter().enumerate().rev() {
-        for (x, y) in places(one, (x_axis, y_axis), width) {
+        for (x, y) in places(one, x_axis, y_axis, width) {
             grid[height - 1 - cell(y, height)][cell(x, width)] = Some(number);
         }
     }
     let mark = |number: usize| {
         let mark = chart.series[number].mark;
-        match style.colour {
-            true => format!("{}{mark}{RESET}", COLOURS[number % COLOURS.len()]),
-            false => mark.to_string(),
+        if !style.colour {
+            return mark.to_string();
         }
+        format!("{}{mark}{RESET}", COLOURS[number % COLOURS.len()])
     };
     let logarithmic = if matches!(y_axis, Axis::Logarithmic(..)) { ", logarithmic" } else { "" };
     let over = if chart.x == Scale::Intensity { " over FLOP/B" } else { "" };
     let mut out = format!("{:>7}{over}{logarithmic}\n", scaled(chart.y, 1.0).1);
     for (row, line) in grid.iter().enumerate() {
-        // Every third row has its value, the last one too.
+        // Every third row has a label; this includes the last row.
         let text = if row % 3 == 0 {
             let share = (height - 1 - row) as f64 / (height - 1) as f64;
             scaled(chart.y, y_axis.at(share)).0
@@ -83,7 +84,7 @@ pub(super) fn chart(chart: &Chart, style: Style) -> String {
     }
     out.push_str(&format!("{:>7} +{}\n", "", "-".repeat(width)));
     let mut axis = vec![' '; LABELS + width];
-    let mut free = 0;
+    let mut next_free = 0;
     for tick in chart.ticks.iter().filter(|tick| (0.0..=1.0).contains(&x_axis.place(**tick))) {
         let (value, unit) = scaled(chart.x, *tick);
         let text = format!("{value} {unit}");
@@ -91,11 +92,11 @@ pub(super) fn chart(chart: &Chart, style: Style) -> String {
         let centre = LABELS + cell(x_axis.place(*tick), width);
         let start =
             centre.saturating_sub(text.len() / 2).min(axis.len() - text.len().min(axis.len()));
-        if start >= free {
+        if start >= next_free {
             for (i, c) in text.chars().enumerate() {
                 axis[start + i] = c;
             }
-            free = start + text.len() + 2;
+            next_free = start + text.len() + 2;
         }
     }
     let axis: String = axis.iter().collect();
@@ -122,8 +123,8 @@ pub(super) fn chart(chart: &Chart, style: Style) -> String {
     out
 }
 
-/// Where the dots of a series lie on both axes, 0 to 1; of lines every column's.
-fn places(series: &Series, (x_axis, y_axis): (Axis, Axis), columns: usize) -> Vec<(f64, f64)> {
+/// Returns the positions of the dots of a series on both axes, 0 to 1. Straight lines have a dot in every column.
+fn places(series: &Series, x_axis: Axis, y_axis: Axis, columns: usize) -> Vec<(f64, f64)> {
     let shown = series.dots.iter().filter(|(x, y)| *x > 0.0 && *y > 0.0);
     let dots: Vec<(f64, f64)> = shown.map(|(x, y)| (x_axis.place(*x), y_axis.place(*y))).collect();
     if series.joined != Joined::Straight {
@@ -140,9 +141,9 @@ fn places(series: &Series, (x_axis, y_axis): (Axis, Axis), columns: usize) -> Ve
     dots.windows(2).flat_map(between).collect()
 }
 
-/// Draws heat maps with the names of their rows and columns, as many side by side as there is room: a digit
-/// from 0 to 9 for each cell on a logarithmic scale, whose ends stand beside the title, on a background from
-/// blue to red where there is colour.
+/// Draws heat maps with the names of their rows and columns, side by side as far as there is room. A cell is a digit
+/// from 0 to 9 on a logarithmic scale, whose ends follow the title. With colour, the background goes from blue to
+/// red.
 pub(super) fn heat_maps(maps: &HeatMaps, style: Style) -> String {
     let columns: Vec<String> = maps.columns.iter().map(|name| short(name)).collect();
     let cell = columns.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(1) + 1;
@@ -154,15 +155,14 @@ pub(super) fn heat_maps(maps: &HeatMaps, style: Style) -> String {
     let room = usize::from(style.width) + GUTTER;
     let abreast = (room.saturating_sub(ROW_LABEL) / width).max(1);
     let mut out = String::new();
-    for (band, titles) in maps.maps.chunks(abreast).zip(titles.chunks(abreast)) {
+    for (band, band_titles) in maps.maps.chunks(abreast).zip(titles.chunks(abreast)) {
         out.push('\n');
         let line = |parts: Vec<(String, usize)>| {
-            let pad = |(text, columns): (String, usize)| {
-                text + &" ".repeat(width.saturating_sub(columns))
-            };
+            let pad =
+                |(text, length): (String, usize)| text + &" ".repeat(width.saturating_sub(length));
             parts.into_iter().map(pad).collect::<String>().trim_end().to_owned()
         };
-        let names = titles.iter().map(|all| {
+        let names = band_titles.iter().map(|all| {
             let (name, ends) = all;
             (style.toned(Tone::Strong, name) + ends, title(all))
         });
@@ -173,9 +173,9 @@ pub(super) fn heat_maps(maps: &HeatMaps, style: Style) -> String {
         out.push_str(&format!("{:ROW_LABEL$}{}\n", "", line(names.collect())));
         out.push_str(&format!("{:ROW_LABEL$}{}\n", "", line(heads.collect())));
         for (row, name) in maps.rows.iter().enumerate() {
-            let cells = band.iter().map(|map| {
-                (heat_row(map, row, (columns.len(), cell), style), columns.len() * cell)
-            });
+            let cells = band
+                .iter()
+                .map(|map| (heat_row(map, row, columns.len(), cell, style), columns.len() * cell));
             let cells = line(cells.collect());
             out.push_str(&format!("{name:>width$} {cells}\n", width = ROW_LABEL - 1));
         }
@@ -183,7 +183,7 @@ pub(super) fn heat_maps(maps: &HeatMaps, style: Style) -> String {
     out
 }
 
-/// What the digits of a map stand for.
+/// Returns the values of the first and the last digit of a map.
 fn ends(map: &HeatMap, unit: Unit) -> String {
     map.range().map_or_else(String::new, |(least, most)| {
         let [(least, name), (most, _)] =
@@ -192,12 +192,15 @@ fn ends(map: &HeatMap, unit: Unit) -> String {
     })
 }
 
-fn heat_row(map: &HeatMap, row: usize, (columns, width): (usize, usize), style: Style) -> String {
+fn heat_row(map: &HeatMap, row: usize, columns: usize, width: usize, style: Style) -> String {
     let (least, most) = map.range().unwrap_or((1.0, 1.0));
     let span = (most / least).ln();
-    let step = |value: f64| match span > 0.0 {
-        true => (((value / least).ln() / span * STEPS as f64) as usize).min(STEPS - 1),
-        false => STEPS - 1,
+    let step = |value: f64| {
+        if span > 0.0 {
+            (((value / least).ln() / span * STEPS as f64) as usize).min(STEPS - 1)
+        } else {
+            STEPS - 1
+        }
     };
     let cell = |column: usize| {
         let value = map.values.get(row).and_then(|row| row.get(column).copied().flatten());
