@@ -34,8 +34,8 @@ impl Store {
         self.record(&id)
     }
 
-    /// Returns all records that `selector` names, newest first: every run with a label, of which [`Store::find`]
-    /// returns only the newest; for other selectors the result of [`Store::find`].
+    /// Returns all records that `selector` names, newest first. For a label these are all runs with that label, while
+    /// [`Store::find`] returns only the newest. For other selectors it is the result of [`Store::find`].
     ///
     /// # Errors
     /// Returns the same errors as [`Store::find`].

@@ -350,7 +350,7 @@ mod tests {
         assert_eq!(boundary(3 << 30), huge_page_bytes());
         assert!(mapping.get(0, length).is_some() && mapping.get(1, length).is_none());
         assert!(mapping.get(usize::MAX, 2).is_none());
-        // SAFETY: the whole mapping, which nobody else uses.
+        // SAFETY: the whole mapping, which no other code uses.
         unsafe { mapping.at(0, length).write_bytes(1, length) };
         let got = mapping.pages_got().unwrap();
         assert!((got[&(page_bytes() as u64)] - 1.0).abs() < 1e-9, "{got:?}");
@@ -391,7 +391,7 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         file.set_len(4096).unwrap();
         let mapping = Mapping::of_file(&file, 0, 4096, true).unwrap();
-        // SAFETY: nobody else uses the file.
+        // SAFETY: no other code uses the file.
         unsafe { mapping.at(10, 1).write(9) };
         mapping.sync(true).unwrap();
         let mut byte = [0];

@@ -67,7 +67,7 @@ pub fn mbind(
 ) -> Result<(), SysError> {
     let (mask, bits) = nodes_to_set("mbind", nodes)?;
     let pointer = mask.as_ref().map_or(std::ptr::null(), |mask| mask.as_ptr());
-    // SAFETY: the kernel reads NODES_MOST bits of the mask, all of which exist, or none; without
+    // SAFETY: the kernel reads NODES_MOST bits of the mask, which is that long, or no mask; without
     // MPOL_MF_MOVE it neither reads nor writes the range, so that its owner is not affected.
     let result = unsafe { libc::syscall(libc::SYS_mbind, address, bytes, mode, pointer, bits, 0) };
     check("mbind", result).map(drop)
@@ -78,7 +78,7 @@ pub fn mbind(
 pub fn set_policy_of_thread(mode: libc::c_int, nodes: &[u32]) -> Result<(), SysError> {
     let (mask, bits) = nodes_to_set("set_mempolicy", nodes)?;
     let pointer = mask.as_ref().map_or(std::ptr::null(), |mask| mask.as_ptr());
-    // SAFETY: the kernel reads NODES_MOST bits of the mask, all of which exist, or none.
+    // SAFETY: the kernel reads NODES_MOST bits of the mask, which is that long, or no mask.
     let result = unsafe { libc::syscall(libc::SYS_set_mempolicy, mode, pointer, bits) };
     check("set_mempolicy", result).map(drop)
 }

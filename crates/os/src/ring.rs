@@ -395,7 +395,7 @@ mod tests {
             drop((writer, reader));
             // What is left is of no use to anybody else.
             let at = mapping.at(0, Ring::BYTES);
-            // SAFETY: nobody else uses the mapping.
+            // SAFETY: no other code uses the mapping.
             unsafe { at.write_bytes(0, Ring::BYTES) };
         }
     }

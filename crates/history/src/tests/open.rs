@@ -210,7 +210,7 @@ fn a_reader_needs_no_permission_to_write_and_cannot() {
         ),
         "{error}"
     );
-    // Root may write what is read-only; for others opening says so before anything is measured.
+    // Root can write read-only files; for other users opening fails before anything is measured.
     if fs::File::options().write(true).open(&path).is_err() {
         let error = Store::open(&path).unwrap_err();
         assert!(is_environment(&error));
