@@ -304,8 +304,7 @@ mod tests {
                 gauge.name() == m.gauge && gauge.kinds().iter().any(is_own)
             };
             let first = record.measurements.first().filter(|_| of.len() == 1);
-            let gauge =
-                first.and_then(|first| GAUGES.iter().find(|gauge| measures(gauge, first)));
+            let gauge = first.and_then(|first| GAUGES.iter().find(|gauge| measures(gauge, first)));
             let Some(gauge) = gauge else {
                 assert!(["run", "stream-nothing"].contains(&name.as_str()), "{name}: {of:?}");
                 continue;

@@ -304,9 +304,9 @@ pub struct Plural {
     pub several: &'static str,
 }
 
-/// `pass`, `passes`.
+/// Word for samples that are passes.
 pub const PASSES: Plural = Plural { one: "pass", several: "passes" };
-/// `sample`, `samples`.
+/// Word for samples in general.
 pub const SAMPLES: Plural = Plural { one: "sample", several: "samples" };
 
 /// Returns the rounds that [`clean_numbers`] selects; `None` if fewer than `fewest` are left.

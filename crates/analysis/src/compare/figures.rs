@@ -194,11 +194,11 @@ pub(super) fn matched(
 /// Returns the samples of a figure by regime, the headline first.
 pub fn parts(m: &Measurement) -> Vec<Part> {
     let trip = m.read_key::<shared::round_trip_s>();
-    let trip = trip.filter(|trip| regime::is_of_a_line(*trip));
+    let trip = trip.filter(|seconds| regime::is_of_a_line(*seconds));
     let value = m.value.unwrap_or(f64::NAN);
     let headline = Part { round_trip: trip, value, samples: m.samples.clone() };
     let others = m.regimes.iter().filter(|regime| regime.samples != m.samples).map(|regime| Part {
-        round_trip: Some(regime.round_trip_s).filter(|trip| regime::is_of_a_line(*trip)),
+        round_trip: Some(regime.round_trip_s).filter(|seconds| regime::is_of_a_line(*seconds)),
         value: m.quoted.of(&regime.samples, m.unit).unwrap_or(f64::NAN),
         samples: regime.samples.clone(),
     });

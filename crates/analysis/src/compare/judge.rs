@@ -123,7 +123,7 @@ impl<'a> Question<'a> {
         for (figure, chosen) in [(&mut pair.a, &a), (&mut pair.b, &b)] {
             *figure = Figure { status: figure.status, ..chosen.figure() };
         }
-        let over = |a: Option<f64>, b: Option<f64>| Some(b? / a?);
+        let over = |first: Option<f64>, second: Option<f64>| Some(second? / first?);
         pair.ratio = over(pair.a.value, pair.b.value).filter(|ratio| ratio.is_finite());
         pair.median_ratio = over(pair.a.median, pair.b.median);
         let runs = |side: &Chosen, like: &Chosen| side.runs(like, first.quoted, first.unit);

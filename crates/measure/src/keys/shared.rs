@@ -30,7 +30,7 @@ crate::keys! {
     engine: String = Setting "engine", speaks;
     /// Version of the program.
     engine_version: String = Setting "engine version";
-    /// Library that multiplies, in words.
+    /// Library that computes matrix products, in words.
     blas: String = Setting "BLAS";
     /// Version of the reference program.
     version: String = Setting "version";

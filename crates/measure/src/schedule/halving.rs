@@ -1,8 +1,7 @@
-//! Successive halving with an eye on the noise: candidates are measured by turns, after each round
-//! the slower ones leave, and whoever cannot be told from the last that stays does not leave yet.
-//! After Karnin, Koren and Somekh, "Almost Optimal Exploration in Multi-Armed Bandits" (2013), with
-//! rates compared only inside their regime. [`Halving`] is pure: its caller measures. That caller is [`choose`], the
-//! one driver.
+//! Successive halving that takes noise into account: candidates are measured by turns, and the slower ones leave
+//! after each round, except candidates that do not differ from the slowest remaining one by more than the noise.
+//! After Karnin, Koren and Somekh, "Almost Optimal Exploration in Multi-Armed Bandits" (2013); rates are compared
+//! only within their regime. [`Halving`] is pure: the caller measures. The only caller is [`choose`], the driver.
 
 mod search;
 
@@ -105,14 +104,14 @@ impl<T> Halving<T> {
     /// Sorts the remaining candidates, fastest first, and returns their scores.
     pub fn rank(&mut self) -> Vec<f64> {
         let left = self.candidates.split_off(self.still_in);
-        let scores = scores(&relative(&self.candidates));
+        let unsorted = scores(&relative(&self.candidates));
         let mut scored: Vec<(f64, Candidate<T>)> =
-            scores.into_iter().zip(self.candidates.drain(..)).collect();
+            unsorted.into_iter().zip(self.candidates.drain(..)).collect();
         scored.sort_by(|x, y| y.0.total_cmp(&x.0));
-        let (scores, candidates) = scored.into_iter().unzip();
+        let (sorted, candidates) = scored.into_iter().unzip();
         self.candidates = candidates;
         self.candidates.extend(left);
-        scores
+        sorted
     }
 
     /// Returns all measured candidates, fastest first, including the ones that left.

@@ -77,7 +77,7 @@ pub trait Candidates {
     /// Measures one candidate of each group, in the order of the groups, and returns a rate for each.
     ///
     /// # Errors
-    /// When nothing more can be measured.
+    /// Fails if nothing more can be measured.
     fn turn(&mut self, picked: &mut [&mut Self::Candidate]) -> Result<Vec<TurnRate>, Self::Error>;
 
     /// True if the search must end now: the user interrupts it, or other limits than the deadline are reached.
