@@ -72,7 +72,7 @@ fn copies_go_both_ways_from_both_kinds_of_memory_and_arrive() {
         assert!(of.iter().all(|m| m["config"]["on_node"].as_f64().unwrap() > 0.98), "{of:#?}");
     }
     let page = harness.run(&["history", "show", "latest"]).exits(0);
-    page.says("1 MiB").says("both ways").says("nothing to copy to but the host");
+    page.says("1 MiB").says("both ways").says("copies between devices");
 }
 
 #[test]
@@ -163,11 +163,11 @@ fn a_device_without_double_precision_measures_in_single() {
     let Some((harness, outcome)) = with("single", &[&["stream"], &SMALL[..]].concat()) else {
         return;
     };
-    outcome.exits(0).says("opencl:0 has no double precision: f32 alone");
+    outcome.exits(0).says("opencl:0 has no double precision: f32 only");
     assert!(measurements(&harness.latest()).iter().all(|m| m["config"]["element"] == "f32"));
     let asked = [&["stream", "--element", "f64"], &SMALL[..]].concat();
     let Some((_, outcome)) = with("single", &asked) else { return };
-    outcome.exits(3).complains("hint: ask for --element f32");
+    outcome.exits(3).complains("hint: use --element f32");
 }
 
 #[test]

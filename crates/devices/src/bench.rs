@@ -372,7 +372,7 @@ mod tests {
                 assert!(!shapes.is_empty() && shapes.iter().all(fits));
             }
         }
-        // 2^33 elements by 256 items of 8 groups would add up four million numbers each.
+        // With 256 items in 8 groups, each item would add four million of 2^33 numbers.
         let sum = Shape { width: 1, vectors: 1, group: 256, strided: Some(1) };
         let groups = sum.grid(Kernel::Dot, 1 << 33, 8).groups as u64;
         assert!((1 << 33) / (groups * 256) <= MOST_ADDITIONS);

@@ -141,7 +141,7 @@ pub(crate) fn describe(
     let mut name = [0u8; 256];
     let mut pci = [0u8; 32];
     let mut memory = 0;
-    // SAFETY: there is room for texts of these lengths; the number of bytes is filled in.
+    // SAFETY: there is room for texts of these lengths; the call fills in the number of bytes.
     unsafe {
         api.device_name(name.as_mut_ptr().cast(), name.len() as c_int, number)?;
         api.pci(pci.as_mut_ptr().cast(), pci.len() as c_int, number)?;
@@ -184,7 +184,7 @@ pub(crate) fn describe(
 /// Returns the number of devices that the driver lists.
 pub(crate) fn count(api: &Api) -> Result<usize, DeviceError> {
     let mut count = 0;
-    // SAFETY: the count is filled in.
+    // SAFETY: the call fills in the count.
     unsafe { api.count(&raw mut count)? };
     match count {
         0 => Err(api.dialect.error(Kind::NoDevice, "cuDeviceGetCount", 0)),
@@ -195,7 +195,7 @@ pub(crate) fn count(api: &Api) -> Result<usize, DeviceError> {
 /// Returns the driver's number of a device.
 pub(crate) fn number(api: &Api, index: usize) -> Result<c_int, DeviceError> {
     let mut number = 0;
-    // SAFETY: the number is filled in.
+    // SAFETY: the call fills in the number.
     unsafe { api.device(&raw mut number, index as c_int)? };
     Ok(number)
 }
@@ -203,14 +203,14 @@ pub(crate) fn number(api: &Api, index: usize) -> Result<c_int, DeviceError> {
 /// Returns the driver's version, as the driver encodes it.
 pub(crate) fn version(api: &Api) -> Result<c_int, DeviceError> {
     let mut version = 0;
-    // SAFETY: the version is filled in.
+    // SAFETY: the call fills in the version.
     unsafe { api.version(&raw mut version)? };
     Ok(version)
 }
 
 fn attribute(api: &Api, what: c_int, number: c_int) -> Result<c_int, DeviceError> {
     let mut value = 0;
-    // SAFETY: the value is filled in.
+    // SAFETY: the call fills in the value.
     unsafe { api.attribute(&raw mut value, what, number)? };
     Ok(value)
 }

@@ -70,7 +70,7 @@ impl LinkPlan {
     /// Plans a run on `devices`.
     pub fn new(devices: Vec<DeviceInfo>, options: LinkOptions, mut notices: Vec<Notice>) -> Self {
         if devices.len() == 1 {
-            let text = "there is one device: nothing to copy to but the host".to_owned();
+            let text = "there is one device: copies between devices are not measured".to_owned();
             notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text));
         }
         Self { devices, options, nvbandwidth: None, notices }

@@ -281,9 +281,9 @@ mod tests {
         assert_eq!((rate, config.peer.as_deref()), (392.60e9, Some("cuda:0")));
         assert!((one("host_device_latency_sm", "cuda:0").0 - 679.47e-9).abs() < 1e-15);
         assert_eq!(one("device_local_copy", "cuda:0").0, 1451.27e9);
-        // Both of six test cases, for two devices each.
+        // Six test cases with two devices each.
         assert_eq!(all.len(), 12);
-        // Those of the second alone, which another order has as its first.
+        // Only the second device, which is the first in another numbering.
         let pci = Some("0000:43:00.0".to_owned());
         let second = DeviceInfo { driver: "cuda".to_owned(), pci, ..DeviceInfo::default() };
         let figures = output.measurements(None, &[&second]);

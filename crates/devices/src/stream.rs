@@ -94,14 +94,14 @@ impl StreamPlan {
             let id = device.id();
             match options.elements.as_slice() {
                 [] if !device.double => {
-                    let text = format!("{id} has no double precision: f32 alone");
+                    let text = format!("{id} has no double precision: f32 only");
                     notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text));
                     cells.push((at, Element::F32));
                 }
                 [] => cells.push((at, Element::F64)),
                 asked if asked.contains(&Element::F64) && !device.double => {
                     return Err(Failure::missing(format!("{id} has no double precision"))
-                        .hint("ask for --element f32"));
+                        .hint("use --element f32"));
                 }
                 asked => cells.extend(asked.iter().map(|element| (at, *element))),
             }

@@ -71,7 +71,7 @@ macro_rules! functions {
                 /// # Safety
                 /// The arguments are valid for the function.
                 pub unsafe fn $name(&self, $($arg: $type),*) -> Result<(), DeviceError> {
-                    // SAFETY: the caller's promise.
+                    // SAFETY: the caller guarantees valid arguments.
                     let code = unsafe { (self.functions.$name)($($arg),*) };
                     self.check(self.dialect.of($cuda, $hip), code)
                 }

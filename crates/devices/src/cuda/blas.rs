@@ -172,7 +172,7 @@ impl Blas for VendorBlas {
 
 impl Drop for VendorBlas {
     fn drop(&mut self) {
-        // SAFETY: the handle was made here.
+        // SAFETY: the handle was created here.
         unsafe { (self.destroy)(self.handle) };
     }
 }

@@ -1,4 +1,4 @@
-//! The back end over the stand-in driver of `tests/standin`, which runs the kernels of a build in C.
+//! Tests of the back end with the stand-in driver of `tests/standin`, which runs the kernels of a build in C.
 
 use super::api::{Api, Dialect};
 use super::compile::CARRIED;
@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The stand-in driver, compiled once.
+/// Returns the stand-in driver, compiled once.
 fn api() -> &'static Api {
     static LOADED: OnceLock<usize> = OnceLock::new();
     let api = LOADED.get_or_init(|| {
@@ -29,7 +29,7 @@ fn api() -> &'static Api {
         std::fs::remove_dir_all(folder).unwrap();
         std::ptr::from_ref(api) as usize
     });
-    // SAFETY: it was leaked, and nothing changes it.
+    // SAFETY: the table is leaked and never changed.
     unsafe { &*(*api as *const Api) }
 }
 
@@ -38,7 +38,7 @@ fn opened() -> OpenedDevice {
     OpenedDevice::open(api(), number, info, Some("sm_90".into()), None).unwrap()
 }
 
-/// Numbers on the host as the device has them.
+/// Converts numbers to the bytes of an array on the device.
 fn bytes_of(element: Element, numbers: &[f64]) -> Vec<u8> {
     match element {
         Element::F64 => numbers.iter().flat_map(|x| x.to_le_bytes()).collect(),
@@ -58,7 +58,7 @@ fn numbers_of(element: Element, bytes: &[u8]) -> Vec<f64> {
     }
 }
 
-/// A device with a queue, and host memory to move numbers by.
+/// Device with a queue, and host memory for copies.
 struct Bench {
     device: OpenedDevice,
     queue: Box<dyn Queue>,
@@ -69,7 +69,7 @@ impl Bench {
     fn put(&mut self, memory: &Memory, numbers: &[f64]) {
         let bytes = bytes_of(self.element, numbers);
         let host = self.device.host(bytes.len(), true).unwrap();
-        // SAFETY: so long; both live until the queue is done.
+        // SAFETY: both memories are long enough and live until the queue is done.
         unsafe {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), host.start.as_ptr(), bytes.len());
             self.queue.copy(Copy::In(&host, memory), bytes.len()).unwrap();
@@ -79,7 +79,7 @@ impl Bench {
 
     fn take(&mut self, memory: &Memory) -> Vec<f64> {
         let host = self.device.host(memory.bytes, false).unwrap();
-        // SAFETY: so long; both live until the queue is done, and nobody else has them.
+        // SAFETY: both memories are long enough, live until the queue is done, and are not shared.
         let bytes = unsafe {
             self.queue.copy(Copy::Out(memory, &host), memory.bytes).unwrap();
             self.queue.wait().unwrap();
@@ -91,7 +91,7 @@ impl Bench {
     fn launch(&mut self, source: &KernelSource, name: &str, args: &[Arg<'_>], grid: Grid) {
         let program = self.device.build(source).unwrap();
         let kernel = self.device.kernel(&program, name).unwrap();
-        // SAFETY: callers give what the kernel takes.
+        // SAFETY: callers pass valid arguments.
         unsafe { self.queue.launch(&kernel, args, grid).unwrap() };
         self.queue.wait().unwrap();
     }
@@ -110,7 +110,7 @@ fn bench(element: Element) -> Bench {
     Bench { device, queue, element }
 }
 
-/// Small whole numbers, different ones: every result is exact, and neighbours differ.
+/// Returns small integers: every result is exact, and neighbours differ.
 fn entries(n: usize, from: usize) -> Vec<f64> {
     (0..n).map(|i| ((i * 7 + from) % 61) as f64).collect()
 }
@@ -120,7 +120,7 @@ fn kernels_get_their_arrays_scalar_and_length() {
     for (source, _) in CARRIED {
         let mut bench = bench(source.element);
         let width = source.width as usize;
-        // Two tiles a group.
+        // Two tiles per group.
         let (groups, items) = (3, 64);
         let n = 2 * groups * items * source.items as usize * width;
         let bytes = n * source.element.bytes() as usize;
@@ -233,7 +233,7 @@ fn why_there_is_no_device_is_said_by_what_nvml_sees() {
 
 #[test]
 fn peaks_are_those_of_data_sheets() {
-    // H100 SXM: 132 multiprocessors at 1.98 GHz; NVIDIA says 34 and 67 TFLOP/s.
+    // H100 SXM: 132 multiprocessors at 1.98 GHz; NVIDIA specifies 34 and 67 TFLOP/s.
     let [double, single] = peaks([9, 0], 132, Some(Hertz(1.98e9)));
     assert_eq!((double.unwrap().value / 1e12).round(), 33.0);
     assert_eq!((single.unwrap().value / 1e12).round(), 67.0);

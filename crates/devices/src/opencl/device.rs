@@ -119,7 +119,8 @@ impl Device for OpenClDevice {
         &self.info
     }
 
-    /// Returns `None`: OpenCL has no such query.
+    /// Returns `None`: OpenCL has no such query. For a device that shares the host's memory, callers use the host's free
+    /// memory.
     fn free_memory(&self) -> Result<Option<Bytes>, DeviceError> {
         Ok(None)
     }

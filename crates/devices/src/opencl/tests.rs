@@ -3,8 +3,7 @@ use crate::driver::{Arg, Grid};
 use crate::kernels::{self, KernelSource};
 use nodegauge_kernels::Element;
 
-/// The first device, or nothing where this system has no driver (`NODEGAUGE_REQUIRE` is the end-to-end
-/// tests' matter).
+/// Opens the first device; `None` if this system has no driver (`NODEGAUGE_REQUIRE` applies to the end-to-end tests).
 fn first() -> Option<Box<dyn Device>> {
     OpenCl::load().and_then(|driver| driver.open(0)).ok()
 }
@@ -26,7 +25,7 @@ fn what_is_filled_is_what_the_check_finds() {
     let mut queue = device.queue().unwrap();
     let grid = || Grid { groups, items: 64 };
     for (expected, count) in [(3.5, 0), (3.0, n)] {
-        // SAFETY: arguments as the source has them; everything lives until the queue is done.
+        // SAFETY: the arguments match the source; all memories live until the queue is done.
         unsafe {
             queue
                 .launch(&fill, &[Arg::Memory(&array), Arg::F64(3.5), Arg::U64(n / 2)], grid())
@@ -43,7 +42,7 @@ fn what_is_filled_is_what_the_check_finds() {
             queue.copy(crate::driver::Copy::Out(&wrong, &host), groups * 8).unwrap();
         }
         queue.wait().unwrap();
-        // SAFETY: the copy is over, and host memory is page-aligned.
+        // SAFETY: the copy is complete, and host memory is page-aligned.
         let counts =
             unsafe { std::slice::from_raw_parts(host.start.cast::<u64>().as_ptr(), groups) };
         assert_eq!(counts.iter().sum::<u64>(), count);

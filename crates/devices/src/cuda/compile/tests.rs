@@ -2,14 +2,14 @@ use super::*;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The clang that made the carried builds.
+/// Version of clang that made the included builds.
 const MADE_BY: &str = "clang version 14.0.6";
 
 fn probes() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../probes")
 }
 
-/// Compiles a build to PTX; `None` where that clang is not installed.
+/// Compiles a build to PTX; `None` if that clang is not installed.
 fn compiled(source: &KernelSource) -> Option<String> {
     let version = Command::new("clang").arg("--version").output().ok()?;
     if !String::from_utf8_lossy(&version.stdout).contains(MADE_BY) {
@@ -29,7 +29,7 @@ fn compiled(source: &KernelSource) -> Option<String> {
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let ptx = String::from_utf8(output.stdout).unwrap();
-    // Comments and empty lines are left out.
+    // Comments and empty lines are ignored.
     let lines = ptx.lines().filter(|line| !line.is_empty() && !line.trim_start().starts_with("//"));
     Some(lines.fold(String::new(), |text, line| text + line + "\n"))
 }
@@ -47,7 +47,7 @@ fn carried_builds_are_what_clang_makes_of_the_source() {
     }
 }
 
-/// The lines of a kernel's entry.
+/// Returns the lines of a kernel's entry.
 fn entry<'t>(ptx: &'t str, name: &str) -> Vec<&'t str> {
     let lines = ptx.lines().skip_while(|line| !line.ends_with(&format!(".entry {name}(")));
     lines.take_while(|line| *line != "}").collect()
@@ -60,10 +60,10 @@ fn carried_loops_read_and_write_as_often_as_their_rows_say() {
             let lines = entry(ptx, &format!("nodegauge_{}", kernel.name));
             let count = |what: &str| lines.iter().filter(|line| line.contains(what)).count() as u32;
             let (loads, stores) = (count("ld.global"), count("st.global"));
-            // An instruction moves 16 bytes at most.
+            // An instruction moves at most 16 bytes.
             let vector = (source.width * source.element.bytes() as u32).div_ceil(16);
             let reads = kernel.reads.len() as u32 * source.items * vector;
-            // A sum writes the one of its group.
+            // A reduction writes the sum of its group.
             let writes = if kernel.writes.is_some() { source.items } else { 1 } * vector;
             assert_eq!((loads, stores), (reads, writes), "{} {source:?}", kernel.name);
         }
