@@ -65,7 +65,7 @@ pub trait Planned {
     /// Runs the measurement.
     ///
     /// # Errors
-    /// If nothing could be measured. A later failure is stored in the outcome, together with the figures
+    /// Fails if nothing could be measured. A later failure is stored in the outcome, together with the figures
     /// measured before it.
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure>;
 }
@@ -118,7 +118,7 @@ pub struct Glance<'a> {
     pub samples: Option<usize>,
     /// Thread settings from the environment variables of OpenMP programs.
     pub environment: &'a Environment,
-    /// Returns the newest saved run of this node that measured a figure with this test and name itself.
+    /// Returns the newest saved run of this node that itself measured a figure with this test and name.
     pub newest: &'a dyn Fn(&str, &str) -> Option<Record>,
 }
 
@@ -194,14 +194,14 @@ pub trait Gauge: Sync {
     /// Plans the gauge's part of `run`; `None` if it has none on this node.
     ///
     /// # Errors
-    /// If something that the run requires is missing or does not fit.
+    /// Fails if something that the run requires is missing or does not fit.
     fn glance(&self, site: &Site, ask: &Glance<'_>) -> Result<Option<Box<dyn Planned>>, Failure>;
 
     /// Plans the gauge's part of a roofline: ceilings, and kernels below them, as figures of
     /// [`roofline::GAUGE`]; `None` if it has none.
     ///
     /// # Errors
-    /// Same as [`Self::glance`].
+    /// Fails under the same conditions as [`Self::glance`].
     fn ceilings(
         &self,
         site: &Site,
@@ -212,7 +212,7 @@ pub trait Gauge: Sync {
     }
 
     /// Returns the points that the gauge can add to a roofline from its saved figures. `newest` returns the
-    /// newest saved run of this node that measured a figure with this test and name itself.
+    /// newest saved run of this node that itself measured a figure with this test and name.
     fn points(&self, newest: &dyn Fn(&str, &str) -> Option<Record>) -> Vec<Point> {
         let _ = newest;
         Vec::new()

@@ -231,7 +231,7 @@ pub(crate) fn find(name: Option<&str>, identity: Option<&Identity>) -> Option<Pr
 /// Returns the processor that a user names.
 ///
 /// # Errors
-/// If the catalog has no such processor; the error suggests similar names.
+/// Fails if the catalog has no such processor; the error suggests similar names.
 pub fn named(name: &str) -> Result<ProcessorEntry, Failure> {
     by_name(name).ok_or_else(|| {
         let models = tables().generation.iter().flat_map(|generation| generation.models.keys());

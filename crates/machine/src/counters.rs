@@ -95,7 +95,7 @@ fn table() -> &'static Table {
 /// Returns the events that count this machine's memory traffic.
 ///
 /// # Errors
-/// If the kernel lists no PMU for it, or an unknown one; the text contains the remedy, if there is one.
+/// Fails if the kernel lists no PMU for it, or an unknown one; the text contains the remedy, if there is one.
 pub(crate) fn find(root: &SysRoot) -> Result<CounterPlan, String> {
     let chip = processor::read(root);
     let pmus = root.names(DEVICES);

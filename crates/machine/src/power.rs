@@ -31,7 +31,7 @@ impl EnergyMeter {
     /// Finds the counters of the packages.
     ///
     /// # Errors
-    /// If there are no counters that can be read; the text contains the reason.
+    /// Fails if there are no counters that can be read; the text contains the reason.
     pub fn find(root: &SysRoot) -> Result<Self, String> {
         let begins_with = |file: String, prefix: &str| {
             root.text(&file).is_some_and(|text| text.starts_with(prefix))

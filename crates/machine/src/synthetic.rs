@@ -19,7 +19,7 @@ const LEVELS: [&str; 22] = [
 /// memory children in `[...]`.
 ///
 /// # Errors
-/// Points at the first invalid character.
+/// Fails if the description is invalid; the error points at the first invalid character.
 pub(crate) fn check(description: &str) -> Result<(), SyntaxError> {
     let mut cursor = Cursor::new(WHAT, EXAMPLE, description);
     cursor.skip_blanks();

@@ -126,7 +126,7 @@ impl Topology {
     /// Describes the machine that `source` names.
     ///
     /// # Errors
-    /// If hwloc cannot read it. A synthetic description is checked first, so that the error points at the wrong
+    /// Fails if hwloc cannot read it. A synthetic description is checked first, so that the error points at the wrong
     /// character.
     pub fn load(source: &TopologySource) -> Result<Self, Failure> {
         discovery::load(source)

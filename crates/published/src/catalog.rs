@@ -180,7 +180,7 @@ impl FromStr for Against {
 /// settings and description contain all its words.
 ///
 /// # Errors
-/// If no node matches.
+/// Fails if no node matches.
 pub(crate) fn find(name: &str) -> Result<Vec<&'static PublishedNode>, UnknownNode> {
     let typed = plain(name);
     // These words of a processor's name do not distinguish processors.

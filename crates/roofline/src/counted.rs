@@ -20,7 +20,7 @@ impl Counters {
     /// Starts counting; child processes that this thread starts afterwards are included.
     ///
     /// # Errors
-    /// If this machine or the kernel has no such counters.
+    /// Fails if this machine or the kernel has no such counters.
     pub fn start() -> Result<Self, Failure> {
         let refused = |why| Failure::missing(format!("--perf: {why}"));
         let operations = FlopCounters::start(&SysRoot::live()).map_err(refused)?;
@@ -32,7 +32,7 @@ impl Counters {
 /// Runs a program once and returns its point.
 ///
 /// # Errors
-/// If the program or the counters fail, or nothing was counted.
+/// Fails if the program or the counters fail, or nothing was counted.
 pub(crate) fn counted(
     command: CommandLine,
     interrupted: &dyn Fn() -> bool,

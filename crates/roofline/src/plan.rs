@@ -59,7 +59,7 @@ impl RooflinePlan {
     /// Plans the ceilings that `gauges` can measure, and the points.
     ///
     /// # Errors
-    /// If a point is given twice, counters are unavailable, or a gauge rejects the options.
+    /// Fails if a point is given twice, counters are unavailable, or a gauge rejects the options.
     pub fn new(
         gauges: &[&'static dyn Gauge],
         site: &Site,

@@ -45,7 +45,7 @@ impl FlopCounters {
     /// Starts counting the operations of this thread and of everything that it starts afterwards.
     ///
     /// # Errors
-    /// If the events of this processor are unknown, or the kernel denies access; the text contains the reason
+    /// Fails if the events of this processor are unknown, or the kernel denies access; the text contains the reason
     /// and the remedy.
     pub fn start(root: &SysRoot) -> Result<Self, String> {
         let (family, found) = find(root)?;
@@ -66,7 +66,7 @@ impl FlopCounters {
     /// Returns the operations so far; `None` if a counter was never scheduled.
     ///
     /// # Errors
-    /// If a counter cannot be read.
+    /// Fails if a counter cannot be read.
     pub fn operations(&self) -> io::Result<Option<f64>> {
         let counts = self.events.iter().map(|(of, file)| Ok((of.operations, read(file)?)));
         Ok(sum(&counts.collect::<io::Result<Vec<_>>>()?))

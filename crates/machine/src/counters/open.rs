@@ -123,7 +123,7 @@ impl MemoryCounters {
     /// Opens the counters of this machine's memory traffic.
     ///
     /// # Errors
-    /// If there are no counters, or the kernel denies access; the text contains the reason and the remedy.
+    /// Fails if there are no counters, or the kernel denies access; the text contains the reason and the remedy.
     pub fn open(root: &SysRoot) -> Result<Self, String> {
         let plan = find(root)?;
         let mut files = Vec::with_capacity(plan.events.len());
@@ -145,7 +145,7 @@ impl MemoryCounters {
     /// Reads all counters.
     ///
     /// # Errors
-    /// If a counter cannot be read.
+    /// Fails if a counter cannot be read.
     pub fn read(&self) -> io::Result<CounterReading> {
         self.files.iter().map(read).collect::<io::Result<_>>().map(CounterReading)
     }

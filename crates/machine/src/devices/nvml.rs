@@ -162,7 +162,7 @@ impl GpuState {
 /// Reads the state of all GPUs with NVML, in a child process.
 ///
 /// # Errors
-/// If the library is missing, or gives no result.
+/// Fails if the library is missing, or gives no result.
 pub fn read() -> Result<NvmlReading, NvmlError> {
     // SAFETY: the child loads a library that this process has not loaded, and uses the allocator.
     let answer = unsafe {
@@ -244,7 +244,7 @@ impl Nvml {
     /// process.
     ///
     /// # Errors
-    /// If the library is missing or cannot access a driver.
+    /// Fails if the library is missing or cannot access a driver.
     pub fn open() -> Result<Self, NvmlError> {
         // SAFETY: this is NVIDIA's library, which has been tested in a child process.
         let library = unsafe { SharedLibrary::open(LIBRARY) }.map_err(NvmlError::Missing)?;
@@ -316,7 +316,7 @@ impl Nvml {
     /// Returns the current state of all GPUs.
     ///
     /// # Errors
-    /// If NVML cannot count the GPUs.
+    /// Fails if NVML cannot count the GPUs.
     pub fn reading(&self) -> Result<NvmlReading, NvmlError> {
         type Count = unsafe extern "C" fn(*mut c_uint) -> c_int;
         type ByIndex = unsafe extern "C" fn(c_uint, *mut Handle) -> c_int;
@@ -426,7 +426,8 @@ impl Nvml {
 
     fn processes(&self, device: Handle) -> Option<Vec<(u32, Option<u64>)>> {
         type Processes = unsafe extern "C" fn(Handle, *mut c_uint, *mut Process) -> c_int;
-        /// Maximum number of processes, larger than the number of a node's cores; NVML reports an error if there are more.
+        /// Maximum number of processes, larger than the number of a node's cores. NVML reports an error if there
+        /// are more.
         const MOST: usize = 256;
         let names = ["_v3", "_v2"].map(|v| format!("nvmlDeviceGetComputeRunningProcesses{v}"));
         // SAFETY: the functions' declared type, the same for both versions.
