@@ -13,7 +13,7 @@ pub mod names;
 pub mod supply;
 pub mod words;
 
-pub use arrays::{Arrays, Layout};
+pub use arrays::{Arrays, ArraysConfig, Layout, Part};
 pub use error::ArenaError;
 pub use keys::{NumaConfig, PagesConfig};
 pub use mapping::{ArrayError, PagedMapping, Pages};

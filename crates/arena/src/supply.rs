@@ -24,7 +24,7 @@ pub fn available(machine: &Machine, pages: Option<Pages>, policy: &MemoryPolicy)
             }
             _ => machine.pages.as_ref().and_then(|pages| free_in(&pages.huge)),
         };
-        // None reserved at all is refused with the reason by `Arrays::check`.
+        // None reserved at all is refused with the reason by `ArraysConfig::check`.
         if let Some(free) = free.filter(|free| *free > 0) {
             return Bytes(free);
         }

@@ -71,8 +71,8 @@ pub fn kernels() -> impl Iterator<Item = &'static KernelSpec> {
     nodegauge_kernels::KERNELS.iter().filter(|spec| spec.in_passes())
 }
 
-/// The name of a kernel's function: arrays a, b and c, scalar, vectors. One that adds up leaves a sum by group, a
-/// vector each, in c.
+/// Name of a kernel's function: arrays a, b, c and d, scalar, vectors. A kernel that adds up leaves a sum per group,
+/// a vector each, in c.
 pub fn symbol(kernel: Kernel) -> String {
     format!("nodegauge_{}", kernel.name())
 }

@@ -47,6 +47,7 @@ bodies! {
     Update: |[a, ..], s| s.mul(a);
     Dot: |[a, b, ..], sum| a.mul_add(b, sum);
     Nstream: |[a, b, c, _], s| a.add(s.mul_add(c, b));
+    VectorTriad: |[a, b, c, _], _| b.mul_add(c, a);
     Axpy: |[a, b, ..], s| s.mul_add(b, a);
     Blend: |[_, b, c, d], s| s.mul_add(c, b).add(d);
 }

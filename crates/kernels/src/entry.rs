@@ -13,8 +13,8 @@ pub const LINE: usize = 64;
 /// What a loop works on: one thread's share of the arrays.
 #[derive(Debug, Clone, Copy)]
 pub struct Args {
-    /// First element of this thread's share of each array; those that the kernel does not use are not
-    /// looked at.
+    /// First element of this thread's share of each array. Pointers to arrays that the kernel does not
+    /// use are not read.
     pub at: [NonNull<u8>; ARRAYS],
     /// Elements in the share.
     pub n: usize,

@@ -25,7 +25,9 @@ pub use entry::{Args, LINE};
 pub use isa::Isa;
 pub use prefetch::prefetch;
 pub use shape::{Element, Prefetch, Shape, SideBySide, Stores, UnknownName};
-pub use table::{ARRAYS, Array, KERNELS, Kernel, KernelSpec, Loops, SCALAR, STREAM};
+pub use table::{
+    ARRAYS, Array, KERNELS, Kernel, KernelSpec, Loops, SCALAR, STREAM, STREAM_ARRAYS, arrays_of,
+};
 pub use variants::{Resident, Variant, available_isas, compiled_in, find, resident};
 
 #[cfg(test)]

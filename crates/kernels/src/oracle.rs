@@ -1,7 +1,7 @@
 //! Any loop against a replay with the kernel's reference function: given lengths, odd offsets, and
 //! guards before and behind each array that must stay as they were.
 
-use super::{ARRAYS, Args, Element, Kernel, SCALAR};
+use super::{ARRAYS, Args, Array, Element, Kernel, SCALAR};
 use std::ptr::NonNull;
 
 /// Elements before and behind the share that must stay as they were.
@@ -145,12 +145,12 @@ fn one<T: Number>(
     let sum = run(&Args { at, n, scalar: SCALAR, repeats });
     // One rounding may differ by fused multiply-add: two units in the last place, and as many more.
     let tolerance = 4.0 * T::EPSILON;
-    for ((name, array), expected) in ["a", "b", "c", "d"].into_iter().zip(&arrays).zip(&expected) {
+    for ((which, array), expected) in Array::ALL.into_iter().zip(&arrays).zip(&expected) {
         for (i, (got, expected)) in array.values().into_iter().zip(expected).enumerate() {
             // What is no number is not near.
             let near = (got - expected).abs() <= tolerance * expected.abs().max(1.0);
             if !near {
-                let what = format!("{name}[{}]", i as i64 - array.start as i64);
+                let what = format!("{}[{}]", which.name(), i as i64 - array.start as i64);
                 return Err(Mismatch { what, got, expected: *expected, n, offset });
             }
         }

@@ -19,8 +19,8 @@ pub const RULE_ELEMENTS: u64 = 1_000_000;
 /// desktops; servers say how large theirs are.
 const UNKNOWN_CACHE_ARRAY: Bytes = Bytes::mib(512);
 
-/// Bytes of all three arrays in a guest at least: more than four times what a host of today keeps near
-/// one guest in a last-level cache (some hundred MiB on one die), whatever the guest is told.
+/// Minimum bytes of all arrays together in a guest: more than four times what a current host keeps near
+/// one guest in a last-level cache (some hundred MiB on one die), whatever size the guest reports.
 const GUEST_LEAST: Bytes = Bytes::gib(1);
 
 /// `--size`.
@@ -110,6 +110,8 @@ impl FromStr for SizeSpec {
 pub struct Surroundings {
     /// The gauge that asks.
     pub gauge: &'static str,
+    /// Number of arrays that must fit.
+    pub arrays: usize,
     /// Sum of the last-level caches that the threads reach, and of those beside memory.
     pub llc: Option<Bytes>,
     /// Whether a hypervisor tells how large they are.
@@ -151,7 +153,8 @@ fn share(fraction: f64) -> String {
 /// elements fits.
 pub fn choose(spec: SizeSpec, element: Element, around: &Surroundings) -> Result<Size, Failure> {
     let allowed = around.available.as_f64() * around.fraction;
-    let most = (allowed / (3 * element.bytes()) as f64) as u64;
+    let arrays = around.arrays as u64;
+    let most = (allowed / (arrays * element.bytes()) as f64) as u64;
     let mut notices = Vec::new();
     let of_bytes = |bytes: f64| (bytes / element.bytes() as f64).ceil() as u64;
     let llc = around.llc.map(|bytes| bytes.as_f64());
@@ -172,7 +175,7 @@ pub fn choose(spec: SizeSpec, element: Element, around: &Surroundings) -> Result
     }
     .max(1);
     if spec == SizeSpec::Auto && around.guest {
-        let least = GUEST_LEAST.0 / (3 * element.bytes());
+        let least = GUEST_LEAST.0 / (arrays * element.bytes());
         // As far as memory allows; the rule above alone is worth a word when it is cut.
         elements = elements.max(least.min(most));
     }
@@ -186,8 +189,8 @@ pub fn choose(spec: SizeSpec, element: Element, around: &Surroundings) -> Result
             };
             let more = if around.fraction < 0.95 { ", or a larger --memory-fraction" } else { "" };
             return Err(Failure::missing(format!(
-                "3 arrays of {array} need {}, but only {} of memory can be had{}",
-                Bytes(array.0.saturating_mul(3)),
+                "{arrays} arrays of {array} need {}, but only {} of memory can be had{}",
+                Bytes(array.0.saturating_mul(arrays)),
                 around.available,
                 share(around.fraction),
             ))
@@ -229,6 +232,7 @@ mod tests {
     fn around(llc_mib: u64, available_mib: u64) -> Surroundings {
         Surroundings {
             gauge: "memory",
+            arrays: 3,
             llc: Some(Bytes::mib(llc_mib)),
             guest: false,
             available: Bytes::mib(available_mib),
@@ -270,6 +274,20 @@ mod tests {
              be used\nhint: use --size 273MiB or less, or a larger --memory-fraction"
         );
         assert!(choose(SizeSpec::Auto, Element::F64, &around(32, 10)).is_err());
+    }
+
+    #[test]
+    fn a_fourth_array_needs_its_part_of_the_memory() {
+        let four = |around: Surroundings| Surroundings { arrays: 4, ..around };
+        let elements = |around| choose(SizeSpec::Auto, Element::F64, &around).unwrap().elements;
+        let enough = around(32, 20_000);
+        assert_eq!(elements(four(enough)), elements(enough));
+        let scarce = around(32, 300);
+        assert_eq!((elements(scarce), elements(four(scarce))), (10 << 20, 60 << 17));
+        let size = SizeSpec::Bytes(Bytes::gib(1));
+        let error = choose(size, Element::F64, &four(around(32, 4096))).unwrap_err();
+        assert!(error.to_string().starts_with("4 arrays of 1 GiB need 4 GiB, "), "{error}");
+        assert!(choose(size, Element::F64, &around(32, 4096)).is_ok());
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub(super) trait Scalable: Body {
 }
 
 /// Assembler for one element type: suffix of instructions that move elements, of registers, and form of
-/// the general register that holds the scalar. Vectors of arrays a and d (no kernel uses both) are
+/// the general register that holds the scalar. Vectors of arrays a and d (no kernel reads both) are
 /// in z0 to z7, of b in z10 to z17, of c and sums in z20 to z27, the scalar in z31; all elements are
 /// active in p1, those worked on in p0.
 macro_rules! steps {
@@ -209,6 +209,7 @@ scalable! {
     Update: "fmul \\a, \\a, \\s" => "z\\k\\()";
     Dot: "fmla \\sum, p0/m, \\a, \\b" => "z31";
     Nstream: "fmla \\b, p0/m, \\c, \\s\nfadd \\a, \\a, \\b" => "z\\k\\()";
+    VectorTriad: "fmla \\a, p0/m, \\b, \\c" => "z\\k\\()";
     Axpy: "fmla \\a, p0/m, \\b, \\s" => "z\\k\\()";
     Blend: "fmla \\b, p0/m, \\c, \\s\nfadd \\b, \\b, \\d" => "z1\\k\\()";
 }

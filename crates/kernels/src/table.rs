@@ -7,8 +7,11 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// Arrays that a kernel uses at most.
+/// Maximum number of arrays of a kernel.
 pub const ARRAYS: usize = 4;
+
+/// Number of arrays of STREAM. A pass has more only if one of its kernels uses the fourth.
+pub const STREAM_ARRAYS: usize = 3;
 
 /// The scalar `s` of STREAM.
 pub const SCALAR: f64 = 3.0;
@@ -22,18 +25,18 @@ pub enum Array {
     B,
     /// The third.
     C,
-    /// The fourth, which passes of STREAM do not have.
+    /// The fourth, which STREAM's own kernels do not use.
     D,
 }
 
-/// Which loops there are of a kernel.
+/// Kinds of loops that a kernel has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loops {
-    /// For passes over three long arrays, as in STREAM.
+    /// Passes over long arrays, as in STREAM.
     Passes,
-    /// For sets that fit a cache, gone over again and again within a call.
+    /// Sets that fit a cache, traversed repeatedly within a call.
     Resident,
-    /// For both.
+    /// Both.
     Both,
 }
 
@@ -112,6 +115,8 @@ kernels! {
     Dot, "dot", "sum += a b", [A B] => None, flops 2, scalars 0, Passes, |[a, b, ..], _| a * b;
     Nstream, "nstream", "a += b + s c", [A B C] => Some(A), flops 3, scalars 1, Both,
         |[a, b, c, _], s| a + (b + s * c);
+    VectorTriad, "vector_triad", "d = a + b c", [A B C] => Some(D), flops 2, scalars 0, Passes,
+        |[a, b, c, _], _| a + b * c;
     Axpy, "axpy", "a += s b", [A B] => Some(A), flops 2, scalars 1, Resident,
         |[a, b, ..], s| a + s * b;
     Blend, "blend", "a = b + s c + d", [B C D] => Some(A), flops 3, scalars 1, Resident,
@@ -124,6 +129,22 @@ pub const STREAM: [Kernel; 4] = [Kernel::Copy, Kernel::Scale, Kernel::Add, Kerne
 impl Array {
     /// All of them.
     pub const ALL: [Self; ARRAYS] = [Self::A, Self::B, Self::C, Self::D];
+
+    /// Name in formulas, messages and records.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::A => "a",
+            Self::B => "b",
+            Self::C => "c",
+            Self::D => "d",
+        }
+    }
+}
+
+/// Returns the number of arrays of a pass: STREAM's three, and the fourth if one of `kernels` uses it.
+pub fn arrays_of(kernels: impl IntoIterator<Item = Kernel>) -> usize {
+    let used = kernels.into_iter().flat_map(|kernel| kernel.spec().arrays());
+    used.map(|array| array as usize + 1).fold(STREAM_ARRAYS, usize::max)
 }
 
 impl KernelSpec {
@@ -163,12 +184,12 @@ impl KernelSpec {
         Array::ALL.into_iter().filter(uses)
     }
 
-    /// Whether passes over three long arrays have loops of it.
+    /// True if the kernel has loops for passes over long arrays.
     pub const fn in_passes(&self) -> bool {
         !matches!(self.loops, Loops::Resident)
     }
 
-    /// Whether there are loops of it for sets that stay in a cache.
+    /// True if the kernel has loops for sets that stay in a cache.
     pub const fn is_resident(&self) -> bool {
         !matches!(self.loops, Loops::Passes)
     }

@@ -8,13 +8,12 @@
 use super::{ARRAYS, Args, Array, Element, Kernel, SCALAR};
 use std::mem::MaybeUninit;
 
-/// The arrays of a pass.
-const NAMES: [&str; 3] = ["a", "b", "c"];
-
 /// The values of one element of each array, in the precision of the arrays.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Values {
     element: Element,
+    /// Number of arrays of the pass: those from this number on are neither filled nor checked.
+    arrays: usize,
     at: [f64; ARRAYS],
 }
 
@@ -37,10 +36,19 @@ pub struct WrongValue {
 }
 
 impl Values {
-    /// What arrays are filled with. STREAM starts from 1, 2, 0 and doubles `a`; `c` starts at 1
-    /// here because some memory systems store zeros faster than data.
-    pub fn new(element: Element) -> Self {
-        Self { element, at: [2.0, 2.0, 1.0, 1.0] }
+    /// Start values of a pass over the first `arrays` arrays. STREAM starts from 1, 2, 0 and doubles
+    /// `a`; `c` starts at 1 here because some memory systems store zeros faster than data.
+    ///
+    /// # Panics
+    /// If there are more than [`ARRAYS`] arrays.
+    pub fn new(element: Element, arrays: usize) -> Self {
+        assert!(arrays <= ARRAYS, "{arrays} arrays");
+        Self { element, arrays, at: [2.0, 2.0, 1.0, 1.0] }
+    }
+
+    /// Returns the arrays of the pass, in their order.
+    pub fn arrays(&self) -> &'static [Array] {
+        &Array::ALL[..self.arrays]
     }
 
     /// Largest relative error that is allowed in an array; STREAM's own bounds.
@@ -90,9 +98,10 @@ impl Values {
     /// Fills one thread's share.
     ///
     /// # Safety
-    /// The pointers of `args` lead to `args.n` writable elements each that no other thread uses.
+    /// The pointers of `args` to the arrays of the pass lead to `args.n` writable elements each that no
+    /// other thread uses.
     pub unsafe fn fill(&self, args: &Args) {
-        for (at, value) in args.at.into_iter().zip(self.at).take(NAMES.len()) {
+        for (at, value) in args.at.into_iter().zip(self.at).take(self.arrays) {
             // SAFETY: the caller's promise.
             unsafe {
                 match self.element {
@@ -109,9 +118,10 @@ impl Values {
     /// The worst element, when it is off by more than [`Values::tolerance`] or is no number.
     ///
     /// # Safety
-    /// The pointers of `args` lead to `args.n` initialised elements each that no thread writes.
+    /// The pointers of `args` to the arrays of the pass lead to `args.n` initialised elements each that no
+    /// thread writes.
     pub unsafe fn check(&self, args: &Args, first: u64) -> Result<(), WrongValue> {
-        for ((name, at), expected) in NAMES.into_iter().zip(args.at).zip(self.at) {
+        for ((array, at), expected) in self.arrays().iter().zip(args.at).zip(self.at) {
             let allowed = self.tolerance();
             // SAFETY: the caller's promise.
             let worst = unsafe {
@@ -128,7 +138,7 @@ impl Values {
             };
             if let Some((index, got)) = worst {
                 let error = relative_error(got, expected);
-                let what = format!("{name}[{}]", first + index as u64);
+                let what = format!("{}[{}]", array.name(), first + index as u64);
                 return Err(WrongValue { what, got, expected, error, allowed });
             }
         }
@@ -195,7 +205,7 @@ fn worst<T: Copy>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::STREAM;
+    use crate::{STREAM, STREAM_ARRAYS, arrays_of};
     use std::ptr::NonNull;
 
     /// Arrays of words that hold an element each.
@@ -211,7 +221,7 @@ mod tests {
 
     #[test]
     fn a_pass_of_stream_multiplies_a_by_15() {
-        let mut values = Values::new(Element::F64);
+        let mut values = Values::new(Element::F64, STREAM_ARRAYS);
         for kernel in STREAM {
             values.apply(kernel);
         }
@@ -221,22 +231,55 @@ mod tests {
     #[test]
     fn no_value_comes_near_overflow_however_long_a_run() {
         for (element, limit) in [(Element::F64, 1e95), (Element::F32, 1e12)] {
-            let mut values = Values::new(element);
+            let mut values = Values::new(element, ARRAYS);
             for _ in 0..1000 {
                 if values.must_renew() {
-                    values = Values::new(element);
+                    values = Values::new(element, ARRAYS);
                 }
-                for kernel in STREAM.into_iter().chain([Kernel::Update, Kernel::Nstream]) {
+                let others = [Kernel::Update, Kernel::Nstream, Kernel::VectorTriad];
+                for kernel in STREAM.into_iter().chain(others) {
                     values.apply(kernel);
                 }
                 assert!(values.at[0].is_finite() && values.at[0] < limit);
+                // The product of two arrays grows with the square.
+                assert!(values.at[3].is_finite() && values.at[3] < limit * limit);
             }
         }
     }
 
     #[test]
+    fn the_vector_triad_writes_the_fourth_array_alone() {
+        let mut values = Values::new(Element::F64, arrays_of([Kernel::VectorTriad]));
+        for kernel in STREAM {
+            values.apply(kernel);
+        }
+        values.apply(Kernel::VectorTriad);
+        assert_eq!(values.at, [30.0, 6.0, 8.0, 30.0 + 6.0 * 8.0]);
+        let names: Vec<&str> = values.arrays().iter().map(|array| array.name()).collect();
+        assert_eq!(names, ["a", "b", "c", "d"]);
+    }
+
+    #[test]
+    fn the_fourth_array_is_filled_and_checked_only_where_the_pass_has_it() {
+        let four = Values::new(Element::F64, ARRAYS);
+        let (_arrays, args) = filled(&four);
+        // SAFETY: element 5 of d is one of the 10000, and nobody else uses it.
+        unsafe { *args.at[3].cast::<f64>().add(5).as_ptr() = 0.5 };
+        // SAFETY: all elements were filled above.
+        let wrong = unsafe { four.check(&args, 0) }.unwrap_err();
+        assert_eq!(wrong.what, "d[5]");
+        let three = Values::new(Element::F64, STREAM_ARRAYS);
+        // SAFETY: as above.
+        assert_eq!(unsafe { three.check(&args, 0) }, Ok(()));
+        let without =
+            Args { at: [args.at[0], args.at[1], args.at[2], NonNull::dangling()], ..args };
+        // SAFETY: the fourth array is not used.
+        unsafe { three.fill(&without) };
+    }
+
+    #[test]
     fn one_wrong_element_is_found_and_named() {
-        let values = Values::new(Element::F64);
+        let values = Values::new(Element::F64, STREAM_ARRAYS);
         let (_arrays, args) = filled(&values);
         // SAFETY: element 4711 of b is one of the 10000, and nobody else uses it.
         unsafe { *args.at[1].cast::<f64>().add(4711).as_ptr() += 1e-9 };
@@ -248,7 +291,7 @@ mod tests {
     #[test]
     fn what_is_no_number_fails() {
         for poison in [f64::NAN, f64::INFINITY] {
-            let values = Values::new(Element::F64);
+            let values = Values::new(Element::F64, STREAM_ARRAYS);
             let (_arrays, args) = filled(&values);
             for i in 0..args.n {
                 // SAFETY: i is below n, and nobody else uses the array.
@@ -263,7 +306,7 @@ mod tests {
     #[test]
     fn right_arrays_pass_in_both_precisions() {
         for element in [Element::F64, Element::F32] {
-            let values = Values::new(element);
+            let values = Values::new(element, ARRAYS);
             let (_arrays, args) = filled(&values);
             // SAFETY: all elements were filled.
             assert_eq!(unsafe { values.check(&args, 0) }, Ok(()));
