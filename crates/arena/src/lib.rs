@@ -1,7 +1,7 @@
-//! Arrays in memory for measurements: mapped on chosen pages, laid out apart, touched first by the threads that
-//! use them, with the places of their pages read back.
+//! Arrays in memory for measurements: mapped on chosen pages, staggered, touched first by the threads that
+//! use them, with the NUMA nodes and sizes of their pages read back.
 //!
-//! Crates of gauges bring the loops and the protocol. Nothing here takes time or knows a gauge.
+//! The gauges' crates have the loops and the protocol. This crate measures nothing and depends on no gauge.
 
 pub mod arrays;
 mod error;

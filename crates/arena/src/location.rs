@@ -96,9 +96,11 @@ pub fn config(
         named => named.nodes().unwrap_or_default(),
     };
     let mut astray = Vec::new();
-    let (mut there, mut all) = (0, 0);
+    let mut there = 0;
+    let mut all = 0;
     for thread in 0..homes.len() {
-        let (nodes, wanted) = (sum(shares, |share| share.thread == thread), wanted(thread));
+        let nodes = sum(shares, |share| share.thread == thread);
+        let wanted = wanted(thread);
         let total: u64 = nodes.values().sum();
         if wanted.is_empty() || total == 0 {
             continue;

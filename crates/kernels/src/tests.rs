@@ -13,8 +13,8 @@ fn around_groups(element: Element, pages: usize) -> impl Iterator<Item = usize> 
     all.into_iter().filter(move |n| pages <= 2 || *n < group || *n > 2 * group)
 }
 
-/// Whether loops of an instruction set are tried: `NODEGAUGE_ORACLE=portable,sse2` leaves the others
-/// out, for tools that do not know them.
+/// True if loops of an instruction set are tried: `NODEGAUGE_ORACLE=portable,sse2` leaves the others
+/// out, for tools that do not support them.
 fn tried(isa: Isa) -> bool {
     match std::env::var("NODEGAUGE_ORACLE") {
         Ok(names) => names.split(',').any(|name| name.parse() == Ok(isa)),

@@ -1,37 +1,37 @@
-//! What the arrays must hold: a replay of the kernels on one element, against which every element
-//! of every array is checked.
+//! Expected values of the arrays: a replay of the kernels on one element, with which every element of
+//! every array is compared.
 //!
-//! A pass of STREAM's four kernels multiplies `a` by 15, so that `f64` overflows in pass 262; a
-//! check of `inf` against `inf` then says nothing. Here the arrays are checked and filled anew long
+//! A pass of STREAM's four kernels multiplies `a` by 15, so that `f64` overflows in pass 262 and a
+//! comparison of `inf` with `inf` proves nothing. The arrays are therefore checked and filled again long
 //! before that ([`Values::must_renew`]), and an error that is not a number is a failure.
 
 use super::{ARRAYS, Args, Array, Element, Kernel, SCALAR};
 use std::mem::MaybeUninit;
 
-/// The values of one element of each array, in the precision of the arrays.
+/// Values of one element of each array, in the precision of the arrays.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Values {
     element: Element,
-    /// Number of arrays of the pass: those from this number on are neither filled nor checked.
+    /// Number of arrays of the pass; further arrays are neither filled nor checked.
     arrays: usize,
     at: [f64; ARRAYS],
 }
 
-/// An array does not hold what it must, or a sum is wrong.
+/// Wrong element of an array, or wrong sum.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error(
     "{what} is {got:e} where {expected:e} was expected (relative error {error:.1e}, allowed {allowed:.0e})"
 )]
 pub struct WrongValue {
-    /// Which element or sum, e.g. `b[17]`.
+    /// Name of the element or sum, e.g. `b[17]`.
     pub what: String,
-    /// What was found.
+    /// Value found.
     pub got: f64,
-    /// What the replay says.
+    /// Value of the replay.
     pub expected: f64,
-    /// Relative error; NaN when what was found is no number.
+    /// Relative error; NaN if the value found is NaN.
     pub error: f64,
-    /// The bound.
+    /// Largest allowed relative error.
     pub allowed: f64,
 }
 
@@ -51,7 +51,7 @@ impl Values {
         &Array::ALL[..self.arrays]
     }
 
-    /// Largest relative error that is allowed in an array; STREAM's own bounds.
+    /// Largest relative error allowed in an array; STREAM's own bounds.
     pub fn tolerance(&self) -> f64 {
         match self.element {
             Element::F64 => 1e-13,
@@ -68,12 +68,12 @@ impl Values {
         }
     }
 
-    /// What every element of an array must be.
+    /// Expected value of every element of an array.
     pub fn of(&self, array: Array) -> f64 {
         self.at[array as usize]
     }
 
-    /// Replays one kernel; returns what it adds to a sum for one element, else 0.
+    /// Replays one kernel; returns the term of one element in its sum, or 0 for a kernel that writes.
     pub fn apply(&mut self, kernel: Kernel) -> f64 {
         let made = kernel.reference(self.element, self.at, SCALAR);
         match kernel.spec().writes {
@@ -85,8 +85,8 @@ impl Values {
         }
     }
 
-    /// Whether the arrays must be filled anew before the next pass: the values have grown so far
-    /// that rounding could use up the tolerance. Both bounds lie far below overflow.
+    /// True if the arrays must be filled again before the next pass, because the values have grown so far
+    /// that rounding could use up the tolerance. Both bounds are far below overflow.
     pub fn must_renew(&self) -> bool {
         let limit = match self.element {
             Element::F64 => 1e90,
@@ -102,7 +102,7 @@ impl Values {
     /// other thread uses.
     pub unsafe fn fill(&self, args: &Args) {
         for (at, value) in args.at.into_iter().zip(self.at).take(self.arrays) {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe {
                 match self.element {
                     Element::F64 => write_all(at.cast().as_ptr(), args.n, value),
@@ -115,7 +115,7 @@ impl Values {
     /// Checks every element of one thread's share, whose first element is number `first`.
     ///
     /// # Errors
-    /// The worst element, when it is off by more than [`Values::tolerance`] or is no number.
+    /// The worst element, if its error exceeds [`Values::tolerance`] or is NaN.
     ///
     /// # Safety
     /// The pointers of `args` to the arrays of the pass lead to `args.n` initialised elements each that no
@@ -123,7 +123,7 @@ impl Values {
     pub unsafe fn check(&self, args: &Args, first: u64) -> Result<(), WrongValue> {
         for ((array, at), expected) in self.arrays().iter().zip(args.at).zip(self.at) {
             let allowed = self.tolerance();
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             let worst = unsafe {
                 match self.element {
                     Element::F64 => {
@@ -148,7 +148,7 @@ impl Values {
     /// Checks the sum over `n` elements of a kernel whose replay gave `each`.
     ///
     /// # Errors
-    /// When the sum is off or is no number.
+    /// If the sum is wrong or NaN.
     pub fn check_sum(&self, kernel: Kernel, each: f64, n: u64, got: f64) -> Result<(), WrongValue> {
         let expected = each * n as f64;
         let error = relative_error(got, expected);
@@ -160,12 +160,12 @@ impl Values {
     }
 }
 
-/// Writes `n` elements that may hold nothing yet.
+/// Writes `n` elements, which may be uninitialised.
 ///
 /// # Safety
-/// They are writable from `at` on, and no other thread uses them.
+/// The `n` elements from `at` on are writable, and no other thread uses them.
 unsafe fn write_all<T: Copy>(at: *mut MaybeUninit<T>, n: usize, value: T) {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { std::slice::from_raw_parts_mut(at, n) }.fill(MaybeUninit::new(value));
 }
 
@@ -173,19 +173,18 @@ fn relative_error(got: f64, expected: f64) -> f64 {
     ((got - expected) / expected).abs()
 }
 
-/// The element that is farthest from `expected`, or the first that is no number; `None` when all are
-/// within `allowed` (relative), which one vectorised pass finds out.
+/// Returns the element farthest from `expected`, or the first NaN; `None` if all are within `allowed`
+/// (relative), which one vectorised pass determines.
 fn worst<T: Copy>(
     array: &[T],
     expected: f64,
     allowed: f64,
     value: impl Fn(T) -> f64,
 ) -> Option<(usize, f64)> {
-    /// Elements looked at between chances to stop: some pages.
+    /// Elements between chances to stop: some pages.
     const BLOCK: usize = 4096;
     let bound = allowed * expected.abs();
-    // An error that is no number is not within the bound. No early end inside a block, so that the
-    // loop is vectorised.
+    // A NaN error is not within the bound. Blocks have no early exit, so that the loop is vectorised.
     let within = |x: &T| (value(*x) - expected).abs() <= bound;
     let all_within = |block: &[T]| block.iter().fold(true, |all, x| all & within(x));
     if array.chunks(BLOCK).all(all_within) {
