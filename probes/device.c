@@ -100,10 +100,14 @@ static __device__ VECTOR operator*(VECTOR x, VECTOR y)
             sums[ITEM] += sums[ITEM + step];                                                       \
     }
 
+/* The arrays, the scalar and the number of vectors per array. Passes without a kernel that uses d have no fourth array. */
+#define ARGUMENTS                                                                                  \
+    GLOBAL VECTOR *RESTRICT a, GLOBAL VECTOR *RESTRICT b, GLOBAL VECTOR *RESTRICT c,               \
+        GLOBAL VECTOR *RESTRICT d, const ELEMENT s, const INDEX n
+
 /* A loop that writes an array: its name, and the statement for vector j. */
 #define MAP(name, statement)                                                                       \
-    KERNEL void nodegauge_##name(GLOBAL VECTOR *RESTRICT a, GLOBAL VECTOR *RESTRICT b,                         \
-                     GLOBAL VECTOR *RESTRICT c, const ELEMENT s, const INDEX n)                    \
+    KERNEL void nodegauge_##name(ARGUMENTS)                                                        \
     {                                                                                              \
         VECTORS(statement)                                                                         \
     }
@@ -111,8 +115,7 @@ static __device__ VECTOR operator*(VECTOR x, VECTOR y)
 /* A reduction: its name, and the term of vector j. Each group writes its sum, a vector, into c; the group size is
    a power of two. */
 #define SUM(name, term)                                                                            \
-    KERNEL void nodegauge_##name(GLOBAL VECTOR *RESTRICT a, GLOBAL VECTOR *RESTRICT b,                         \
-                     GLOBAL VECTOR *RESTRICT c, const ELEMENT s, const INDEX n)                    \
+    KERNEL void nodegauge_##name(ARGUMENTS)                                                        \
     {                                                                                              \
         LOCAL VECTOR sums[LARGEST_GROUP];                                                          \
         VECTOR own = (ELEMENT)0;                                                                   \

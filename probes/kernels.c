@@ -48,9 +48,13 @@ enum { LINE = 64 / sizeof(ELEMENT), SPAN = 16384 / sizeof(ELEMENT) };
 #define KERNEL __attribute__((visibility("default")))
 #endif
 
-/* A share of the three arrays, its length, and STREAM's scalar. */
+/*
+ * A share of each array, its length, and STREAM's scalar. Passes without a kernel that uses d have no fourth array,
+ * and d points nowhere then.
+ */
 #define SHARE                                                                                      \
-    ELEMENT *__restrict a, ELEMENT *__restrict b, ELEMENT *__restrict c, ptrdiff_t n, double scalar
+    ELEMENT *__restrict a, ELEMENT *__restrict b, ELEMENT *__restrict c, ELEMENT *__restrict d,    \
+        ptrdiff_t n, double scalar
 
 /* Some loops do not use all arguments. */
 #define UNUSED(x) ((void)(x))
@@ -64,6 +68,7 @@ enum { LINE = 64 / sizeof(ELEMENT), SPAN = 16384 / sizeof(ELEMENT) };
         UNUSED(a);                                                                                 \
         UNUSED(b);                                                                                 \
         UNUSED(c);                                                                                 \
+        UNUSED(d);                                                                                 \
         UNUSED(s);                                                                                 \
         GROUPS LINES ELEMENTS statement;                                                           \
         for (j = i; j < n; j++)                                                                    \
@@ -85,6 +90,7 @@ enum { LINE = 64 / sizeof(ELEMENT), SPAN = 16384 / sizeof(ELEMENT) };
         UNUSED(a);                                                                                 \
         UNUSED(b);                                                                                 \
         UNUSED(c);                                                                                 \
+        UNUSED(d);                                                                                 \
         UNUSED(scalar);                                                                            \
         GROUPS {                                                                                   \
             double group = 0;                                                                      \
@@ -123,5 +129,6 @@ MAP(triad, a[j] = b[j] + s * c[j])
 MAP(write, c[j] = s)
 MAP(update, a[j] = s * a[j])
 MAP(nstream, a[j] += b[j] + s * c[j])
+MAP(vector_triad, d[j] = a[j] + b[j] * c[j])
 SUM(read, a[j])
 SUM(dot, a[j] * b[j])

@@ -51,6 +51,25 @@ fn kernels_run_in_both_precisions_and_every_element_is_checked() {
 }
 
 #[test]
+fn the_vector_triad_runs_over_four_arrays_of_the_device() {
+    let harness = Harness::new();
+    if !has_opencl(&harness) {
+        return;
+    }
+    let args = ["stream", "--element", "f64,f32", "--kernels", "copy,vector_triad,dot"];
+    let record = device(&harness, &[&args, &SMALL[..]].concat());
+    let all = measurements(&record);
+    assert_eq!(all.len(), 6);
+    for m in all {
+        let config = &m["config"];
+        assert!(m["value"].as_f64().unwrap() > 0.0, "{m:#}");
+        assert_eq!((&config["arrays"], &config["wrong_elements"]), (&4.into(), &0.into()));
+        assert!(config["checks"].as_u64().unwrap() > 0, "{m:#}");
+    }
+    harness.run(&["history", "show", "latest"]).exits(0).says("4 arrays of");
+}
+
+#[test]
 fn copies_go_both_ways_from_both_kinds_of_memory_and_arrive() {
     let harness = Harness::new();
     if !has_opencl(&harness) {

@@ -104,6 +104,55 @@ fn kernels_run_once_and_in_the_order_of_stream() {
 }
 
 #[test]
+fn the_vector_triad_runs_over_four_arrays() {
+    let harness = Harness::new();
+    let record = harness.stream_record(&["--kernels", "vector_triad"]);
+    assert_eq!(names(&record), ["vector_triad"]);
+    let m = &measurements(&record)[0];
+    check_measurement(m);
+    // The arrays are small, which the figure says; nothing is wrong with them.
+    let reasons = texts(&m["validity"]["reasons"]);
+    assert!(m["validity"]["status"] != "invalid" && !reasons.is_empty(), "{m:#}");
+    assert_eq!((&m["config"]["arrays"], &m["config"]["checks"]), (&json!(4), &json!(1)));
+    assert_eq!(m["config"]["array_bytes"], 8 * ELEMENTS);
+    harness.run(&["history", "show", "-v", "latest"]).exits(0).tells("4 arrays of 7.6 MiB");
+    let axis = ["--no-save", "--kernels", "vector_triad", "--sweep", "stores=regular"];
+    assert_eq!(names(&harness.stream_record(&axis)), ["vector_triad"]);
+}
+
+#[test]
+fn a_pass_has_a_fourth_array_only_for_a_kernel_that_uses_it() {
+    let harness = Harness::new();
+    let kernels = ["copy", "scale", "add", "triad", "vector_triad"];
+    let all = harness.stream_record(&["--no-save", "--kernels", &kernels.join(",")]);
+    assert_eq!(names(&all), kernels);
+    for m in measurements(&all) {
+        check_measurement(m);
+        assert_ne!(m["validity"]["status"], "invalid", "{m:#}");
+        assert_eq!(m["config"]["arrays"], 4);
+    }
+    let four = harness.stream_record(&["--no-save"]);
+    assert!(measurements(&four).iter().all(|m| m["config"]["arrays"].is_null()), "{four:#}");
+    let foreseen = |kernels: &str| {
+        let args = ["stream", "--no-save", "--size", "100TiB", "--kernels", kernels];
+        harness.run(&args).exits(3).stderr
+    };
+    assert!(foreseen("triad").contains("3 arrays of 100 TiB need 300 TiB"));
+    assert!(foreseen("vector_triad").contains("4 arrays of 100 TiB need 400 TiB"));
+}
+
+#[test]
+fn ranks_have_a_fourth_array_too() {
+    let args = ["--no-save", "--ranks", "2", "--threads", "1", "--kernels", "triad,vector_triad"];
+    let record = Harness::new().stream_record(&args);
+    assert_eq!(names(&record), ["triad", "vector_triad"]);
+    for m in measurements(&record) {
+        assert_ne!(m["validity"]["status"], "invalid", "{m:#}");
+        assert_eq!((&m["config"]["arrays"], &m["config"]["processes"]), (&json!(4), &json!(2)));
+    }
+}
+
+#[test]
 fn stores_are_what_was_asked_for() {
     let harness = Harness::new();
     for stores in ["regular", "nontemporal"] {

@@ -13,7 +13,7 @@
 #include "../../probes/kernels.c"
 
 typedef struct { int is_float, width, items; } Module;
-typedef double (*Loop)(double *, double *, double *, ptrdiff_t, double);
+typedef double (*Loop)(double *, double *, double *, double *, ptrdiff_t, double);
 typedef struct { const Module *module; char name[64]; Loop loop; int adds_up; } Function;
 
 static double get(const Module *m, const void *array, size_t at)
@@ -63,34 +63,38 @@ static Function *function_of(const Module *module, const char *name)
         else if (!strcmp(name, others[i]))
             break;
     /* A loop that is not a reduction returns 0. */
-    double ones[3] = {1, 1, 1};
-    f.adds_up = f.loop && f.loop(ones, ones + 1, ones + 2, 1, 1) != 0;
+    double ones[4] = {1, 1, 1, 1};
+    f.adds_up = f.loop && f.loop(ones, ones + 1, ones + 2, ones + 3, 1, 1) != 0;
     Function *function = malloc(sizeof f);
     *function = f;
     return function;
 }
 
-/* Runs a loop on doubles. The first group writes the sum of a reduction, in place of array c. */
+/*
+ * Runs a loop on doubles. The first group writes the sum of a reduction, in place of array c. Passes without a fourth
+ * array pass c in its place.
+ */
 static void loop_run(const Function *f, size_t groups, void **args)
 {
     const Module *m = f->module;
-    size_t n = *(size_t *)args[4] * (size_t)m->width;
-    double *numbers[3], scalar = get(m, args[3], 0);
-    void *arrays[3];
-    for (int k = 0; k < 3; k++) {
+    size_t n = *(size_t *)args[5] * (size_t)m->width;
+    double *numbers[4], scalar = get(m, args[4], 0);
+    void *arrays[4];
+    for (int k = 0; k < 4; k++) {
         arrays[k] = *(void **)args[k];
         numbers[k] = malloc(n * sizeof(double));
     }
-    for (int k = 0; k < 3; k++)
-        for (size_t i = 0; i < n && (k < 2 || !f->adds_up); i++)
+    const int count = arrays[3] == arrays[2] ? 3 : 4;
+    for (int k = 0; k < count; k++)
+        for (size_t i = 0; i < n && (k != 2 || !f->adds_up); i++)
             numbers[k][i] = get(m, arrays[k], i);
-    double total = f->loop(numbers[0], numbers[1], numbers[2], (ptrdiff_t)n, scalar);
-    for (int k = 0; k < 3 && !f->adds_up; k++)
+    double total = f->loop(numbers[0], numbers[1], numbers[2], numbers[3], (ptrdiff_t)n, scalar);
+    for (int k = 0; k < count && !f->adds_up; k++)
         for (size_t i = 0; i < n; i++)
             put(m, arrays[k], i, numbers[k][i]);
     for (size_t i = 0; f->adds_up && i < groups * (size_t)m->width; i++)
         put(m, arrays[2], i, i == 0 ? total : 0);
-    for (int k = 0; k < 3; k++)
+    for (int k = 0; k < 4; k++)
         free(numbers[k]);
 }
 

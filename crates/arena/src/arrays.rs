@@ -1,20 +1,20 @@
-//! The three arrays of STREAM in one mapping: on pages of a chosen size, laid out so that no two
-//! streams meet in the same cache sets or banks, touched first by the thread that will use them.
+//! Arrays of several streams in one mapping: on pages of a chosen size, laid out so that no two
+//! streams map to the same cache sets or banks, touched first by the thread that will use them.
 //!
-//! What pages were asked for is a request; [`Arrays::pages_got`] reads from the kernel what became of
-//! it. Nothing here is shared between threads but through [`Arrays::share`], whose shares are
-//! disjoint.
+//! The requested page size is not guaranteed; [`Arrays::pages_got`] reads the actual sizes from the
+//! kernel. Threads share nothing here except through [`Arrays::share`], whose shares are disjoint.
 
 use crate::mapping::PagedMapping;
 use crate::{ArrayError, Pages};
-use nodegauge_kernels::{Args, Element, SCALAR};
+use nodegauge_kernels::{ARRAYS, Args, Element, LINE, SCALAR};
 use nodegauge_measure::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::Range;
 use std::ptr::NonNull;
 
-/// Where the arrays start relative to each other.
+/// Start of the arrays relative to each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Layout {
@@ -27,7 +27,7 @@ pub enum Layout {
     },
 }
 
-/// By how much the starts of successive arrays differ modulo a huge page, bytes.
+/// Distance between the starts of successive arrays modulo a huge page, bytes.
 ///
 /// Not a multiple of 4 KiB, so that loads and stores of different streams never share their low
 /// twelve address bits (4K aliasing, level-1 sets); an odd number of 256-byte blocks, so that
@@ -35,61 +35,74 @@ pub enum Layout {
 /// channels.
 pub const STAGGER: u64 = 64 * 1024 + 4096 / 4 + 256;
 
-/// Three arrays of equal length.
+/// Number, length and memory of the arrays of a pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ArraysConfig {
+    /// Number of arrays, from 1 to [`ARRAYS`].
+    pub count: usize,
+    /// Elements per array.
+    pub elements: u64,
+    /// Type of the elements.
+    pub element: Element,
+    /// Requested pages.
+    pub pages: Pages,
+    /// Layout.
+    pub layout: Layout,
+}
+
+/// One of several parts of a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part {
+    /// Number of the part, below `count`.
+    pub index: usize,
+    /// Number of parts.
+    pub count: usize,
+}
+
+/// Arrays of equal length.
 #[derive(Debug)]
 pub struct Arrays {
     mapping: PagedMapping,
-    /// The first element of `a`, `b`, `c`.
-    starts: [NonNull<u8>; 3],
-    /// Elements an array.
+    /// Address of the first element of each array.
+    starts: Vec<NonNull<u8>>,
+    /// Elements per array.
     elements: u64,
     element: Element,
 }
 
-// SAFETY: the addresses are of a mapping that lives as long as the arrays; whoever reads or writes
-// there says why it may.
+// SAFETY: the addresses belong to a mapping that lives as long as the arrays; each read and each write
+// there is justified where it happens.
 unsafe impl Send for Arrays {}
 // SAFETY: as above.
 unsafe impl Sync for Arrays {}
 
 impl Arrays {
-    /// Maps three arrays of `elements` elements. Nothing is touched: pages appear where the first
-    /// thread writes them.
+    /// Maps the arrays without touching them: each page is allocated where the first thread writes it.
     ///
     /// # Errors
-    /// No such huge pages reserved, or no memory.
-    pub fn map(
-        elements: u64,
-        element: Element,
-        pages: Pages,
-        layout: Layout,
-    ) -> Result<Self, ArrayError> {
-        let (bytes, offsets) = (elements * element.bytes(), offsets(elements, element, layout));
-        let mapping = PagedMapping::map(Bytes(offsets[2] + bytes), pages)?;
-        let starts = offsets.map(|offset| mapping.at(offset as usize, bytes as usize));
-        Ok(Self { starts, mapping, elements, element })
-    }
-
-    /// Whether there are enough reserved huge pages for such arrays of each of `processes`.
+    /// Too few reserved huge pages, or no memory.
     ///
-    /// # Errors
-    /// When there are fewer.
-    pub fn check(
-        elements: u64,
-        element: Element,
-        (pages, layout): (Pages, Layout),
-        processes: u64,
-    ) -> Result<(), ArrayError> {
-        let end = offsets(elements, element, layout)[2] + elements * element.bytes();
-        PagedMapping::check(Bytes(end), pages, processes)
+    /// # Panics
+    /// If the number of arrays is not from 1 to [`ARRAYS`].
+    pub fn map(config: ArraysConfig) -> Result<Self, ArrayError> {
+        assert!((1..=ARRAYS).contains(&config.count), "{} arrays", config.count);
+        let mapping = PagedMapping::map(config.mapped(), config.pages)?;
+        let bytes = config.array_bytes() as usize;
+        let starts = config.offsets().map(|offset| mapping.at(offset as usize, bytes)).collect();
+        Ok(Self { mapping, starts, elements: config.elements, element: config.element })
     }
 
-    /// Elements an array.
+    /// Number of arrays.
+    pub fn count(&self) -> usize {
+        self.starts.len()
+    }
+
+    /// Elements per array.
     pub fn elements(&self) -> u64 {
         self.elements
     }
 
-    /// The type of the elements.
+    /// Type of the elements.
     pub fn element(&self) -> Element {
         self.element
     }
@@ -99,14 +112,15 @@ impl Arrays {
         Bytes(self.elements * self.element.bytes())
     }
 
-    /// What pages were asked for.
+    /// Requested pages.
     pub fn pages_asked(&self) -> Pages {
         self.mapping.pages_asked()
     }
 
-    /// Start address and length of each array, for questions to the kernel.
-    pub fn ranges(&self) -> [(usize, usize); 3] {
-        self.starts.map(|start| (start.addr().get(), self.array_bytes().0 as usize))
+    /// Start address and length of each array, bytes.
+    pub fn ranges(&self) -> Vec<(usize, usize)> {
+        let bytes = self.array_bytes().0 as usize;
+        self.starts.iter().map(|start| (start.addr().get(), bytes)).collect()
     }
 
     /// Start address and length of the whole mapping.
@@ -114,65 +128,98 @@ impl Arrays {
         self.mapping.range()
     }
 
-    /// The share of thread `index` of `count`: contiguous, whole cache lines, sizes that differ by
-    /// a line at most. There is no fourth array.
+    /// Returns the share of one thread: contiguous, in whole cache lines, with sizes that differ by at
+    /// most one line. Pointers to arrays that do not exist are dangling.
     ///
     /// # Panics
-    /// When `index` is not below `count`.
-    pub fn share(&self, index: usize, count: usize) -> Args {
-        assert!(index < count, "share {index} of {count}");
-        let (first, n) = share_of(self.elements, 64 / self.element.bytes(), index, count);
-        // SAFETY: `first` is at most the number of elements, and each array has as many.
-        let [a, b, c] =
-            self.starts.map(|start| unsafe { start.add((first * self.element.bytes()) as usize) });
-        Args { at: [a, b, c, NonNull::dangling()], n: n as usize, scalar: SCALAR, repeats: 1 }
+    /// If the index is not below the count.
+    pub fn share(&self, thread: Part) -> Args {
+        let elements = self.elements_of(self.elements, thread);
+        let mut at = [NonNull::dangling(); ARRAYS];
+        for (at, start) in at.iter_mut().zip(&self.starts) {
+            // SAFETY: the share begins within the elements of each array, or at their end.
+            *at = unsafe { start.add(self.bytes_of(elements.start)) };
+        }
+        let n = (elements.end - elements.start) as usize;
+        Args { at, n, scalar: SCALAR, repeats: 1 }
     }
 
-    /// Part `part` of `parts` of the share of thread `index` of `count`, in whole lines but for the end.
+    /// Returns one part of the share of one thread, in whole lines except at the end.
     ///
     /// # Panics
-    /// When `index` is not below `count`, or `part` not below `parts`.
-    pub fn part(&self, (index, count): (usize, usize), (part, parts): (usize, usize)) -> Args {
-        let share = self.share(index, count);
-        assert!(part < parts, "part {part} of {parts}");
-        let (first, n) = share_of(share.n as u64, 64 / self.element.bytes(), part, parts);
-        // SAFETY: `first` is at most the number of elements of the share in each of the three arrays;
-        // the fourth is not there, and its address is not used.
-        let [a, b, c] = [0, 1, 2]
-            .map(|array| unsafe { share.at[array].add((first * self.element.bytes()) as usize) });
-        Args { at: [a, b, c, share.at[3]], n: n as usize, ..share }
+    /// If an index is not below its count.
+    pub fn part(&self, thread: Part, part: Part) -> Args {
+        let share = self.share(thread);
+        let elements = self.elements_of(share.n as u64, part);
+        let mut at = share.at;
+        for at in &mut at[..self.count()] {
+            // SAFETY: the part begins within the elements of the share in each array, or at their end.
+            *at = unsafe { at.add(self.bytes_of(elements.start)) };
+        }
+        Args { at, n: (elements.end - elements.start) as usize, ..share }
     }
 
-    /// The share of the mapping that lies on pages of each size; see [`nodegauge_os::Mapping::pages_got`].
+    /// Range of the elements of one part of `elements` elements.
+    fn elements_of(&self, elements: u64, part: Part) -> Range<u64> {
+        let Part { index, count } = part;
+        assert!(index < count, "part {index} of {count}");
+        range_of(elements, LINE as u64 / self.element.bytes(), part)
+    }
+
+    fn bytes_of(&self, elements: u64) -> usize {
+        (elements * self.element.bytes()) as usize
+    }
+
+    /// Returns the share of the mapping that lies on pages of each size; see
+    /// [`nodegauge_os::Mapping::pages_got`].
     ///
     /// # Errors
-    /// When `/proc/self/smaps` cannot be read.
+    /// If `/proc/self/smaps` cannot be read.
     pub fn pages_got(&self) -> io::Result<BTreeMap<u64, f64>> {
         self.mapping.pages_got()
     }
 }
 
-/// Where each array starts, bytes.
-fn offsets(elements: u64, element: Element, layout: Layout) -> [u64; 3] {
-    let bytes = elements * element.bytes();
-    let mut offsets = [0u64; 3];
-    for i in 1..3 {
-        offsets[i] = match layout {
-            Layout::Staggered => {
-                (offsets[i - 1] + bytes).next_multiple_of(2 << 20) + i as u64 * STAGGER
-            }
-            Layout::Sequential { offset } => offsets[i - 1] + bytes + offset * element.bytes(),
-        };
+impl ArraysConfig {
+    /// Checks that enough huge pages are reserved for such arrays in each of `processes` processes.
+    ///
+    /// # Errors
+    /// If there are fewer.
+    pub fn check(self, processes: u64) -> Result<(), ArrayError> {
+        PagedMapping::check(self.mapped(), self.pages, processes)
     }
-    offsets
+
+    /// Bytes of one array.
+    fn array_bytes(self) -> u64 {
+        self.elements * self.element.bytes()
+    }
+
+    /// Bytes from the start of the first array to the end of the last.
+    fn mapped(self) -> Bytes {
+        Bytes(self.offsets().last().unwrap_or(0) + self.array_bytes())
+    }
+
+    /// Offset of each array from the first, bytes.
+    fn offsets(self) -> impl Iterator<Item = u64> {
+        let bytes = self.array_bytes();
+        let mut next = 0;
+        (1..=self.count as u64).map(move |following| {
+            let start = next;
+            let end = start + bytes;
+            next = match self.layout {
+                Layout::Staggered => end.next_multiple_of(2 << 20) + following * STAGGER,
+                Layout::Sequential { offset } => end + offset * self.element.bytes(),
+            };
+            start
+        })
+    }
 }
 
-/// First element and number of elements of share `index` of `count`, in whole lines of `line`
-/// elements but for the end.
-fn share_of(elements: u64, line: u64, index: usize, count: usize) -> (u64, u64) {
+/// Range of the elements of one part, in whole lines of `line` elements except at the end.
+fn range_of(elements: u64, line: u64, part: Part) -> Range<u64> {
     let lines = elements.div_ceil(line);
-    let bound = |i: usize| (lines * i as u64 / count as u64 * line).min(elements);
-    (bound(index), bound(index + 1) - bound(index))
+    let bound = |i: usize| (lines * i as u64 / part.count as u64 * line).min(elements);
+    bound(part.index)..bound(part.index + 1)
 }
 
 #[cfg(test)]
@@ -180,10 +227,18 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn three(elements: u64, layout: Layout) -> ArraysConfig {
+        ArraysConfig { count: 3, elements, element: Element::F64, pages: Pages::Base, layout }
+    }
+
+    fn of(index: usize, count: usize) -> Part {
+        Part { index, count }
+    }
+
     #[test]
     fn shares_of_base_pages_are_read_back_as_base_pages() {
-        let arrays = Arrays::map(1 << 18, Element::F64, Pages::Base, Layout::Staggered).unwrap();
-        let args = arrays.share(0, 1);
+        let arrays = Arrays::map(three(1 << 18, Layout::Staggered)).unwrap();
+        let args = arrays.share(of(0, 1));
         for array in &args.at[..3] {
             // SAFETY: each array has 2^18 elements of 8 bytes, and nobody else uses them.
             unsafe { array.write_bytes(1, (1 << 18) * 8) };
@@ -195,43 +250,80 @@ mod tests {
 
     #[test]
     fn arrays_are_staggered_unless_they_follow_each_other() {
-        let staggered = Arrays::map(1 << 20, Element::F64, Pages::Base, Layout::Staggered).unwrap();
-        let [a, b, c] = staggered.ranges().map(|(start, _)| start % 4096);
-        assert!(a != b && b != c && a != c);
-        let layout = Layout::Sequential { offset: 8 };
-        let sequential = Arrays::map(1 << 20, Element::F64, Pages::Base, layout).unwrap();
-        let [(a, length), (b, _), (c, _)] = sequential.ranges();
-        assert_eq!((b - a, c - b), (length + 64, length + 64));
+        let staggered = three(1 << 20, Layout::Staggered);
+        let mut starts: Vec<u64> =
+            ArraysConfig { count: 4, ..staggered }.offsets().map(|start| start % 4096).collect();
+        starts.sort_unstable();
+        starts.dedup();
+        assert_eq!(starts.len(), 4);
+        let sequential = Arrays::map(three(1 << 20, Layout::Sequential { offset: 8 })).unwrap();
+        let ranges = sequential.ranges();
+        let length = ranges[0].1;
+        let distance = |i: usize| ranges[i + 1].0 - ranges[i].0;
+        assert_eq!((distance(0), distance(1)), (length + 64, length + 64));
+    }
+
+    #[test]
+    fn a_fourth_array_moves_none_of_the_others() {
+        for layout in [Layout::Staggered, Layout::Sequential { offset: 3 }] {
+            let config = three(12_345, layout);
+            let offsets: Vec<u64> = config.offsets().collect();
+            let four: Vec<u64> = ArraysConfig { count: 4, ..config }.offsets().collect();
+            assert_eq!((offsets.len(), four.len()), (3, 4));
+            assert_eq!(offsets, four[..3]);
+        }
+        // As STREAM's three have always been laid out.
+        let offsets: Vec<u64> = three(1 << 18, Layout::Staggered).offsets().collect();
+        assert_eq!(offsets, [0, (2 << 20) + STAGGER, (6 << 20) + 2 * STAGGER]);
+    }
+
+    #[test]
+    fn shares_of_three_arrays_have_no_fourth() {
+        let three = three(1000, Layout::Staggered);
+        let share = Arrays::map(three).unwrap().share(of(1, 2));
+        assert_eq!(share.at[3], NonNull::dangling());
+        let arrays = Arrays::map(ArraysConfig { count: 4, ..three }).unwrap();
+        let share = arrays.share(of(1, 2));
+        for (at, (start, bytes)) in share.at.into_iter().zip(arrays.ranges()) {
+            assert!((start..start + bytes).contains(&at.addr().get()));
+        }
     }
 
     #[test]
     fn parts_of_shares_follow_each_other() {
         let n = 12_345_u64;
-        let arrays = Arrays::map(n, Element::F64, Pages::Base, Layout::Staggered).unwrap();
-        let (mut next, mut all) = (arrays.share(0, 3).at, 0);
-        for index in 0..3 {
-            for part in 0..4 {
-                let args = arrays.part((index, 3), (part, 4));
-                assert_eq!(args.at[..3], next[..3]);
-                for (next, at) in next.iter_mut().zip(&args.at[..3]) {
-                    // SAFETY: the part ends within its array or at its end.
-                    *next = unsafe { at.add(8 * args.n) };
+        for count in [3, 4] {
+            let config = ArraysConfig { count, ..three(n, Layout::Staggered) };
+            let arrays = Arrays::map(config).unwrap();
+            let mut next = arrays.share(of(0, 3)).at;
+            let mut all = 0;
+            for index in 0..3 {
+                for part in 0..4 {
+                    let args = arrays.part(of(index, 3), of(part, 4));
+                    assert_eq!(args.at[..count], next[..count]);
+                    for (next, at) in next.iter_mut().zip(&args.at[..count]) {
+                        // SAFETY: the part ends within its array or at its end.
+                        *next = unsafe { at.add(8 * args.n) };
+                    }
+                    all += args.n as u64;
                 }
-                all += args.n as u64;
             }
+            assert_eq!(all, n);
         }
-        assert_eq!(all, n);
     }
 
     proptest! {
         #[test]
-        fn arrays_never_overlap(n in 1u64..400_000, offset in 0u64..100) {
+        fn arrays_never_overlap(n in 1u64..400_000, offset in 0u64..100, count in 1usize..=4) {
             for layout in [Layout::Staggered, Layout::Sequential { offset }] {
-                let arrays = Arrays::map(n, Element::F64, Pages::Base, layout).unwrap();
+                let arrays = Arrays::map(ArraysConfig { count, ..three(n, layout) }).unwrap();
                 let (start, length) = arrays.mapping();
-                let [(a, bytes), (b, _), (c, _)] = arrays.ranges();
-                prop_assert!(start <= a && a + bytes <= b && b + bytes <= c);
-                prop_assert!(c + bytes <= start + length);
+                let mut free = start;
+                for (array, bytes) in arrays.ranges() {
+                    prop_assert!(free <= array);
+                    free = array + bytes;
+                }
+                prop_assert!(free <= start + length);
             }
         }
 
@@ -240,10 +332,10 @@ mod tests {
             let mut next = 0;
             let mut sizes = Vec::new();
             for index in 0..count {
-                let (first, n) = share_of(n, 8, index, count);
-                prop_assert_eq!(first, next);
-                next = first + n;
-                sizes.push(n);
+                let share = range_of(n, 8, of(index, count));
+                prop_assert_eq!(share.start, next);
+                next = share.end;
+                sizes.push(share.end - share.start);
             }
             prop_assert_eq!(next, n);
             let (least, most) = (sizes.iter().min().unwrap(), sizes.iter().max().unwrap());

@@ -1,4 +1,4 @@
-//! Failures of work on memory.
+//! Failures of measurements of memory.
 
 use crate::ArrayError;
 use nodegauge_measure::Failure;
@@ -8,19 +8,19 @@ use nodegauge_team::TeamError;
 /// Failure to set up memory and the threads on it, or to measure them.
 #[derive(Debug, thiserror::Error)]
 pub enum ArenaError {
-    /// The team.
+    /// Failure of the team.
     #[error(transparent)]
     Team(#[from] TeamError),
-    /// The arrays.
+    /// Failure to map the arrays.
     #[error(transparent)]
     Arrays(#[from] ArrayError),
-    /// The memory policy.
+    /// Failure of the memory policy.
     #[error(transparent)]
     Policy(#[from] SysError),
-    /// Loops that do not exist here, or are for other elements.
+    /// Loops that do not exist on this processor, or are for other elements or more arrays.
     #[error(transparent)]
     Loops(Failure),
-    /// A process of several that measure together.
+    /// Failure of one of several processes that measure together.
     #[error(transparent)]
     Rank(#[from] Failure),
 }

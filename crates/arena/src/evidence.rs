@@ -5,14 +5,13 @@ use nodegauge_measure::Seconds;
 use nodegauge_measure::record::{Finding, Machine, Measurement, Severity};
 use std::collections::BTreeMap;
 
-/// When fewer of the pages than this are of the asked size, the figure is not of those pages.
+/// Minimum share of pages of the requested size for a figure to be valid for that size.
 const PAGES_GOT_ENOUGH: f64 = 0.9;
 
-/// Less than this share of the memory on a NUMA node is a trifle that gives no bandwidth.
+/// Minimum share of the memory on a NUMA node for its bandwidth to count.
 const TRIFLE: f64 = 0.01;
 
-/// Holds a figure against the theoretical bandwidth of the nodes on which its memory lies, where that is
-/// known.
+/// Compares a figure with the theoretical bandwidth of the nodes of its memory, if that is known.
 pub fn limited(figure: Measurement, machine: &Machine, numa: Option<&NumaConfig>) -> Measurement {
     let got = numa.and_then(|numa| numa.got.as_ref());
     let holding = got.into_iter().flatten().filter(|(_, share)| **share > TRIFLE);
@@ -23,12 +22,13 @@ pub fn limited(figure: Measurement, machine: &Machine, numa: Option<&NumaConfig>
     }
 }
 
-/// Why figures of a run with wrong values are no result.
+/// Reason why figures of a run with wrong values are invalid.
 pub fn wrong_in_words(wrong: &impl std::fmt::Display) -> String {
     format!("the arrays do not hold what they must: {wrong}")
 }
 
-/// Why a figure is not of the pages that were asked for: too little of what `lies` there.
+/// Reason why a figure does not represent the requested pages: too few of them; `lies` is the beginning of
+/// the sentence.
 pub fn small_pages(asked: Pages, got: &BTreeMap<u64, f64>, lies: &str) -> Option<String> {
     let huge: f64 = got.iter().filter(|(size, _)| **size >= 2 << 20).map(|(_, s)| s).sum();
     (asked != Pages::Base && huge < PAGES_GOT_ENOUGH).then(|| {
@@ -37,22 +37,23 @@ pub fn small_pages(asked: Pages, got: &BTreeMap<u64, f64>, lies: &str) -> Option
     })
 }
 
-/// That a run met several regimes, of these round trips, and why, as far as that is known: nothing but a
+/// Finding that a run had several regimes with these round trips, with the cause where it is known: only a
 /// hypervisor moves CPUs.
 pub fn several_regimes(trips: &[f64], guest: bool) -> Option<Finding> {
     let words: Vec<String> = trips.iter().map(|trip| Seconds(*trip).to_string()).collect();
     let took = format!("a cache line took {} between the cpus and back", words.join(" or "));
-    let (id, text, remedy) = match guest {
-        true => (
+    let (id, text, remedy) = if guest {
+        (
             "cpus-moved",
             format!("the hypervisor moved the cpus during the run: {took}"),
             "compare figures of one regime only; each is in the record",
-        ),
-        false => (
+        )
+    } else {
+        (
             "core-to-core-changed",
             format!("during the run {took}: the clock of the caches changed, or that of the cores"),
             "fix the clocks (governor performance, uncore frequency); compare figures of one regime only",
-        ),
+        )
     };
     let finding = Finding {
         id: id.to_owned(),

@@ -36,17 +36,17 @@ pub struct PagesConfig {
     pub got: Option<BTreeMap<u64, f64>>,
 }
 
-/// Where memory was asked to be, and where it is.
+/// Requested and actual NUMA nodes of memory.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NumaConfig {
     /// The policy, e.g. `bind:1`.
     pub asked: String,
     /// Share of the memory on each node, 0 to 1; `null` where it is not known.
     pub got: Option<BTreeMap<u32, f64>>,
-    /// The same of each array, where they differ.
+    /// Share of each array on each node, if the arrays differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arrays: Option<BTreeMap<String, BTreeMap<u32, f64>>>,
-    /// Share of the pages that are where the policy wants them; absent where it wants nothing.
+    /// Share of the pages on the nodes of the policy; absent if the policy names none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<f64>,
     /// Threads most of whose pages are elsewhere.

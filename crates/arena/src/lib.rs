@@ -1,7 +1,7 @@
-//! Arrays in memory for measurements: mapped on chosen pages, laid out apart, touched first by the threads that
-//! use them, with the places of their pages read back.
+//! Arrays in memory for measurements: mapped on chosen pages, staggered, touched first by the threads that
+//! use them, with the NUMA nodes and sizes of their pages read back.
 //!
-//! Crates of gauges bring the loops and the protocol. Nothing here takes time or knows a gauge.
+//! The gauges' crates have the loops and the protocol. This crate measures nothing and depends on no gauge.
 
 pub mod arrays;
 mod error;
@@ -13,7 +13,7 @@ pub mod names;
 pub mod supply;
 pub mod words;
 
-pub use arrays::{Arrays, Layout};
+pub use arrays::{Arrays, ArraysConfig, Layout, Part};
 pub use error::ArenaError;
 pub use keys::{NumaConfig, PagesConfig};
 pub use mapping::{ArrayError, PagedMapping, Pages};

@@ -1,26 +1,26 @@
-//! Where the pages of the arrays really are, asked of the kernel after first touch, and whether that
-//! is where the memory policy wants them. The questions are `observe`; what follows from the answers
-//! is pure.
+//! NUMA nodes of the pages of arrays, as the kernel reports them after first touch, compared with the
+//! memory policy. `observe` asks the kernel; everything else is pure.
 
 use crate::NumaConfig;
-use crate::arrays::Arrays;
+use crate::arrays::{Arrays, Part};
+use nodegauge_kernels::Array;
 use nodegauge_machine::NodeId;
 use nodegauge_placement::{MemoryPolicy, numa};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Pages that are asked about, of all arrays: enough that half a per cent shows. The kernel takes some
-/// tenths of a microsecond for each.
+/// Number of sampled pages of all arrays together: enough to resolve half a per cent. The kernel takes
+/// some tenths of a microsecond per page.
 const ASKED: usize = 6000;
-/// Pages that are asked about each thread's share of each array, at least.
+/// Number of sampled pages of a range of memory.
+const ASKED_OF_A_RANGE: usize = ASKED / 3;
+/// Minimum number of sampled pages per thread and array.
 const LEAST_OF_A_SHARE: usize = 8;
-/// From this share of pages on the policy holds. As for page sizes, a tenth elsewhere shows in the
-/// figures; pages that two threads share at the ends of their parts may be fewer.
+/// Minimum share of pages in their place for a policy to hold. As for page sizes, a tenth elsewhere shows
+/// in the figures; pages that two threads share at the ends of their parts are fewer.
 const HELD: f64 = 0.9;
-/// A thread with less of its share than this where it should be is named.
+/// Minimum share of a thread's pages in their place; threads below it are named.
 const THREAD_HELD: f64 = 0.5;
-/// The names of the arrays.
-const ARRAYS: [&str; 3] = ["a", "b", "c"];
 
 /// Pages on each node.
 pub type Nodes = BTreeMap<NodeId, u64>;
@@ -28,25 +28,25 @@ pub type Nodes = BTreeMap<NodeId, u64>;
 /// Share of pages on each node, 0 to 1.
 pub type Shares = BTreeMap<NodeId, f64>;
 
-/// Where sampled pages of one thread's share of one array are.
+/// NUMA nodes of sampled pages of one thread's share of one array.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Share {
-    /// 0 to 2.
+    /// Number of the array, from 0.
     pub array: usize,
-    /// The thread that touched it first.
+    /// Thread that touched the share first.
     pub thread: usize,
     /// Pages on each node.
     pub nodes: Nodes,
 }
 
-/// Asks the kernel where the shares of `threads` threads are; empty when it does not say.
+/// Asks the kernel for the NUMA nodes of the shares of `threads` threads; empty if they are unavailable.
 pub fn observe(arrays: &Arrays, threads: usize) -> Vec<Share> {
-    let sample = (ASKED / (ARRAYS.len() * threads.max(1))).max(LEAST_OF_A_SHARE);
+    let sample = (ASKED / (arrays.count() * threads.max(1))).max(LEAST_OF_A_SHARE);
     let mut shares = Vec::new();
     for thread in 0..threads {
-        let args = arrays.share(thread, threads);
+        let args = arrays.share(Part { index: thread, count: threads });
         let bytes = args.n * arrays.element().bytes() as usize;
-        for (array, start) in args.at.into_iter().take(ARRAYS.len()).enumerate() {
+        for (array, start) in args.at.into_iter().take(arrays.count()).enumerate() {
             let Ok(pages) = numa::pages_by_node(start.addr().get(), bytes, sample) else {
                 return Vec::new();
             };
@@ -58,13 +58,13 @@ pub fn observe(arrays: &Arrays, threads: usize) -> Vec<Share> {
     shares
 }
 
-/// Share of a range of memory on each node, 0 to 1; `None` when the kernel does not say.
+/// Share of a range of memory on each node, 0 to 1; `None` if the kernel does not report it.
 pub fn of_range((start, length): (usize, usize)) -> Option<BTreeMap<NodeId, f64>> {
-    let nodes = numa::pages_by_node(start, length, ASKED / ARRAYS.len()).ok()?.nodes;
+    let nodes = numa::pages_by_node(start, length, ASKED_OF_A_RANGE).ok()?.nodes;
     (!nodes.is_empty()).then(|| fractions(&nodes))
 }
 
-/// Share of an array on each node, 0 to 1; `None` when the kernel does not say.
+/// Share of an array on each node, 0 to 1; `None` if the kernel does not report it.
 pub fn of_array(shares: &[Share], array: usize) -> Option<Shares> {
     let nodes = sum(shares, |share| share.array == array);
     (!nodes.is_empty()).then(|| fractions(&nodes))
@@ -78,25 +78,29 @@ fn sum(shares: &[Share], chosen: impl Fn(&Share) -> bool) -> Nodes {
     nodes
 }
 
-/// Where the arrays are, held against a policy: memory of a thread belongs to the nodes that the policy
-/// names, else to those in `homes` of the thread, of which nothing is expected where there are none.
+/// Compares the nodes of `arrays` arrays with a policy: memory of a thread belongs to the nodes that the
+/// policy names, otherwise to the thread's nodes in `homes`. Nothing is expected of a thread without nodes.
 pub fn config(
     shares: &[Share],
+    arrays: usize,
     policy: &MemoryPolicy,
     homes: &[Vec<NodeId>],
     nodes_of_machine: usize,
 ) -> NumaConfig {
     let got = fractions(&sum(shares, |_| true));
-    let arrays = [0, 1, 2].map(|array| fractions(&sum(shares, |share| share.array == array)));
+    let of_array = |array: usize| Some(fractions(&sum(shares, |share| share.array == array)));
+    let arrays: Vec<Option<Shares>> = (0..arrays).map(of_array).collect();
     let wanted = |thread: usize| match policy {
         MemoryPolicy::Default | MemoryPolicy::Local => homes[thread].clone(),
         MemoryPolicy::Interleave(_) => Vec::new(),
         named => named.nodes().unwrap_or_default(),
     };
     let mut astray = Vec::new();
-    let (mut there, mut all) = (0, 0);
+    let mut there = 0;
+    let mut all = 0;
     for thread in 0..homes.len() {
-        let (nodes, wanted) = (sum(shares, |share| share.thread == thread), wanted(thread));
+        let nodes = sum(shares, |share| share.thread == thread);
+        let wanted = wanted(thread);
         let total: u64 = nodes.values().sum();
         if wanted.is_empty() || total == 0 {
             continue;
@@ -113,7 +117,7 @@ pub fn config(
         MemoryPolicy::Interleave(nodes) => Some(evenness(&got, nodes)),
         _ => (all > 0).then(|| there as f64 / all as f64),
     };
-    let config = of_arrays(policy, &arrays.map(Some), nodes_of_machine);
+    let config = of_arrays(policy, &arrays, nodes_of_machine);
     NumaConfig {
         got: (!got.is_empty()).then(|| numbered(&got)),
         held,
@@ -122,13 +126,14 @@ pub fn config(
     }
 }
 
-/// The same of several processes, of which each has a policy of its own: where the arrays are, overall.
+/// Reports the nodes of the arrays without a comparison, e.g. of several processes, each of which has its own
+/// policy.
 pub fn of_arrays(
     policy: &MemoryPolicy,
-    arrays: &[Option<Shares>; 3],
+    arrays: &[Option<Shares>],
     nodes_of_machine: usize,
 ) -> NumaConfig {
-    let arrays = arrays.clone().map(Option::unwrap_or_default);
+    let arrays: Vec<Shares> = arrays.iter().cloned().map(Option::unwrap_or_default).collect();
     let mut got = Shares::new();
     for (node, share) in arrays.iter().flatten() {
         *got.entry(*node).or_default() += share / arrays.len() as f64;
@@ -137,8 +142,8 @@ pub fn of_arrays(
         let of = |shares: &Shares, node| shares.get(node).copied().unwrap_or(0.0);
         array.keys().chain(got.keys()).any(|node| (of(array, node) - of(&got, node)).abs() > 0.01)
     };
-    let each =
-        ARRAYS.iter().zip(&arrays).map(|(name, array)| ((*name).to_owned(), numbered(array)));
+    let named = Array::ALL.into_iter().zip(&arrays);
+    let each = named.map(|(array, shares)| (array.name().to_owned(), numbered(shares)));
     NumaConfig {
         asked: policy.to_string(),
         got: (!got.is_empty()).then(|| numbered(&got)),
@@ -157,13 +162,13 @@ fn numbered(shares: &Shares) -> BTreeMap<u32, f64> {
     shares.iter().map(|(node, share)| (node.0, *share)).collect()
 }
 
-/// How evenly pages are spread over the nodes, 0 to 1: the share that would stay where it is.
+/// Evenness of pages over the nodes, 0 to 1: the share that would not move in an even distribution.
 fn evenness(got: &Shares, nodes: &[NodeId]) -> f64 {
     let each = 1.0 / nodes.len().max(1) as f64;
     nodes.iter().map(|node| got.get(node).copied().unwrap_or(0.0).min(each)).sum()
 }
 
-/// Why a policy did not hold; `None` where it did.
+/// Reason why a policy did not hold; `None` if it did.
 pub fn broken(numa: &NumaConfig, policy: &MemoryPolicy) -> Option<String> {
     let held = numa.held.filter(|held| *held < HELD)?;
     let astray = format!("{:.0} % of the pages", 100.0 * (1.0 - held));
@@ -185,7 +190,7 @@ pub fn broken(numa: &NumaConfig, policy: &MemoryPolicy) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Layout, Pages};
+    use crate::{ArraysConfig, Layout, Pages};
     use nodegauge_kernels::Element;
     use serde_json::json;
 
@@ -203,7 +208,7 @@ mod tests {
     }
 
     fn truth(shares: &[Share], policy: &MemoryPolicy, homes: &[Vec<NodeId>]) -> NumaConfig {
-        config(shares, policy, homes, 2)
+        config(shares, 3, policy, homes, 2)
     }
 
     const HOMES: [&[u32]; 2] = [&[0], &[1]];
@@ -268,7 +273,7 @@ mod tests {
     fn arrays_are_told_one_by_one_where_they_differ() {
         let mut shares = alike(&[&[(0, 10)]]);
         let config = |shares: &[Share], nodes| {
-            let config = config(shares, &MemoryPolicy::Default, &homes(&[&[0]]), nodes);
+            let config = config(shares, 3, &MemoryPolicy::Default, &homes(&[&[0]]), nodes);
             serde_json::to_value(config).unwrap()
         };
         let json = config(&shares, 1);
@@ -277,29 +282,42 @@ mod tests {
         let json = config(&shares, 2);
         assert_eq!(json["arrays"], json!({"a": {"0": 1.0}, "b": {"0": 1.0}, "c": {"1": 1.0}}));
         assert!((json["held"].as_f64().unwrap() - 2.0 / 3.0).abs() < 1e-9);
+        // The fourth array is named where there is one.
+        shares.push(Share { array: 3, thread: 0, nodes: nodes(&[(0, 10)]) });
+        let four = super::config(&shares, 4, &MemoryPolicy::Default, &homes(&[&[0]]), 2);
+        let arrays: Vec<String> = four.arrays.unwrap().into_keys().collect();
+        assert_eq!(arrays, ["a", "b", "c", "d"]);
+        assert_eq!(four.held, Some(0.75));
     }
 
     #[test]
     fn the_kernel_tells_where_touched_arrays_are() {
-        let arrays = Arrays::map(1 << 18, Element::F64, Pages::Base, Layout::Staggered).unwrap();
+        let arrays = Arrays::map(ArraysConfig {
+            count: 4,
+            elements: 1 << 18,
+            element: Element::F64,
+            pages: Pages::Base,
+            layout: Layout::Staggered,
+        })
+        .unwrap();
         // Nothing was touched yet, so nothing is anywhere.
         if numa::pages_by_node(arrays.mapping().0, 1, 1).is_err() {
             return;
         }
         assert_eq!(observe(&arrays, 2), []);
-        let args = arrays.share(0, 1);
-        for array in &args.at[..ARRAYS.len()] {
+        let args = arrays.share(Part { index: 0, count: 1 });
+        for array in &args.at {
             // SAFETY: each array has 2^18 elements of 8 bytes, and nobody else uses them.
             unsafe { array.write_bytes(1, (1 << 18) * 8) };
         }
         let shares = observe(&arrays, 2);
-        assert_eq!(shares.len(), 6);
+        assert_eq!(shares.len(), 8);
         let truth = truth(&shares, &MemoryPolicy::Default, &[Vec::new(), Vec::new()]);
         let got = truth.got.unwrap();
         assert!((got.values().sum::<f64>() - 1.0).abs() < 1e-9);
         let bound = MemoryPolicy::Bind(got.keys().map(|node| NodeId(*node)).collect());
         if got.len() == 1 {
-            assert_eq!(super::config(&shares, &bound, &[vec![], vec![]], 2).held, Some(1.0));
+            assert_eq!(super::config(&shares, 4, &bound, &[vec![], vec![]], 2).held, Some(1.0));
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Memory for arrays on pages of a chosen kind. [`Mapping::pages_got`] reads from the kernel what
-//! became of the request.
+//! Memory for arrays on pages of a chosen kind. [`Mapping::pages_got`] reads the actual page sizes from
+//! the kernel.
 
 use nodegauge_measure::{Bytes, Failure};
 use nodegauge_os::{MapError, Mapping, PageSize, page_bytes};
@@ -9,10 +9,10 @@ use std::io;
 use std::ops::Deref;
 use std::str::FromStr;
 
-/// Which pages the arrays are asked to lie on.
+/// Requested pages of the arrays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Pages {
-    /// The base page, and transparent huge pages refused.
+    /// Base pages, with transparent huge pages disabled.
     Base,
     /// Transparent huge pages.
     Transparent,
@@ -23,10 +23,10 @@ pub enum Pages {
 }
 
 impl Pages {
-    /// All of them, smallest first.
+    /// All kinds, smallest first.
     pub const ALL: [Self; 4] = [Self::Base, Self::Transparent, Self::Huge2M, Self::Huge1G];
 
-    /// The name in options and records; of base pages their size, which on Arm need not be 4 KiB.
+    /// Name in options and records; for base pages their size, which is not always 4 KiB on Arm.
     pub fn name(self) -> &'static str {
         match self {
             Self::Base => match page_bytes() {
@@ -66,7 +66,7 @@ impl FromStr for Pages {
     }
 }
 
-/// Why arrays could not be had.
+/// Failure to map arrays.
 #[derive(Debug, thiserror::Error)]
 pub enum ArrayError {
     /// Reserved huge pages are missing.
@@ -74,39 +74,39 @@ pub enum ArrayError {
         "cannot put {wanted} on {pages} pages: {free} of the {total} reserved pages of {page} are free, {needed} are needed"
     )]
     NoHugePages {
-        /// What was to be mapped.
+        /// Bytes to map.
         wanted: Bytes,
-        /// The kind.
+        /// Kind of pages.
         pages: Pages,
-        /// The size of one.
+        /// Bytes per page.
         page: Bytes,
-        /// Reserved.
+        /// Reserved pages.
         total: u64,
-        /// Reserved and free.
+        /// Reserved pages that are free.
         free: u64,
-        /// Needed.
+        /// Needed pages.
         needed: u64,
     },
-    /// The kernel refused.
+    /// The kernel refused the mapping.
     #[error("cannot map {wanted} of memory: {cause}")]
     Map {
-        /// What was to be mapped.
+        /// Bytes to map.
         wanted: Bytes,
-        /// What the system said.
+        /// Error of the system.
         cause: io::Error,
     },
-    /// A page size could not be asked for.
+    /// A page size could not be requested.
     #[error("the kernel does not take advice on {pages} pages: {cause}")]
     Advice {
-        /// The kind.
+        /// Kind of pages.
         pages: Pages,
-        /// What the system said.
+        /// Error of the system.
         cause: io::Error,
     },
 }
 
 impl ArrayError {
-    /// Returns what to do about it.
+    /// Returns the remedy.
     fn hint(&self) -> String {
         match self {
             Self::NoHugePages { page, needed, .. } => format!(
@@ -125,7 +125,7 @@ impl From<ArrayError> for Failure {
     }
 }
 
-/// A private mapping on pages of one kind, which nothing has touched yet.
+/// Private mapping on pages of one kind, untouched at first.
 #[derive(Debug)]
 pub struct PagedMapping {
     mapping: Mapping,
@@ -133,11 +133,11 @@ pub struct PagedMapping {
 }
 
 impl PagedMapping {
-    /// Maps at least `wanted` bytes, whole pages, starting on a boundary of 2 MiB or of the page if
-    /// that is larger. Nothing is touched: pages appear where a thread first writes them.
+    /// Maps at least `wanted` bytes in whole pages, starting on a boundary of 2 MiB or of the page if
+    /// that is larger. Each page is allocated where a thread first writes it.
     ///
     /// # Errors
-    /// No such huge pages reserved, or no memory.
+    /// Too few reserved huge pages, or no memory.
     pub fn map(wanted: Bytes, pages: Pages) -> Result<Self, ArrayError> {
         let granule = pages.reserved().unwrap_or(Bytes::mib(2));
         let wanted = Bytes(wanted.0.next_multiple_of(granule.0));
@@ -146,16 +146,16 @@ impl PagedMapping {
             Pages::Transparent => PageSize::Transparent,
             Pages::Huge2M | Pages::Huge1G => PageSize::Reserved(granule.0 as usize),
         };
-        // The size was held against the memory that can be had.
+        // The size was compared with the available memory before.
         let mapping = Mapping::anonymous(wanted.0 as usize, size);
         mapping.map(|mapping| Self { mapping, pages }).map_err(refused(wanted, pages))
     }
 
-    /// Whether there are enough reserved huge pages for `count` mappings of `wanted` bytes, where these
-    /// pages are reserved ones.
+    /// Checks that enough huge pages are reserved for `count` mappings of `wanted` bytes, if the kind of
+    /// pages needs a reservation.
     ///
     /// # Errors
-    /// When there are fewer.
+    /// If there are fewer.
     pub fn check(wanted: Bytes, pages: Pages, count: u64) -> Result<(), ArrayError> {
         let Some(page) = pages.reserved() else { return Ok(()) };
         let wanted = Bytes(wanted.0.next_multiple_of(page.0));
@@ -163,13 +163,13 @@ impl PagedMapping {
             .map_err(refused(wanted, pages))
     }
 
-    /// What pages were asked for.
+    /// Requested pages.
     pub fn pages_asked(&self) -> Pages {
         self.pages
     }
 }
 
-/// Why a mapping of so many bytes on such pages could not be had.
+/// Failure of a mapping of this size on such pages.
 fn refused(wanted: Bytes, pages: Pages) -> impl Fn(MapError) -> ArrayError {
     move |error| match error {
         MapError::NoReservedPages { total, free, needed, .. } => {

@@ -1,20 +1,20 @@
-//! Names of the tests of memory, as records have them: the gauges of STREAM and of curves have one name there.
+//! Names of the tests of memory in records; the gauges of STREAM and of curves share one gauge name there.
 
 pub use nodegauge_measure::figure_names::stream::{GAUGE, TEST as STREAM, TRIAD};
 
-/// The search of the tuner.
+/// Search of the tuner.
 pub const TUNE: &str = "tune";
-/// The result of the tuner.
+/// Result of the tuner.
 pub const CHOICE: &str = "choice";
 /// Bandwidth by working set.
 pub const LADDER: &str = "ladder";
 /// Latency by working set.
 pub const LATENCY: &str = "latency";
-/// NUMA node to NUMA node, and CPU to CPU.
+/// Bandwidth and latency between NUMA nodes and between CPUs.
 pub const MATRIX: &str = "matrix";
 /// Latency under load.
 pub const LOADED: &str = "loaded";
 /// Bandwidth by the mix of reads and writes.
 pub const MIX: &str = "mix";
-/// The tests of curves, in the order of a page.
+/// Tests of curves, in the order of a page.
 pub const CURVES: [&str; 5] = [LADDER, LATENCY, MATRIX, LOADED, MIX];

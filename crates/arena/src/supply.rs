@@ -1,4 +1,4 @@
-//! Memory and CPUs that a run can have on a machine: bytes under a policy, kinds of pages, masks of threads.
+//! Memory and CPUs available to a run: bytes under a policy, kinds of pages, CPU masks of threads.
 
 use crate::Pages;
 use nodegauge_machine::{CpuId, NodeId, SysRoot};
@@ -6,14 +6,14 @@ use nodegauge_measure::Bytes;
 use nodegauge_measure::record::{HugePages, Machine};
 use nodegauge_placement::{Bind, MemoryPolicy, Placement, ThreadPlace};
 
-/// Memory that the arrays of a run can have: reserved huge pages that are free, or what can be had
-/// now, on the nodes to which a policy binds them.
+/// Returns the memory available to the arrays of a run on the nodes to which a policy binds them: free
+/// reserved huge pages, or available memory.
 pub fn available(machine: &Machine, pages: Option<Pages>, policy: &MemoryPolicy) -> Bytes {
     if let Some(page) = pages.and_then(Pages::reserved) {
         let free_in = |pools: &[HugePages]| -> Option<u64> {
             pools.iter().find(|huge| huge.bytes == page.0).map(|huge| huge.free * huge.bytes)
         };
-        // The kernel's reservation knows no policy: a node's pool that is too small would end the
+        // The kernel's reservation ignores the policy: a pool of a node that is too small would end the
         // program at first touch.
         let free = match policy {
             MemoryPolicy::Bind(nodes) => {
@@ -24,7 +24,7 @@ pub fn available(machine: &Machine, pages: Option<Pages>, policy: &MemoryPolicy)
             }
             _ => machine.pages.as_ref().and_then(|pages| free_in(&pages.huge)),
         };
-        // None reserved at all is refused with the reason by `Arrays::check`.
+        // `ArraysConfig::check` refuses a run without any reserved pages and reports the reason.
         if let Some(free) = free.filter(|free| *free > 0) {
             return Bytes(free);
         }
@@ -36,8 +36,7 @@ pub fn available(machine: &Machine, pages: Option<Pages>, policy: &MemoryPolicy)
     Bytes(there.map_or(anywhere, |there| there.min(anywhere)))
 }
 
-/// The pages to take when the user leaves the choice: transparent huge pages unless the kernel
-/// has them switched off.
+/// Returns the default pages: transparent huge pages, or base pages if they are disabled in the kernel.
 pub fn best_pages(machine: &Machine) -> Pages {
     match machine.pages.as_ref().and_then(|pages| pages.thp.as_deref()) {
         Some("never") | None => Pages::Base,
@@ -45,7 +44,7 @@ pub fn best_pages(machine: &Machine) -> Pages {
     }
 }
 
-/// The CPUs of each thread; an empty list leaves a thread unbound.
+/// Returns the CPUs of each thread; an empty list leaves a thread unbound.
 pub fn masks(placement: &Placement) -> Vec<Vec<CpuId>> {
     let bound = placement.bind != Bind::None;
     let mask = |thread: &ThreadPlace| if bound { thread.cpus.clone() } else { Vec::new() };

@@ -1,10 +1,10 @@
-//! Pages and places of memory in words.
+//! Pages and NUMA nodes of memory in words.
 
 use crate::{NumaConfig, PagesConfig};
 use nodegauge_measure::Bytes;
 use nodegauge_measure::quantity::percent;
 
-/// Pages as got: `thp pages (100 % on 2 MiB)`.
+/// Returns the pages in words: `thp pages (100 % on 2 MiB)`.
 pub fn pages(pages: &PagesConfig) -> String {
     let asked = &pages.asked;
     let Some(got) = &pages.got else {
@@ -19,8 +19,8 @@ pub fn pages(pages: &PagesConfig) -> String {
     format!("{asked} pages ({})", shares.join(", "))
 }
 
-/// Where the pages are: `asked local: 100 % where it should be; 50 % on node 0, 50 % on node 1`; `None`
-/// on one node where all is as it should be.
+/// Returns the nodes of the pages in words, e.g. `asked local: 100 % of the pages where they should be; 50 % on
+/// node 0, 50 % on node 1`; `None` on a machine of one node if all pages are in their place.
 pub fn numa(numa: &NumaConfig) -> Option<String> {
     let held = numa.held;
     if numa.nodes.unwrap_or(0) <= 1 && held.is_none_or(|held| held >= 0.9995) {

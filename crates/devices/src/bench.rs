@@ -1,4 +1,4 @@
-//! Three arrays on a device, the loops over them, and the check of every element.
+//! Arrays on a device, the loops that run over them, and the check of every element.
 
 use crate::driver::{
     Arg, Copy, Device, DeviceError, Grid, HostMemory, Kernel as Loop, Memory, Program, Queue,
@@ -6,13 +6,11 @@ use crate::driver::{
 use crate::info::{Class, DeviceInfo};
 use crate::kernels::{self, CHECK, FILL, KernelSource, LARGEST_SUM_GROUP, TILE};
 use nodegauge_kernels::values::Values;
-use nodegauge_kernels::{Array, Element, Kernel, SCALAR};
+use nodegauge_kernels::{Element, Kernel, SCALAR, arrays_of};
 use nodegauge_measure::clock;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// Arrays of a pass, with their names.
-const ARRAYS: [(Array, &str); 3] = [(Array::A, "a"), (Array::B, "b"), (Array::C, "c")];
 /// Size of the buffer for the sums of all groups.
 const SUMS_BYTES: usize = 4 << 20;
 /// Maximum number of additions per work-item: the rounding error of a sum of equal numbers grows with each addition.
@@ -131,7 +129,7 @@ pub struct Bench {
     values: Values,
     loops: HashMap<(KernelSource, String), Loop>,
     programs: HashMap<KernelSource, Program>,
-    arrays: [Memory; 3],
+    arrays: Vec<Memory>,
     sums: Memory,
     worst: Memory,
     here: [HostMemory; 2],
@@ -144,26 +142,28 @@ pub struct Bench {
 pub type Times = (f64, f64);
 
 impl Bench {
-    /// Allocates and fills arrays of `elements` elements, rounded down to whole tiles.
+    /// Allocates and fills the arrays that `kernels` need, of `elements` elements, rounded down to whole
+    /// tiles.
     ///
     /// # Errors
     /// Fails if there is too little memory, or if the loops cannot be built.
     pub fn new(
         device: Rc<dyn Device>,
+        kernels: &[Kernel],
         element: Element,
         elements: u64,
     ) -> Result<Self, DeviceError> {
         let elements = (elements / TILE).max(1) * TILE;
         let bytes = (elements * element.bytes()) as usize;
-        let array = || device.allocate(bytes);
+        let count = arrays_of(kernels.iter().copied());
         let here = || device.host(SUMS_BYTES, false);
         let mut bench = Self {
-            arrays: [array()?, array()?, array()?],
+            arrays: (0..count).map(|_| device.allocate(bytes)).collect::<Result<_, _>>()?,
             sums: device.allocate(SUMS_BYTES)?,
             worst: device.allocate(SUMS_BYTES)?,
             here: [here()?, here()?],
             queue: device.queue()?,
-            values: Values::new(element),
+            values: Values::new(element, count),
             loops: HashMap::new(),
             programs: HashMap::new(),
             checked: Checked::default(),
@@ -173,6 +173,11 @@ impl Bench {
         };
         bench.fill()?;
         Ok(bench)
+    }
+
+    /// Number of arrays.
+    pub fn arrays(&self) -> usize {
+        self.arrays.len()
     }
 
     /// Bytes per array.
@@ -210,11 +215,11 @@ impl Bench {
         let shape = self.plain();
         let source = shape.source(self.element);
         self.build(source, FILL)?;
-        self.values = Values::new(self.element);
+        self.values = Values::new(self.element, self.arrays());
         let grid = shape.grid(Kernel::Dot, self.elements, self.device.info().units);
         let kernel = &self.loops[&(source, FILL.to_owned())];
-        for (memory, (array, _)) in self.arrays.iter().zip(ARRAYS) {
-            let value = self.scalar(self.values.of(array));
+        for (memory, array) in self.arrays.iter().zip(self.values.arrays()) {
+            let value = self.scalar(self.values.of(*array));
             let args =
                 [Arg::Memory(memory), value, Arg::U64(self.elements / u64::from(shape.width))];
             // SAFETY: the arguments match the source; the arrays live as long as the queue.
@@ -244,10 +249,19 @@ impl Bench {
             .then(|| grid.groups * shape.width as usize)
             .inspect(|sums| assert!(sums * 8 <= SUMS_BYTES, "{sums} sums"));
         let scalar = self.scalar(SCALAR);
-        let [a, b, c] = &self.arrays;
-        let last = if sums.is_some() { &self.sums } else { c };
+        assert!(arrays_of([kernel]) <= self.arrays(), "{kernel} on {} arrays", self.arrays());
+        let third = if sums.is_some() { &self.sums } else { &self.arrays[2] };
+        // Without a fourth array, no kernel of the pass uses its argument.
+        let fourth = self.arrays.get(3).unwrap_or(&self.arrays[2]);
         let vectors = self.elements / u64::from(shape.width);
-        let args = [Arg::Memory(a), Arg::Memory(b), Arg::Memory(last), scalar, Arg::U64(vectors)];
+        let args = [
+            Arg::Memory(&self.arrays[0]),
+            Arg::Memory(&self.arrays[1]),
+            Arg::Memory(third),
+            Arg::Memory(fourth),
+            scalar,
+            Arg::U64(vectors),
+        ];
         let queue = &mut self.queue;
         let loop_ = &self.loops[&(source, symbol)];
         let begun = clock::now();
@@ -291,8 +305,9 @@ impl Bench {
         let groups = (units * CHECKERS).min(SUMS_BYTES / 8);
         let kernel = &self.loops[&(source, CHECK.to_owned())];
         let relative = self.values.tolerance();
-        for (memory, (array, name)) in self.arrays.iter().zip(ARRAYS) {
-            let expected = self.values.of(array);
+        for (memory, array) in self.arrays.iter().zip(self.values.arrays()) {
+            let expected = self.values.of(*array);
+            let name = array.name();
             let args = [
                 Arg::Memory(memory),
                 self.scalar(expected),

@@ -34,6 +34,7 @@ nodegauge_measure::config! {
         engine: shared::engine;
         engine_version: shared::engine_version;
         element: shared::element;
+        arrays: shared::arrays;
         array_bytes: shared::array_bytes;
         /// Size of an array divided by the size of the device's last cache.
         array_times_llc: shared::array_times_llc;

@@ -72,7 +72,7 @@ pub fn kernels() -> impl Iterator<Item = &'static KernelSpec> {
     nodegauge_kernels::KERNELS.iter().filter(|spec| spec.in_passes())
 }
 
-/// Name of a kernel's function. Arguments: arrays a, b and c, scalar, number of vectors. A reduction writes one sum
+/// Name of a kernel's function. Arguments: arrays a, b, c and d, scalar, number of vectors. A reduction writes one sum
 /// per group, each a vector, to c.
 pub fn symbol(kernel: Kernel) -> String {
     format!("nodegauge_{}", kernel.name())

@@ -12,7 +12,7 @@ use crate::{GAUGE, tuner, turns};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_kernels::size::{self, SizeSpec, Surroundings};
-use nodegauge_kernels::{Element, Kernel};
+use nodegauge_kernels::{Element, Kernel, STREAM_ARRAYS, arrays_of};
 use nodegauge_machine::devices::catalog;
 use nodegauge_measure::interference::{Cause, stolen_ticks};
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
@@ -114,6 +114,11 @@ impl StreamPlan {
         Ok(Self { devices, cells, options, babelstream: None, notices })
     }
 
+    /// Returns the number of arrays that the kernels of a pass need.
+    fn arrays(&self) -> usize {
+        arrays_of(self.options.kernels.iter().copied())
+    }
+
     /// Returns the elements per array of a cell, and the size of an array divided by that of the last cache.
     fn size(
         &self,
@@ -135,6 +140,7 @@ impl StreamPlan {
         let with_it = self.cells.iter().filter(|(at, _)| self.devices[*at].id() == info.id());
         let around = Surroundings {
             gauge: GAUGE,
+            arrays: self.arrays(),
             llc: info.last_cache,
             guest: info.class == Class::Cpu && site.machine.virtualisation.is_some(),
             available: Bytes(available.0 / with_it.count().max(1) as u64),
@@ -144,7 +150,7 @@ impl StreamPlan {
         let most = info.largest_allocation.0 / element.bytes();
         if self.options.size == SizeSpec::Auto {
             let room = around.available.0 as f64 * around.fraction;
-            if info.class != Class::Cpu && room >= 3.0 * OWN_MEMORY.as_f64() {
+            if info.class != Class::Cpu && room >= self.arrays() as f64 * OWN_MEMORY.as_f64() {
                 chosen.elements = chosen.elements.max(OWN_MEMORY.0 / element.bytes());
             }
             chosen.elements = chosen.elements.min(most);
@@ -199,15 +205,16 @@ impl Planned for StreamPlan {
             let device = &opened[*at];
             let (elements, times_llc) = self.size(site, &**device, *element, &mut notices)?;
             let array = Bytes(elements * element.bytes());
-            observer.phase(&format!("{}: 3 arrays of {array}, trying loops", device.info().id()));
+            let id = device.info().id();
+            observer.phase(&format!("{id}: {} arrays of {array}, trying loops", self.arrays()));
             let watched = Watched::new(device.state());
-            let mut bench = Bench::new(device.clone(), *element, elements)?;
+            let kernels = &self.options.kernels;
+            let mut bench = Bench::new(device.clone(), kernels, *element, elements)?;
             // Set-up may take long if a driver compiles; the deadline starts after it, so that the choice keeps its
             // time.
             let deadline = clock::now() + choose;
             let stop = || observer.interrupted();
-            let chosen =
-                tuner::choose(&mut bench, &self.options.kernels, device.info(), deadline, &stop)?;
+            let chosen = tuner::choose(&mut bench, kernels, device.info(), deadline, &stop)?;
             cells.push(Cell {
                 device: device.clone(),
                 bench,
@@ -343,6 +350,7 @@ impl Cell {
                 on,
                 engine: Some("native".to_owned()),
                 element: Some(bench.element.name().to_owned()),
+                arrays: (bench.arrays() != STREAM_ARRAYS).then_some(bench.arrays() as u64),
                 array_bytes: Some(bench.array_bytes()),
                 array_times_llc: self.times_llc,
                 group_items: Some(shape.group as u64),

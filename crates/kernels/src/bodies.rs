@@ -1,4 +1,4 @@
-//! What each kernel does with vectors, and with that its loops for an instruction set.
+//! Operation of each kernel on vectors, and the resulting loops for an instruction set.
 
 use super::builds::{Build, passes, residents};
 use super::entry::VectorSet;
@@ -14,7 +14,7 @@ macro_rules! bodies {
                 const SPEC: &'static KernelSpec = &KERNELS[Kernel::$kernel as usize];
                 #[inline(always)]
                 unsafe fn value<V: Vector>($x: [V; ARRAYS], $s: V) -> V {
-                    // SAFETY: the caller's promise.
+                    // SAFETY: guaranteed by the caller.
                     #[allow(unused_unsafe)]
                     unsafe { $value }
                 }
@@ -35,8 +35,8 @@ macro_rules! bodies {
     };
 }
 
-// From the vectors of all arrays and `s` what is written; of a kernel that sums, from the vectors and
-// the sum so far the new sum.
+// The vector to write, from the vectors of all arrays and `s`. For a kernel that sums: the new sum, from
+// the vectors and the sum so far.
 bodies! {
     Copy: |[a, ..], _| a;
     Scale: |[_, _, c, _], s| s.mul(c);
@@ -47,6 +47,7 @@ bodies! {
     Update: |[a, ..], s| s.mul(a);
     Dot: |[a, b, ..], sum| a.mul_add(b, sum);
     Nstream: |[a, b, c, _], s| a.add(s.mul_add(c, b));
+    VectorTriad: |[a, b, c, _], _| b.mul_add(c, a);
     Axpy: |[a, b, ..], s| s.mul_add(b, a);
     Blend: |[_, b, c, d], s| s.mul_add(c, b).add(d);
 }

@@ -2,9 +2,9 @@
 //! kind of store, unroll, pages side by side and prefetch that is compiled in.
 //!
 //! Unrolls 1 to 8 exist without prefetch; with prefetch only unroll 4, where a step covers whole
-//! cache lines for every vector. Pages are walked side by side line by line: more lines of one page
-//! at a time take part of the gain away. Loops for resident sets are of `f64` and without prefetch,
-//! which finds nothing to do there, and store past the caches only what they do not read.
+//! cache lines for every vector. Pages walked side by side are walked line by line: several lines of one
+//! page at a time lose part of the gain. Loops for resident sets exist for `f64` only and without
+//! prefetch, which has no effect there. They store past the caches only into arrays that they do not read.
 
 use super::entry::{Args, VectorSet, Way};
 use super::isa::Isa;
@@ -13,16 +13,16 @@ use super::shape::{Element, Shape};
 use super::table::Kernel;
 use super::vector::{Scalar, Vector};
 
-/// A compiled function and what it is.
+/// Compiled function with its parameters.
 #[derive(Debug)]
 pub(super) struct Build {
     pub kernel: Kernel,
     pub element: Element,
-    /// Its shape, as [`Shape::built`] makes it.
+    /// Shape, as [`Shape::built`] returns it.
     pub shape: Shape,
-    /// Whether it is for resident sets.
+    /// True if the function is for resident sets.
     pub resident: bool,
-    /// The function; the processor must have its instruction set.
+    /// Function; the processor must have its instruction set.
     pub run: unsafe fn(&Args, Way) -> f64,
 }
 
@@ -50,12 +50,12 @@ where
     }
 }
 
-/// Whether a kernel has loops with a kind of store: one that stores nothing has one kind only.
+/// True if a kernel has loops with a kind of store. A kernel without stores has regular ones only.
 pub(super) const fn stores<B: Body>(isa: Isa, nontemporal: bool) -> bool {
     !nontemporal || (isa.has_nontemporal() && B::SPEC.writes.is_some())
 }
 
-/// For passes over long arrays.
+/// Builds for passes over long arrays.
 pub(super) const fn passes<I, V, B, const NT: bool>() -> &'static [Build]
 where
     I: VectorSet,
@@ -82,7 +82,7 @@ where
     }
 }
 
-/// What there is without prefetch: unrolled, and with pages side by side.
+/// Builds without prefetch: unrolled, and with pages side by side.
 const fn unprefetched<I, V, B, const RESIDENT: bool, const NT: bool>() -> [Build; 5]
 where
     I: VectorSet,
@@ -98,7 +98,7 @@ where
     ]
 }
 
-/// For resident sets.
+/// Builds for resident sets.
 pub(super) const fn residents<I, B, const NT: bool>() -> &'static [Build]
 where
     I: VectorSet,

@@ -1,5 +1,5 @@
-//! The way into a loop: what it works on, and for each instruction set the function that switches it
-//! on for everything that is inlined into it.
+//! Entry into a loop: its arguments, and for each instruction set the function that enables the set for
+//! everything inlined into it.
 
 use super::isa::{self, InstructionSet};
 use super::shape::Shape;
@@ -7,36 +7,36 @@ use super::table::ARRAYS;
 use super::vector::{Lanes, Vector};
 use std::ptr::NonNull;
 
-/// Bytes in a cache line: 64 on every processor with a vector type. Every vector divides it.
+/// Bytes in a cache line: 64 on every processor with a vector type. Every vector size divides it.
 pub const LINE: usize = 64;
 
-/// What a loop works on: one thread's share of the arrays.
+/// Arguments of a loop: one thread's share of the arrays.
 #[derive(Debug, Clone, Copy)]
 pub struct Args {
-    /// First element of this thread's share of each array; those that the kernel does not use are not
-    /// looked at.
+    /// First element of this thread's share of each array. Pointers to arrays that the kernel does not
+    /// use are not read.
     pub at: [NonNull<u8>; ARRAYS],
     /// Elements in the share.
     pub n: usize,
-    /// The scalar `s`.
+    /// Scalar `s`.
     pub scalar: f64,
-    /// How often a resident loop goes over the share; others do once.
+    /// Number of passes of a resident loop over the share; other loops make one pass.
     pub repeats: u64,
 }
 
-/// What a compiled loop takes as an argument of its way through memory.
+/// Parameters of a compiled loop's order of access.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Way {
-    /// How far ahead a loop with prefetch asks for lines, bytes: into level 1.
+    /// Distance of prefetch into level 1, bytes.
     pub near: usize,
-    /// The same into level 2.
+    /// Distance of prefetch into level 2, bytes.
     pub far: usize,
-    /// How many pages a loop that walks pages side by side takes at a time.
+    /// Number of pages that a loop walks side by side.
     pub pages: usize,
 }
 
 impl Way {
-    /// The arguments of a loop of this shape.
+    /// Parameters of a loop of this shape.
     #[inline]
     pub fn of(shape: Shape) -> Self {
         let (near, far) = shape.prefetch.bytes();
@@ -44,9 +44,9 @@ impl Way {
     }
 }
 
-/// A loop that is inlined into the function of an instruction set.
+/// Loop that is inlined into the function of an instruction set.
 pub(super) trait Run {
-    /// Runs it on one thread's share; returns the sum of a kernel that sums, else 0.
+    /// Runs the loop on one thread's share; returns the sum of a kernel that sums, else 0.
     ///
     /// # Safety
     /// The processor has the instruction set of the loop's vectors; the rest as for
@@ -62,25 +62,25 @@ pub(super) trait VectorSet: InstructionSet {
     type F64: Vector<Scalar = f64> + 'static;
     /// Vectors of `f32`.
     type F32: Vector<Scalar = f32> + 'static;
-    /// Runs a loop with the instruction set switched on.
+    /// Runs a loop with the instruction set enabled.
     ///
     /// # Safety
-    /// As for [`Run::run`].
+    /// The conditions of [`Run::run`] hold.
     unsafe fn enter<R: Run>(args: &Args, way: Way) -> f64;
 }
 
-/// Plain code for the target's baseline.
+/// Vectors of plain code for the target's baseline.
 impl VectorSet for isa::Portable {
     const PREFETCHES: bool = false;
     type F64 = Lanes<f64, 8>;
     type F32 = Lanes<f32, 16>;
     unsafe fn enter<R: Run>(args: &Args, way: Way) -> f64 {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { R::run(args, way) }
     }
 }
 
-/// Instruction sets of one architecture with their vectors of `f64` and of `f32`.
+/// Declares the vectors of `f64` and `f32` of the instruction sets of one architecture.
 macro_rules! vector_sets {
     ($arch:ident, $target:literal: $($isa:ident, $f64:ident, $f32:ident;)*) => {$(
         #[cfg(target_arch = $target)]
@@ -89,7 +89,7 @@ macro_rules! vector_sets {
             type F32 = std::arch::$arch::$f32;
             crate::enabled! { $isa,
                 unsafe fn enter<R: Run>(args: &Args, way: Way) -> f64 {
-                    // SAFETY: the caller's promise.
+                    // SAFETY: guaranteed by the caller.
                     unsafe { R::run(args, way) }
                 }
             }

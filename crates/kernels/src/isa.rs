@@ -132,22 +132,22 @@ macro_rules! dispatched {
         ) $(-> $made)? {
             $crate::enabled! { Avx512,
                 unsafe fn avx512 $(<$(const $flag: bool),+>)? ($($arg: $type),*) $(-> $made)? {
-                    // SAFETY: the caller's promise.
+                    // SAFETY: guaranteed by the caller.
                     unsafe { $body::<$crate::isa::Avx512 $($(, $flag)+)?>($($arg),*) }
                 }
             }
             $crate::enabled! { Avx2,
                 unsafe fn avx2 $(<$(const $flag: bool),+>)? ($($arg: $type),*) $(-> $made)? {
-                    // SAFETY: the caller's promise.
+                    // SAFETY: guaranteed by the caller.
                     unsafe { $body::<$crate::isa::Avx2 $($(, $flag)+)?>($($arg),*) }
                 }
             }
             #[inline(never)]
             unsafe fn portable $(<$(const $flag: bool),+>)? ($($arg: $type),*) $(-> $made)? {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe { $body::<$crate::isa::Portable $($(, $flag)+)?>($($arg),*) }
             }
-            // SAFETY: the caller's promise, the instruction set included.
+            // SAFETY: guaranteed by the caller, including the instruction set.
             unsafe {
                 match isa {
                     #[cfg(target_arch = "x86_64")]
@@ -201,7 +201,7 @@ impl Isa {
         matches!(self, Self::Sse2 | Self::Avx | Self::Avx2 | Self::Avx512 | Self::Sve)
     }
 
-    /// Vector width in bits; 0 where the compiler chose, and for SVE on processors without it.
+    /// Vector width in bits; 0 for code of the compiler's choice, and for SVE on processors without it.
     pub fn vector_bits(self) -> u32 {
         match self {
             // SAFETY: the instruction set was just detected.
@@ -233,7 +233,7 @@ pub(crate) unsafe fn sve_vector_bytes() -> usize {
 pub trait InstructionSet: 'static {
     /// The instruction set.
     const ISA: Isa;
-    /// True if a fused multiply-add is one instruction; elsewhere it would be a call.
+    /// True if a fused multiply-add is one instruction; otherwise it is a call.
     const FMA: bool;
 }
 
@@ -257,7 +257,7 @@ instruction_sets! {
     Neon: true;
 }
 
-/// `a x + y`, fused where the instruction set has that.
+/// Returns `a x + y`, fused if the instruction set has fused multiply-add.
 #[inline(always)]
 pub fn multiply_add<S: InstructionSet>(a: f64, x: f64, y: f64) -> f64 {
     if S::FMA { a.mul_add(x, y) } else { a * x + y }

@@ -1,9 +1,9 @@
-//! The kernels: what each one is ([`table`](KERNELS)), how its loops may be built ([`Shape`]), and the
-//! compiled loops themselves ([`Variant`] of passes over long arrays, [`Resident`] of cached sets).
+//! Kernels: their table ([`KERNELS`]), the shapes of their loops ([`Shape`]), and the compiled loops
+//! ([`Variant`] for passes over long arrays, [`Resident`] for cached sets).
 //!
-//! The loops are written once, in `pass`, generic over the vectors of `vector` and what a kernel does
-//! with them (`bodies`); `builds` says which combinations are compiled in, and `variants` gives out
-//! only those whose instruction set the processor has. Inside a loop there is no choice left.
+//! The loops are written once, in `pass`, generic over the vectors of `vector` and the kernel's operation
+//! on vectors (`bodies`). `builds` lists the compiled combinations; `variants` returns only those whose
+//! instruction set the processor has. Loops have no branch on configuration.
 
 mod bodies;
 mod builds;
@@ -25,7 +25,9 @@ pub use entry::{Args, LINE};
 pub use isa::Isa;
 pub use prefetch::prefetch;
 pub use shape::{Element, Prefetch, Shape, SideBySide, Stores, UnknownName};
-pub use table::{ARRAYS, Array, KERNELS, Kernel, KernelSpec, Loops, SCALAR, STREAM};
+pub use table::{
+    ARRAYS, Array, KERNELS, Kernel, KernelSpec, Loops, SCALAR, STREAM, STREAM_ARRAYS, arrays_of,
+};
 pub use variants::{Resident, Variant, available_isas, compiled_in, find, resident};
 
 #[cfg(test)]

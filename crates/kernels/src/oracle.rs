@@ -1,35 +1,35 @@
-//! Any loop against a replay with the kernel's reference function: given lengths, odd offsets, and
-//! guards before and behind each array that must stay as they were.
+//! Comparison of any loop with a replay by the kernel's reference function: given lengths, odd offsets, and
+//! guards before and after each array that must not change.
 
-use super::{ARRAYS, Args, Element, Kernel, SCALAR};
+use super::{ARRAYS, Args, Array, Element, Kernel, SCALAR};
 use std::ptr::NonNull;
 
-/// Elements before and behind the share that must stay as they were.
+/// Guard elements before and after the share, which must not change.
 const GUARD: usize = 16;
-/// What the guards of the arrays hold: not the same, or one copied into another goes unseen.
+/// Values of the guards of each array: different, so that a copy from one into another is detected.
 const UNTOUCHED: [f64; ARRAYS] = [-7.5, -8.5, -9.5, -10.5];
-/// What the arrays hold: the first element, and after how many elements, each one `step` more, it
-/// comes again.
+/// Start values of each array: first element, step between elements, and period after which the values
+/// repeat.
 const START: [(f64, f64, usize); ARRAYS] =
     [(1.0, 1.0, 1021), (2.0, 1.0, 7), (0.0, 0.5, 509), (0.0, 0.25, 251)];
-/// Offsets of the first array from a cache line, elements; those of the others follow from it.
+/// Offsets of the first array from a cache line, elements; the others follow from it.
 const OFFSETS: [usize; 3] = [0, 1, 3];
-/// By what the offset of the first array is multiplied for each, modulo 8.
+/// Factors of the first array's offset for each array, modulo 8.
 const OFFSET_FACTORS: [usize; ARRAYS] = [1, 5, 3, 7];
-/// Largest error of a sum, relative: more than any order of summation makes of these elements.
+/// Largest relative error of a sum: more than any order of summation of these elements causes.
 const SUM_TOLERANCE: f64 = 1e-6;
 
-/// Where a loop and the replay differ.
+/// Difference between a loop and the replay.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error(
     "{what} is {got} where {expected} was expected ({n} elements, {offset} behind a cache line)"
 )]
 pub struct Mismatch {
-    /// Which element or sum, e.g. `c[17]`; below 0 and from `n` on it was none of the loop's business.
+    /// Name of the element or sum, e.g. `c[17]`; indices below 0 and from `n` on are outside the share.
     pub what: String,
-    /// What the loop made.
+    /// Value of the loop.
     pub got: f64,
-    /// What the replay says.
+    /// Value of the replay.
     pub expected: f64,
     /// Elements of the share.
     pub n: usize,
@@ -37,7 +37,7 @@ pub struct Mismatch {
     pub offset: usize,
 }
 
-/// An element in the precision of the arrays.
+/// Element in the precision of the arrays.
 trait Number: Copy {
     const ELEMENT: Element;
     const EPSILON: f64;
@@ -67,14 +67,14 @@ impl Number for f32 {
     }
 }
 
-/// An array of elements with guards, starting `offset` elements behind a cache line.
+/// Array of elements with guards, starting `offset` elements after a cache line.
 struct Guarded<T> {
     buffer: Vec<T>,
     start: usize,
 }
 
 impl<T: Number> Guarded<T> {
-    /// The array of this number.
+    /// Creates the array of this number.
     fn new(array: usize, n: usize, offset: usize) -> Self {
         let (first, step, period) = START[array];
         let mut buffer = vec![T::of(UNTOUCHED[array]); n + 2 * GUARD + 64];
@@ -143,14 +143,14 @@ fn one<T: Number>(
     let (expected, expected_sum) = replay(kernel, &arrays, n, repeats);
     let at = arrays.each_mut().map(Guarded::pointer);
     let sum = run(&Args { at, n, scalar: SCALAR, repeats });
-    // One rounding may differ by fused multiply-add: two units in the last place, and as many more.
+    // Fused multiply-add changes one rounding: two units in the last place, with a factor of two in reserve.
     let tolerance = 4.0 * T::EPSILON;
-    for ((name, array), expected) in ["a", "b", "c", "d"].into_iter().zip(&arrays).zip(&expected) {
+    for ((which, array), expected) in Array::ALL.into_iter().zip(&arrays).zip(&expected) {
         for (i, (got, expected)) in array.values().into_iter().zip(expected).enumerate() {
-            // What is no number is not near.
+            // NaN is not near.
             let near = (got - expected).abs() <= tolerance * expected.abs().max(1.0);
             if !near {
-                let what = format!("{name}[{}]", i as i64 - array.start as i64);
+                let what = format!("{}[{}]", which.name(), i as i64 - array.start as i64);
                 return Err(Mismatch { what, got, expected: *expected, n, offset });
             }
         }
@@ -162,7 +162,7 @@ fn one<T: Number>(
     Err(Mismatch { what: "the sum".to_owned(), got: sum, expected: expected_sum, n, offset })
 }
 
-/// The arrays, guards included, after the kernel, and its sum.
+/// Returns the arrays with their guards after the kernel, and its sum.
 fn replay<T: Number>(
     kernel: Kernel,
     arrays: &[Guarded<T>; ARRAYS],

@@ -1,22 +1,22 @@
-//! The loops, each written once: generic over the kernel, the vector, the kind of store, the unroll,
-//! the pages walked side by side and the prefetch. No timing, no allocation, no branch on
-//! configuration inside.
+//! Loops, each written once and generic over the kernel, the vector, the kind of store, the unroll, the
+//! pages walked side by side and the prefetch. They have no timing, no allocation, and no branch on
+//! configuration.
 //!
-//! Nothing in a loop may be left to an inliner: functions are `#[inline(always)]`, and there are no closures
-//! and no iterators, which become functions of their own where the compiler splits the crate.
+//! Loops must not depend on the inliner: functions are `#[inline(always)]`, and there are no closures and
+//! no iterators, which become separate functions where the compiler splits the crate.
 //!
-//! All of them are made of one [`Pass::step`]: a long pass peels elements until its
-//! destination is aligned, walks groups of pages side by side (the same line of each, then the next
-//! line), runs unrolled steps, and ends with single elements, so any length and any offset of the
-//! arrays is right; a resident one goes over whole lines as often as it is told, so that neither a
-//! call, a clock nor a barrier stands between two passes over a set that fits a cache.
+//! All loops consist of one [`Pass::step`]. A long pass peels elements until its destination is aligned,
+//! walks groups of pages side by side (the same line of each, then the next line), runs unrolled steps,
+//! and ends with single elements, so that any length and any offset of the arrays works. A resident loop
+//! repeats passes over whole lines, so that no call, clock or barrier separates two passes over a set that
+//! fits a cache.
 //!
-//! A core's bandwidth is limited by the lines it has under way, and a hardware prefetcher follows an
-//! access stream within a page of 4 KiB: pages side by side keep several of them busy. glibc's
-//! `memcpy` of long ranges does alike (`large_memcpy_4x` in memmove-vec-unaligned-erms.S). Each goes on
-//! into the pages behind it before the next group begins: arrays that lie staggered within a page have
-//! their boundaries in the middle of a walk, and where it ended after one page, every page would be
-//! begun twice (docs/benchmarks.md).
+//! A core's bandwidth is limited by its outstanding lines, and a hardware prefetcher follows an access
+//! stream within a page of 4 KiB: pages side by side keep several prefetchers busy. glibc's `memcpy` of
+//! long ranges works in the same way (`large_memcpy_4x` in memmove-vec-unaligned-erms.S). Each walk
+//! continues into the following pages before the next group begins: page boundaries of staggered arrays
+//! are in the middle of a walk, and walks of a single page would start every page twice
+//! (docs/benchmarks.md).
 
 use super::entry::{Args, LINE, Run, Way};
 use super::table::{ARRAYS, KernelSpec};
@@ -25,29 +25,28 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::atomic::{Ordering, compiler_fence};
 
-/// What a kernel does with vectors.
+/// Operation of a kernel on vectors.
 pub(super) trait Body {
-    /// The kernel's row of the table.
+    /// Row of the kernel in the table.
     const SPEC: &'static KernelSpec;
-    /// Which arrays it reads; a constant, so that no loop looks it up.
+    /// Arrays that the kernel reads; a constant, so that loops have no lookup.
     const READS: [bool; ARRAYS] = Self::SPEC.reads_mask();
-    /// The place of the array that it writes.
+    /// Index of the array that the kernel writes.
     const WRITES: Option<usize> = match Self::SPEC.writes {
         Some(array) => Some(array as usize),
         None => None,
     };
-    /// Of a kernel that writes: what it writes, from the vectors of all arrays (only those that it
-    /// reads hold anything) and `s`. Of a kernel that sums: the new sum, with the sum in the place of
-    /// `s`.
+    /// For a kernel that writes: the vector to write, from the vectors of all arrays (only those of arrays
+    /// that it reads are loaded) and `s`. For a kernel that sums: the new sum; `s` is the sum so far.
     ///
     /// # Safety
-    /// As for [`Vector`].
+    /// The conditions of [`Vector`] hold.
     unsafe fn value<V: Vector>(x: [V; ARRAYS], s: V) -> V;
 }
 
-/// The loops of kernel `B` with vectors `V`. `RESIDENT`: repeated over whole lines;
-/// `NT`: streaming stores; `U`: vectors a step; `SIDE`: pages side by side; `P`: distances at which
-/// lines are asked for, 0 to 2.
+/// Loops of kernel `B` with vectors `V`. `RESIDENT`: repeated over whole lines;
+/// `NT`: streaming stores; `U`: vectors per step; `SIDE`: pages side by side; `P`: number of prefetch
+/// distances, 0 to 2.
 pub(super) struct Pass<
     V,
     B,
@@ -70,7 +69,7 @@ impl<
 {
     #[inline(always)]
     unsafe fn run(args: &Args, way: Way) -> f64 {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             match (RESIDENT, B::WRITES) {
                 (true, _) => Self::repeated(args, way),
@@ -81,15 +80,15 @@ impl<
     }
 }
 
-/// Steps that are summed in the element's own precision before the sum moves to `f64`: few enough
+/// Number of steps summed in the element's own precision before the sum moves to `f64`: few enough
 /// that a sum of equal `f32` keeps seven digits.
 pub(super) const STEPS_A_BLOCK: usize = 256;
 
-/// Lanes of the widest vector. Lanes and sums are powers of two.
+/// Lanes of the widest vector. Numbers of lanes and of sums are powers of two.
 const MOST_LANES: usize = 16;
 
-/// Bytes from one of the pages walked side by side to the next, each of which is walked so far: four
-/// pages of what hardware prefetchers take for one, whatever the size of the pages in memory.
+/// Distance between pages walked side by side, and length of each walk, bytes: four pages as hardware
+/// prefetchers see them, independent of the page size in memory.
 pub(super) const SPAN: usize = 4 * 4096;
 
 impl<
@@ -102,23 +101,23 @@ impl<
     const P: u8,
 > Pass<V, B, RESIDENT, NT, U, SIDE, P>
 {
-    /// Elements a step.
+    /// Elements per step.
     const STEP: usize = V::LANES * U;
-    /// Elements of a line.
+    /// Elements per line.
     const LINE: usize = LINE / size_of::<V::Scalar>();
-    /// Elements of a span.
+    /// Elements per span.
     const SPAN: usize = SPAN / size_of::<V::Scalar>();
 
-    /// One step, from element `i` on: loads all vectors, then stores what the kernel makes of each, or
-    /// adds it to a sum of its own.
+    /// Runs one step from element `i` on: loads all vectors, then stores each result, or adds each to its own
+    /// sum.
     ///
     /// # Safety
     /// The processor has the instruction set of `V`; each array that the kernel uses has `STEP`
-    /// elements from `i` on; the array that it writes is there aligned to the vector, and no other
+    /// elements from `i` on; the array that it writes is aligned to the vector at `i`, and no other
     /// thread uses it.
     #[inline(always)]
     unsafe fn step(at: &[*mut V::Scalar; ARRAYS], i: usize, s: V, sums: &mut [V; U]) {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let Some(array) = B::WRITES else {
                 let mut u = 0;
@@ -148,17 +147,17 @@ impl<
         }
     }
 
-    /// The vectors at element `i` of the arrays that the kernel reads, `s` in the place of the others.
+    /// Loads the vectors at element `i` of the arrays that the kernel reads; the others are `s`.
     ///
     /// # Safety
-    /// As for [`Pass::step`].
+    /// The conditions of [`Pass::step`] hold.
     #[inline(always)]
     unsafe fn load(at: &[*mut V::Scalar; ARRAYS], i: usize, s: V) -> [V; ARRAYS] {
         let mut x = [s; ARRAYS];
         let mut k = 0;
         while k < ARRAYS {
             if B::READS[k] {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 x[k] = unsafe { V::load(at[k].add(i)) };
             }
             k += 1;
@@ -166,11 +165,11 @@ impl<
         x
     }
 
-    /// The same line of each of `pages` spans, the first from element `i` on, then the next line, so
-    /// many `lines`.
+    /// Runs over the same line of each of `pages` spans, the first from element `i` on, then over the next
+    /// line, for `lines` lines.
     ///
     /// # Safety
-    /// As for [`Pass::step`] with the elements of these lines.
+    /// The conditions of [`Pass::step`] hold for the elements of these lines.
     #[inline(always)]
     unsafe fn side_by_side(
         at: &[*mut V::Scalar; ARRAYS],
@@ -179,14 +178,14 @@ impl<
         s: V,
         sums: &mut [V; U],
     ) {
-        // A bound that the compiler does not know, or it unrolls a whole span.
+        // A bound that is unknown to the compiler, which would otherwise unroll a whole span.
         let end = std::hint::black_box(i + lines * Self::LINE);
         while i < end {
             let mut at_line = i;
             while at_line < i + pages * Self::SPAN {
                 let mut k = 0;
                 while k < Self::LINE {
-                    // SAFETY: the caller's promise.
+                    // SAFETY: guaranteed by the caller.
                     unsafe { Self::step(at, at_line + k, s, sums) };
                     k += Self::STEP;
                 }
@@ -196,11 +195,11 @@ impl<
         }
     }
 
-    /// Asks for the lines that one step will need: `P` 1 into level 1, `P` 2 also far ahead into
+    /// Prefetches the lines of a later step: with `P` 1 into level 1, with `P` 2 also farther ahead into
     /// level 2. The addresses need not exist.
     ///
     /// # Safety
-    /// As for [`Vector`].
+    /// The conditions of [`Vector`] hold.
     #[inline(always)]
     unsafe fn prefetch(at: &[*mut V::Scalar; ARRAYS], i: usize, way: Way) {
         if P == 0 {
@@ -211,7 +210,7 @@ impl<
             let from = at[k].wrapping_add(i).cast::<u8>();
             let mut line = 0;
             while B::READS[k] && line < Self::STEP * size_of::<V::Scalar>() {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe {
                     V::prefetch::<false>(from.wrapping_add(line + way.near).cast());
                     if P == 2 {
@@ -224,20 +223,20 @@ impl<
         }
     }
 
-    /// One pass of a kernel that writes `array`.
+    /// Runs one pass of a kernel that writes `array`.
     ///
     /// # Safety
-    /// As for [`Run`], with the promises of [`super::Variant::run`].
+    /// The conditions of [`Run`] and of [`super::Variant::run`] hold.
     #[inline(always)]
     unsafe fn write_once(args: &Args, array: usize, way: Way) -> f64 {
         let at: [*mut V::Scalar; ARRAYS] = args.at.map(|at| at.as_ptr().cast());
         let n = args.n;
         let scalar = V::Scalar::from_f64(args.scalar);
         // SAFETY: every index below is less than n; vector stores go to addresses that the head has
-        // aligned; the rest is the caller's promise.
+        // aligned; the rest is guaranteed by the caller.
         unsafe {
             let s = V::splat(scalar);
-            // Where a step of each page is a line, lines of the destination are written whole.
+            // If a step covers a line of each page, whole lines of the destination are written.
             let alignment = if SIDE { LINE } else { size_of::<V>() };
             let head = at[array].align_offset(alignment).min(n);
             if head > 0 {
@@ -263,19 +262,19 @@ impl<
         0.0
     }
 
-    /// One pass of a kernel that sums; returns the sum.
+    /// Runs one pass of a kernel that sums; returns the sum.
     ///
     /// # Safety
-    /// As for [`Pass::write_once`].
+    /// The conditions of [`Pass::write_once`] hold.
     #[inline(always)]
     unsafe fn sum_once(args: &Args, way: Way) -> f64 {
         let at: [*mut V::Scalar; ARRAYS] = args.at.map(|at| at.as_ptr().cast());
         let n = args.n;
         let zero = V::Scalar::from_f64(0.0);
-        // Equal blocks round alike, so plain addition would drift with their number: compensated
-        // summation (Kahan), once a block.
+        // Equal blocks round in the same direction, so plain addition would drift with their number:
+        // compensated summation (Kahan), once per block.
         let mut total = Compensated::default();
-        // SAFETY: every index below is less than n; the rest is the caller's promise.
+        // SAFETY: every index below is less than n; the rest is guaranteed by the caller.
         unsafe {
             let none = V::splat(zero);
             let mut i = 0;
@@ -307,16 +306,16 @@ impl<
         total.sum
     }
 
-    /// As many passes as are asked for over whole lines; the sums stay in registers between them.
+    /// Runs the requested number of passes over whole lines; sums stay in registers between passes.
     ///
     /// # Safety
-    /// As for [`Run`], with the promises of [`super::Resident::run`].
+    /// The conditions of [`Run`] and of [`super::Resident::run`] hold.
     #[inline(always)]
     unsafe fn repeated(args: &Args, way: Way) -> f64 {
         let at: [*mut V::Scalar; ARRAYS] = args.at.map(|at| at.as_ptr().cast());
         let (n, stepped) = (args.n, args.n - args.n % Self::STEP);
         // SAFETY: every index below is less than n, vectors start at multiples of their size; the rest
-        // is the caller's promise.
+        // is guaranteed by the caller.
         unsafe {
             let s = V::splat(V::Scalar::from_f64(args.scalar));
             let mut sums = [V::splat(V::Scalar::from_f64(0.0)); U];
@@ -336,7 +335,7 @@ impl<
                     [sums[0]] = one;
                     i += V::LANES;
                 }
-                // No pass may be merged with the next one.
+                // Passes must not be merged.
                 compiler_fence(Ordering::SeqCst);
             }
             if NT {
@@ -347,7 +346,7 @@ impl<
     }
 }
 
-/// A sum that keeps what rounding takes from it (Kahan).
+/// Compensated sum (Kahan), which carries the rounding error along.
 #[derive(Default)]
 pub(super) struct Compensated {
     pub sum: f64,
@@ -364,16 +363,16 @@ impl Compensated {
     }
 }
 
-/// Elements one by one: the ends of a long pass, before its destination is aligned and behind its last
-/// step. Returns their sum. Not inlined: all loops of a kernel share it.
+/// Runs a kernel element by element at the ends of a long pass, before its destination is aligned and after
+/// its last step. Returns the sum. Not inlined: all loops of a kernel share it.
 ///
 /// # Safety
-/// As for [`Pass::step`] with these elements.
+/// The conditions of [`Pass::step`] hold for these elements.
 #[inline(never)]
 unsafe fn ends<T: Scalar, B: Body>(at: &[*mut T; ARRAYS], range: Range<usize>, s: T) -> f64 {
     let mut total = 0.0;
     for i in range {
-        // SAFETY: the caller's promise; every processor has this vector.
+        // SAFETY: guaranteed by the caller; every processor has this vector.
         unsafe {
             let s = Lanes::<T, 1>::splat(s);
             let mut sums = [s];
@@ -384,15 +383,15 @@ unsafe fn ends<T: Scalar, B: Body>(at: &[*mut T; ARRAYS], range: Range<usize>, s
     total
 }
 
-/// The sum of all lanes. Pairwise, so that few operations wait for one another: a block of a sum ends
-/// within some tens of cycles, while the loads of the next are under way.
+/// Returns the sum of all lanes. Pairwise, so that few operations depend on each other: a block of a sum ends
+/// within some tens of cycles, during which the loads of the next block proceed.
 ///
 /// # Safety
-/// As for [`Vector`].
+/// The conditions of [`Vector`] hold.
 #[inline(always)]
 unsafe fn sum_of<V: Vector, const U: usize>(mut sums: [V; U]) -> f64 {
     let mut left = U;
-    // SAFETY: the caller's promise; a vector is its lanes, in order.
+    // SAFETY: guaranteed by the caller; a vector is its lanes, in order.
     unsafe {
         while left > 1 {
             left /= 2;

@@ -1,7 +1,7 @@
-//! Asking for a line of memory ahead of its use.
+//! Software prefetch of a line of memory.
 
-/// Asks the processor for the line at an address, into level 1, or `FAR` into level 2; nothing where it has no
-/// instruction for that. Any address may be asked for: what cannot be read is left.
+/// Prefetches the line at an address into level 1, or with `FAR` into level 2. Does nothing on processors without
+/// such an instruction. Any address is allowed; an unreadable one is ignored.
 #[inline(always)]
 pub fn prefetch<const FAR: bool>(from: *const u8) {
     #[cfg(target_arch = "x86_64")]

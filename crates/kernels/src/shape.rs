@@ -1,5 +1,5 @@
-//! How a kernel's loop is built: element type, instruction set, kind of store, unroll, pages side by
-//! side, prefetch. The names of options and records, and their grammar.
+//! Shape of a kernel's loop: element type, instruction set, kind of store, unroll, pages side by side,
+//! prefetch; with the names in options and records, and their grammar.
 
 use super::isa::Isa;
 pub use nodegauge_measure::UnknownName;
@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// The type of an array's elements.
+/// Type of an array's elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum Element {
-    /// 8 bytes, as STREAM's results are quoted.
+    /// 8 bytes, the type of published STREAM results.
     #[default]
     F64,
     /// 4 bytes.
@@ -21,7 +21,7 @@ pub enum Element {
 names!(Element, "element type", F64 = "f64", F32 = "f32");
 
 impl Element {
-    /// Bytes an element.
+    /// Bytes per element.
     pub fn bytes(self) -> u64 {
         match self {
             Self::F64 => 8,
@@ -30,25 +30,25 @@ impl Element {
     }
 }
 
-/// How results are stored.
+/// Kind of stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Stores {
-    /// Through the caches, which read each line before it is overwritten.
+    /// Stores through the caches, which read each line before it is overwritten.
     Regular,
-    /// Past the caches (streaming), without that read.
+    /// Streaming stores past the caches, without that read.
     NonTemporal,
 }
 names!(Stores, "kind of store", Regular = "regular", NonTemporal = "nontemporal");
 
-/// Software prefetch: off, or how far ahead lines are asked for, in bytes.
+/// Software prefetch: off, or the distances in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum Prefetch {
-    /// The hardware's prefetchers alone.
+    /// Hardware prefetchers only.
     #[default]
     Off,
-    /// Into level 1, this far ahead.
+    /// Prefetch into level 1 at this distance.
     Near(u32),
-    /// Into level 2 at the first distance, and into level 1 at the second.
+    /// Prefetch into level 2 at the first distance, and into level 1 at the second.
     FarNear(u32, u32),
 }
 
@@ -65,9 +65,9 @@ impl fmt::Display for Prefetch {
 impl FromStr for Prefetch {
     type Err = SyntaxError;
 
-    /// `off`, `BYTES`, or `FAR,NEAR`.
+    /// Reads `off`, `BYTES`, or `FAR,NEAR`.
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
-        /// Farther ahead than any processor's buffers can hold lines.
+        /// Largest accepted distance: more than any processor's buffers can hold.
         const MOST: u64 = 1 << 20;
         if text == "off" {
             return Ok(Self::Off);
@@ -93,7 +93,7 @@ impl FromStr for Prefetch {
 }
 
 impl Prefetch {
-    /// The kind alone, without its distances, which a loop takes from its arguments.
+    /// Number of distances. The distances themselves are arguments of a loop.
     pub(super) fn kind(self) -> Self {
         match self {
             Self::Off => Self::Off,
@@ -102,7 +102,7 @@ impl Prefetch {
         }
     }
 
-    /// The kind with so many distances.
+    /// Kind of prefetch with this number of distances, all 0.
     pub(super) const fn with_distances(distances: u8) -> Self {
         match distances {
             0 => Self::Off,
@@ -111,7 +111,7 @@ impl Prefetch {
         }
     }
 
-    /// `(near, far)` in bytes, 0 where there is none.
+    /// Distances `(near, far)` in bytes; 0 for a distance that does not exist.
     #[inline]
     pub(super) fn bytes(self) -> (usize, usize) {
         match self {
@@ -122,7 +122,7 @@ impl Prefetch {
     }
 }
 
-/// How many pages of 4 KiB a loop walks side by side: the same line of each, then the next line.
+/// Number of pages of 4 KiB that a loop walks side by side: the same line of each, then the next line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SideBySide(u8);
@@ -130,12 +130,12 @@ pub struct SideBySide(u8);
 impl SideBySide {
     /// One page after another.
     pub const ONE: Self = Self(1);
-    /// Stands for any number of several pages, where the number is an argument of a loop.
+    /// Placeholder for any number of several pages, which is an argument of a loop.
     pub(super) const SOME: Self = Self(u8::MAX);
-    /// At most so many: no core has more lines under way.
+    /// Largest number: no core has more outstanding lines.
     const MOST: u8 = 64;
 
-    /// So many pages; `None` of none, and of more than 64.
+    /// Returns `pages` pages; `None` if there are none or more than 64.
     pub const fn new(pages: u8) -> Option<Self> {
         match pages {
             1..=Self::MOST => Some(Self(pages)),
@@ -143,13 +143,13 @@ impl SideBySide {
         }
     }
 
-    /// The number of pages.
+    /// Number of pages.
     #[inline]
     pub fn pages(self) -> u8 {
         self.0
     }
 
-    /// The number of pages where there are several.
+    /// Number of pages; `None` for one page.
     pub fn several(self) -> Option<u8> {
         (self != Self::ONE).then_some(self.0)
     }
@@ -170,7 +170,7 @@ impl fmt::Display for SideBySide {
 impl FromStr for SideBySide {
     type Err = SyntaxError;
 
-    /// A number of pages.
+    /// Reads a number of pages.
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
         let mut cursor = Cursor::new("side-by-side", "--side-by-side 4", text);
         let pages = cursor.number("expected a number of pages")?;
@@ -180,15 +180,15 @@ impl FromStr for SideBySide {
     }
 }
 
-/// How a kernel's loop is built. An axis more is a field here, a parameter of `body::Pass` and its
-/// values in `variants`.
+/// Shape of a kernel's loop. A further axis is a field here, a parameter of `pass::Pass` and its values in
+/// `builds`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Shape {
     /// Instruction set.
     pub isa: Isa,
     /// Kind of store.
     pub stores: Stores,
-    /// Vectors a step.
+    /// Vectors per step.
     pub unroll: u8,
     /// Pages walked side by side.
     pub side_by_side: SideBySide,
@@ -197,8 +197,8 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// The shape of a compiled loop with so many `distances` of prefetch: these are 0, and pages side by
-    /// side [`SideBySide::SOME`], because they are arguments of the loop.
+    /// Shape of a compiled loop with this number of prefetch `distances`. The distances are 0 and the pages
+    /// side by side [`SideBySide::SOME`], because both are arguments of the loop.
     pub(super) const fn built(
         isa: Isa,
         nontemporal: bool,

@@ -1,8 +1,7 @@
-//! How long the arrays are: STREAM's rule, held against the memory that can really be had.
+//! Length of the arrays: STREAM's rule, limited by the available memory.
 //!
-//! STREAM asks for arrays of at least four times the last-level caches that take part, all of them
-//! summed up, and for at least a million elements. Smaller ones measure caches. What a guest is told of its
-//! caches need not be so.
+//! STREAM requires arrays of at least four times the sum of the last-level caches in use and at least a
+//! million elements. Smaller arrays measure caches. The cache sizes that a guest reports may be wrong.
 
 use crate::Element;
 use nodegauge_measure::grammar::Cursor;
@@ -11,19 +10,19 @@ use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, SyntaxError};
 use std::fmt;
 use std::str::FromStr;
 
-/// STREAM's factor over the sum of last-level caches.
+/// Factor of STREAM's rule over the sum of last-level caches.
 pub const RULE_FACTOR: f64 = 4.0;
-/// STREAM's least number of elements.
+/// Minimum number of elements of STREAM's rule.
 pub const RULE_ELEMENTS: u64 = 1_000_000;
-/// Length of an array when no cache size is known: more than four times any cache of today's
-/// desktops; servers say how large theirs are.
+/// Length of an array if no cache size is known: more than four times any cache of current desktops;
+/// servers report their cache sizes.
 const UNKNOWN_CACHE_ARRAY: Bytes = Bytes::mib(512);
 
-/// Bytes of all three arrays in a guest at least: more than four times what a host of today keeps near
-/// one guest in a last-level cache (some hundred MiB on one die), whatever the guest is told.
+/// Minimum bytes of all arrays together in a guest: more than four times what a current host keeps near
+/// one guest in a last-level cache (some hundred MiB on one die), whatever size the guest reports.
 const GUEST_LEAST: Bytes = Bytes::gib(1);
 
-/// `--size`.
+/// Value of `--size`.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum SizeSpec {
     /// STREAM's rule.
@@ -31,9 +30,9 @@ pub enum SizeSpec {
     Auto,
     /// This many times the sum of the last-level caches in use.
     TimesLlc(f64),
-    /// Bytes an array.
+    /// Bytes per array.
     Bytes(Bytes),
-    /// Elements an array.
+    /// Elements per array.
     Elements(u64),
 }
 
@@ -42,7 +41,7 @@ impl fmt::Display for SizeSpec {
         match self {
             Self::Auto => f.write_str("auto"),
             Self::TimesLlc(factor) => write!(f, "{factor}xLLC"),
-            // Exact, and without a blank: it is read again as it is written.
+            // Exact and without a blank, because the text is parsed again.
             Self::Bytes(Bytes(bytes)) => {
                 let unit = [(30, "GiB"), (20, "MiB"), (10, "KiB")]
                     .into_iter()
@@ -55,15 +54,15 @@ impl fmt::Display for SizeSpec {
     }
 }
 
-/// Largest number of elements or bytes that is read: a pebibyte, far above any node's memory.
+/// Largest accepted number of elements or bytes: a pebibyte, far above any node's memory.
 const MOST: u64 = 1 << 50;
-/// Largest factor that is read.
+/// Largest accepted factor.
 const MOST_TIMES: f64 = 1e6;
 
 impl FromStr for SizeSpec {
     type Err = SyntaxError;
 
-    /// `auto`, `4xLLC`, a size with a unit (bytes an array), or a bare number (elements an array).
+    /// Reads `auto`, `4xLLC`, a size with a unit (bytes per array), or a bare number (elements per array).
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
         let mut cursor = Cursor::new("size", "--size 4xLLC, --size 2GiB or --size 80000000", text);
         if text == "auto" {
@@ -105,31 +104,33 @@ impl FromStr for SizeSpec {
     }
 }
 
-/// What is known of the machine when the length is chosen.
+/// Facts about the machine that determine the length.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Surroundings {
-    /// The gauge that asks.
+    /// Gauge that chooses the length.
     pub gauge: &'static str,
-    /// Sum of the last-level caches that the threads reach, and of those beside memory.
+    /// Number of arrays that must fit.
+    pub arrays: usize,
+    /// Sum of the last-level caches that the threads reach, and of the caches in front of memory.
     pub llc: Option<Bytes>,
-    /// Whether a hypervisor tells how large they are.
+    /// True if a hypervisor reports the cache sizes.
     pub guest: bool,
-    /// Memory that can be had now, under all limits.
+    /// Memory available now, under all limits.
     pub available: Bytes,
-    /// Largest share of it that the arrays may take, 0 to 1.
+    /// Largest share of that memory that the arrays may take, 0 to 1.
     pub fraction: f64,
 }
 
-/// A length, with how it relates to the rule.
+/// Length of the arrays, and its relation to the rule.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Size {
-    /// Elements an array.
+    /// Elements per array.
     pub elements: u64,
-    /// One array over the sum of last-level caches; `None` when that is not known.
+    /// Ratio of one array to the sum of last-level caches; `None` if that is unknown.
     pub times_llc: Option<f64>,
-    /// Whether STREAM's rule holds; `None` when caches are not known.
+    /// True if STREAM's rule holds; `None` if the caches are unknown.
     pub follows_rule: Option<bool>,
-    /// What was clamped or assumed.
+    /// Notices of reductions and assumptions.
     pub notices: Vec<Notice>,
 }
 
@@ -147,11 +148,11 @@ fn share(fraction: f64) -> String {
 /// Chooses the length of each array.
 ///
 /// # Errors
-/// An explicit size that does not fit, or a rule-sized array of which not even the least number of
-/// elements fits.
+/// If an explicit size does not fit, or not even the rule's minimum number of elements fits.
 pub fn choose(spec: SizeSpec, element: Element, around: &Surroundings) -> Result<Size, Failure> {
     let allowed = around.available.as_f64() * around.fraction;
-    let most = (allowed / (3 * element.bytes()) as f64) as u64;
+    let arrays = around.arrays as u64;
+    let most = (allowed / (arrays * element.bytes()) as f64) as u64;
     let mut notices = Vec::new();
     let of_bytes = |bytes: f64| (bytes / element.bytes() as f64).ceil() as u64;
     let llc = around.llc.map(|bytes| bytes.as_f64());
@@ -172,8 +173,8 @@ pub fn choose(spec: SizeSpec, element: Element, around: &Surroundings) -> Result
     }
     .max(1);
     if spec == SizeSpec::Auto && around.guest {
-        let least = GUEST_LEAST.0 / (3 * element.bytes());
-        // As far as memory allows; the rule above alone is worth a word when it is cut.
+        let least = GUEST_LEAST.0 / (arrays * element.bytes());
+        // As far as memory allows. Only a reduction below the rule above is reported.
         elements = elements.max(least.min(most));
     }
     let clamps = matches!(spec, SizeSpec::Auto) && most >= RULE_ELEMENTS;
@@ -186,8 +187,8 @@ pub fn choose(spec: SizeSpec, element: Element, around: &Surroundings) -> Result
             };
             let more = if around.fraction < 0.95 { ", or a larger --memory-fraction" } else { "" };
             return Err(Failure::missing(format!(
-                "3 arrays of {array} need {}, but only {} of memory can be had{}",
-                Bytes(array.0.saturating_mul(3)),
+                "{arrays} arrays of {array} need {}, but only {} of memory can be had{}",
+                Bytes(array.0.saturating_mul(arrays)),
                 around.available,
                 share(around.fraction),
             ))
@@ -206,14 +207,14 @@ pub fn choose(spec: SizeSpec, element: Element, around: &Surroundings) -> Result
 }
 
 impl Size {
-    /// Arrays of `elements` elements held against the sum of last-level caches, bytes.
+    /// Compares arrays of `elements` elements with the sum of last-level caches, bytes.
     pub fn of(elements: u64, element: Element, llc: Option<f64>, notices: Vec<Notice>) -> Self {
         let bytes = (elements * element.bytes()) as f64;
         let times_llc = llc.map(|llc| bytes / llc);
         Self {
             elements,
             times_llc,
-            // A length in whole elements may miss the factor by a rounding.
+            // Rounding to whole elements may give slightly less than the factor.
             follows_rule: times_llc
                 .map(|times| times >= RULE_FACTOR * 0.999 && elements >= RULE_ELEMENTS),
             notices,
@@ -229,6 +230,7 @@ mod tests {
     fn around(llc_mib: u64, available_mib: u64) -> Surroundings {
         Surroundings {
             gauge: "memory",
+            arrays: 3,
             llc: Some(Bytes::mib(llc_mib)),
             guest: false,
             available: Bytes::mib(available_mib),
@@ -270,6 +272,20 @@ mod tests {
              be used\nhint: use --size 273MiB or less, or a larger --memory-fraction"
         );
         assert!(choose(SizeSpec::Auto, Element::F64, &around(32, 10)).is_err());
+    }
+
+    #[test]
+    fn a_fourth_array_needs_its_part_of_the_memory() {
+        let four = |around: Surroundings| Surroundings { arrays: 4, ..around };
+        let elements = |around| choose(SizeSpec::Auto, Element::F64, &around).unwrap().elements;
+        let enough = around(32, 20_000);
+        assert_eq!(elements(four(enough)), elements(enough));
+        let scarce = around(32, 300);
+        assert_eq!((elements(scarce), elements(four(scarce))), (10 << 20, 60 << 17));
+        let size = SizeSpec::Bytes(Bytes::gib(1));
+        let error = choose(size, Element::F64, &four(around(32, 4096))).unwrap_err();
+        assert!(error.to_string().starts_with("4 arrays of 1 GiB need 4 GiB, "), "{error}");
+        assert!(choose(size, Element::F64, &around(32, 4096)).is_ok());
     }
 
     #[test]

@@ -1,9 +1,9 @@
-//! The loops for Arm's Scalable Vector Extension, whose vectors have a length that only the processor
-//! knows. No type can hold one, so what a kernel does with vectors is a line of assembler here, and
-//! all loops are made of one piece of it: some steps of `U` vectors each, a stride apart.
+//! Loops for Arm's Scalable Vector Extension, whose vector length depends on the processor. No Rust type
+//! can hold such a vector, so each kernel has a line of assembler here, and all loops consist of one piece
+//! of assembler: a number of steps of `U` vectors each, a stride apart.
 //!
 //! Instructions: "Arm A64 Instruction Set Architecture", SVE instructions. Loads and stores take a
-//! predicate, so that no element needs a loop of its own at either end.
+//! predicate, so the ends of an array need no scalar loop.
 
 use super::builds::{Build, stores};
 use super::entry::{Args, LINE, Way};
@@ -15,8 +15,8 @@ use super::vector::Scalar;
 use std::arch::asm;
 use std::sync::atomic::{Ordering, compiler_fence};
 
-/// Where some steps lie: of each array the first, how many, how far apart in bytes, and how many
-/// elements of each vector are worked on (more than it has: all).
+/// Addresses of a number of steps: first element of each array, number of steps, distance in bytes, and
+/// active elements of each vector (all if larger than the vector).
 #[derive(Clone, Copy)]
 pub(super) struct Steps {
     at: [*mut u8; ARRAYS],
@@ -25,10 +25,10 @@ pub(super) struct Steps {
     lanes: usize,
 }
 
-/// What a kernel does with scalable vectors.
+/// Kernel with loops on scalable vectors.
 pub(super) trait Scalable: Body {
-    /// Runs at least one step of `U` vectors; returns the sum of a kernel that sums. `P`: distances at which lines are
-    /// asked for.
+    /// Runs at least one step of `U` vectors; returns the sum of a kernel that sums. `P`: number of prefetch
+    /// distances.
     ///
     /// # Safety
     /// The processor has SVE; each array that the kernel uses has the elements of all steps.
@@ -39,16 +39,16 @@ pub(super) trait Scalable: Body {
     ) -> f64;
 }
 
-/// Assembler for one element type: suffix of instructions that move elements, of registers, and form of
-/// the general register that holds the scalar. Vectors of arrays a and d (no kernel uses both) are
-/// in z0 to z7, of b in z10 to z17, of c and sums in z20 to z27, the scalar in z31; all elements are
-/// active in p1, those worked on in p0.
+/// Assembler for one element type, given by the suffix of load and store instructions, the suffix of
+/// registers, and the form of the general register that holds the scalar. Vectors of arrays a and d (no
+/// kernel reads both) are in z0 to z7, of b in z10 to z17, of c and sums in z20 to z27, the scalar is in
+/// z31. All elements are active in p1; the elements of the step are active in p0.
 macro_rules! steps {
     ($body:literal, $result:literal, $move:literal, $lane:literal, $scalar:literal, $widen:literal;
      $steps:ident, $bits:expr, $way:ident, $kernel:ident) => {{
         let sum: f64;
         let [a, b, c, d] = $steps.at;
-        // SAFETY: the caller's promise; every register that is changed is named.
+        // SAFETY: guaranteed by the caller; every changed register is declared.
         unsafe {
             asm!(
                 concat!(".macro body a, b, c, d, s, sum\n", $body, "\n.endm"),
@@ -159,8 +159,8 @@ macro_rules! steps {
     }};
 }
 
-/// Of each kernel what it does with the vectors of its arrays, and which register then holds what is
-/// written: `z\k` of array a (or d), `z1\k` of b, `z2\k` of c, `z31` the scalar.
+/// Declares for each kernel the operation on the vectors of its arrays, and the register that is written
+/// afterwards: `z\k` for array a (or d), `z1\k` for b, `z2\k` for c, `z31` for the scalar.
 macro_rules! scalable {
     ($($kernel:ident: $body:literal => $result:literal;)*) => {
         $(
@@ -209,11 +209,12 @@ scalable! {
     Update: "fmul \\a, \\a, \\s" => "z\\k\\()";
     Dot: "fmla \\sum, p0/m, \\a, \\b" => "z31";
     Nstream: "fmla \\b, p0/m, \\c, \\s\nfadd \\a, \\a, \\b" => "z\\k\\()";
+    VectorTriad: "fmla \\a, p0/m, \\b, \\c" => "z\\k\\()";
     Axpy: "fmla \\a, p0/m, \\b, \\s" => "z\\k\\()";
     Blend: "fmla \\b, p0/m, \\c, \\s\nfadd \\b, \\b, \\d" => "z1\\k\\()";
 }
 
-/// One call of a loop, as [`Pass`](super::pass::Pass) is for vectors of a known length.
+/// Runs a loop once, as [`Pass`](super::pass::Pass) does for vectors of a known length.
 ///
 /// # Safety
 /// The processor has SVE; the rest as for [`Run::run`](super::entry::Run::run).
@@ -233,11 +234,11 @@ unsafe fn run<
     let end = args.n * size_of::<T>();
     let mut total = Compensated::default();
     // SAFETY: all offsets below are less than the end, the last vector has no more elements than are
-    // left; the rest is the caller's promise.
+    // left; the rest is guaranteed by the caller.
     unsafe {
         let vector = sve_vector_bytes();
         let from = |i: usize| args.at.map(|at| at.as_ptr().wrapping_add(i));
-        // The vectors of a line; a processor whose vectors do not fill a page has none.
+        // Only if whole vectors fill a span.
         let side = SIDE && SPAN.is_multiple_of(vector);
         let repeats = if RESIDENT { args.repeats } else { 1 };
         for _ in 0..repeats {
@@ -266,7 +267,7 @@ unsafe fn run<
             }
             let stride = U * vector;
             while end - i >= stride {
-                // A sum moves to `f64` before it loses digits.
+                // Sums are moved to `f64` before they lose digits.
                 let most = if K::WRITES.is_some() { usize::MAX } else { STEPS_A_BLOCK };
                 let count = ((end - i) / stride).min(most);
                 let steps = Steps { at: from(i), count, stride, lanes: usize::MAX };
@@ -274,17 +275,17 @@ unsafe fn run<
                 i += count * stride;
             }
             total.add(few::<T, K, NT>(from(i), end - i, vector, args.scalar, way));
-            // No pass may be merged with the next one.
+            // Passes must not be merged.
             compiler_fence(Ordering::SeqCst);
         }
     }
     total.sum
 }
 
-/// So many bytes, vector by vector, the last one in part.
+/// Runs the kernel over `bytes` bytes vector by vector, the last one partially.
 ///
 /// # Safety
-/// As for [`Scalable::steps`].
+/// The conditions of [`Scalable::steps`] hold.
 #[inline]
 #[target_feature(enable = "sve")]
 unsafe fn few<T: Scalar, K: Scalable, const NT: bool>(
@@ -298,7 +299,7 @@ unsafe fn few<T: Scalar, K: Scalable, const NT: bool>(
     while i < bytes {
         let at = at.map(|at| at.wrapping_add(i));
         let steps = Steps { at, count: 1, stride: 0, lanes: (bytes - i) / size_of::<T>() };
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         sum += unsafe { K::steps::<T, NT, 1, 0>(steps, scalar, way) };
         i += vector;
     }
@@ -323,7 +324,7 @@ const fn build<
     }
 }
 
-/// For passes over long arrays.
+/// Builds for passes over long arrays.
 const fn passes<T: Scalar, K: Scalable + 'static, const NT: bool>() -> &'static [Build] {
     if !(K::SPEC.in_passes() && stores::<K>(Isa::Sve, NT)) {
         return &[];
@@ -342,7 +343,7 @@ const fn passes<T: Scalar, K: Scalable + 'static, const NT: bool>() -> &'static 
     }
 }
 
-/// What there is without prefetch: unrolled, and with pages side by side.
+/// Builds without prefetch: unrolled, and with pages side by side.
 const fn unprefetched<T: Scalar, K: Scalable, const RESIDENT: bool, const NT: bool>() -> [Build; 5]
 {
     [
@@ -354,7 +355,7 @@ const fn unprefetched<T: Scalar, K: Scalable, const RESIDENT: bool, const NT: bo
     ]
 }
 
-/// For resident sets.
+/// Builds for resident sets.
 const fn residents<K: Scalable + 'static, const NT: bool>() -> &'static [Build] {
     let stores = stores::<K>(Isa::Sve, NT) && (!NT || K::SPEC.write_allocates());
     if !(K::SPEC.is_resident() && stores) {

@@ -1,75 +1,78 @@
-//! The table of kernels: one row each, with its formula, what it reads and writes, what it counts,
-//! and what it makes of one element. Everything else takes it from here: the loops which arrays to
-//! load and store, the replay and the oracle what must come out, records and help their words.
+//! Table of kernels, one row each: formula, arrays read and written, counted operations, and the
+//! reference function on one element. Everything else derives from it: the arrays that loops load and
+//! store, the expected values of the replay and the oracle, the names in records and help.
 
 use super::{Element, Stores, UnknownName};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// Arrays that a kernel uses at most.
+/// Maximum number of arrays of a kernel.
 pub const ARRAYS: usize = 4;
 
-/// The scalar `s` of STREAM.
+/// Number of arrays of STREAM. A pass has more only if one of its kernels uses the fourth.
+pub const STREAM_ARRAYS: usize = 3;
+
+/// Scalar `s` of STREAM.
 pub const SCALAR: f64 = 3.0;
 
-/// One of the arrays; its number is its place in [`Args::at`](super::Args::at).
+/// One of the arrays. The discriminant is the index in [`Args::at`](super::Args::at).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Array {
-    /// The first.
+    /// First array.
     A,
-    /// The second.
+    /// Second array.
     B,
-    /// The third.
+    /// Third array.
     C,
-    /// The fourth, which passes of STREAM do not have.
+    /// Fourth array, which STREAM's own kernels do not use.
     D,
 }
 
-/// Which loops there are of a kernel.
+/// Kinds of loops that a kernel has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loops {
-    /// For passes over three long arrays, as in STREAM.
+    /// Passes over long arrays, as in STREAM.
     Passes,
-    /// For sets that fit a cache, gone over again and again within a call.
+    /// Sets that fit a cache, traversed repeatedly within a call.
     Resident,
-    /// For both.
+    /// Both.
     Both,
 }
 
-/// Makes an element out of one of each array and the scalar.
+/// Function from one element of each array and the scalar to an element.
 type Reference<T> = fn([T; ARRAYS], T) -> T;
 
-/// A row of the table.
+/// Row of the table.
 #[derive(Debug, Clone, Copy)]
 pub struct KernelSpec {
-    /// The kernel.
+    /// Kernel.
     pub kernel: Kernel,
-    /// Its name in options and records.
+    /// Name in options and records.
     pub name: &'static str,
-    /// Its loop body.
+    /// Loop body.
     pub formula: &'static str,
     /// Arrays read.
     pub reads: &'static [Array],
-    /// The array written; `None` of a kernel that adds up what it reads.
+    /// Array written; `None` for a kernel that sums what it reads.
     pub writes: Option<Array>,
-    /// Floating-point operations an element.
+    /// Floating-point operations per element.
     pub flops: u32,
     /// Scalars that stay in registers.
     pub scalars: u32,
-    /// Which loops there are of it.
+    /// Kinds of loops.
     pub loops: Loops,
-    /// What it makes of one element of each array and the scalar: the new element of the array
-    /// written, or what it adds to the sum. In both precisions, each operation rounded.
+    /// New element of the array written, or term of the sum, from one element of each array and the
+    /// scalar. In both precisions, with every operation rounded.
     reference: (Reference<f64>, Reference<f32>),
 }
 
-/// Makes the type and the table, both in the order of the rows.
+/// Declares the type and the table, both in the order of the rows.
 macro_rules! kernels {
     ($($kernel:ident, $name:literal, $formula:literal, [$($read:ident)*] => $write:expr,
        flops $flops:literal, scalars $scalars:literal, $loops:ident,
        |$x:pat_param, $s:pat_param| $reference:expr;)*) => {
-        /// A kernel of STREAM or one beside it.
+        /// Kernel of STREAM, or another kernel.
         #[derive(
             Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
         )]
@@ -78,7 +81,7 @@ macro_rules! kernels {
             $kernel,
         )*}
 
-        /// Every kernel, in the order in which a pass runs them: STREAM's four first, in STREAM's
+        /// All kernels, in the order in which a pass runs them: STREAM's four first, in STREAM's
         /// order.
         pub static KERNELS: &[KernelSpec] = {
             use Array::{A, B, C, D};
@@ -112,27 +115,45 @@ kernels! {
     Dot, "dot", "sum += a b", [A B] => None, flops 2, scalars 0, Passes, |[a, b, ..], _| a * b;
     Nstream, "nstream", "a += b + s c", [A B C] => Some(A), flops 3, scalars 1, Both,
         |[a, b, c, _], s| a + (b + s * c);
+    VectorTriad, "vector_triad", "d = a + b c", [A B C] => Some(D), flops 2, scalars 0, Passes,
+        |[a, b, c, _], _| a + b * c;
     Axpy, "axpy", "a += s b", [A B] => Some(A), flops 2, scalars 1, Resident,
         |[a, b, ..], s| a + s * b;
     Blend, "blend", "a = b + s c + d", [B C D] => Some(A), flops 3, scalars 1, Resident,
         |[_, b, c, d], s| b + s * c + d;
 }
 
-/// STREAM's four.
+/// Kernels of STREAM.
 pub const STREAM: [Kernel; 4] = [Kernel::Copy, Kernel::Scale, Kernel::Add, Kernel::Triad];
 
 impl Array {
-    /// All of them.
+    /// All arrays.
     pub const ALL: [Self; ARRAYS] = [Self::A, Self::B, Self::C, Self::D];
+
+    /// Name in formulas, messages and records.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::A => "a",
+            Self::B => "b",
+            Self::C => "c",
+            Self::D => "d",
+        }
+    }
+}
+
+/// Returns the number of arrays of a pass: STREAM's three, and the fourth if one of `kernels` uses it.
+pub fn arrays_of(kernels: impl IntoIterator<Item = Kernel>) -> usize {
+    let used = kernels.into_iter().flat_map(|kernel| kernel.spec().arrays());
+    used.map(|array| array as usize + 1).fold(STREAM_ARRAYS, usize::max)
 }
 
 impl KernelSpec {
-    /// Whether the loop reads an array.
+    /// True if the loop reads an array.
     pub const fn reads_from(&self, array: Array) -> bool {
         self.reads_mask()[array as usize]
     }
 
-    /// Of each array whether the loop reads it.
+    /// For each array, true if the loop reads it.
     pub(super) const fn reads_mask(&self) -> [bool; ARRAYS] {
         let mut reads = [false; ARRAYS];
         let mut i = 0;
@@ -143,8 +164,8 @@ impl KernelSpec {
         reads
     }
 
-    /// Whether it writes an array that it does not read, whose lines a regular store first brings
-    /// into the cache (write-allocate).
+    /// True if the loop writes an array that it does not read. Regular stores read the lines of such an
+    /// array into the cache first (write-allocate).
     pub const fn write_allocates(&self) -> bool {
         match self.writes {
             Some(array) => !self.reads_from(array),
@@ -152,59 +173,58 @@ impl KernelSpec {
         }
     }
 
-    /// Words that STREAM's rule counts for one element: each array once a read and once a write.
+    /// Words per element by STREAM's rule: one for each read and one for each write of an array.
     pub const fn words(&self) -> u32 {
         self.reads.len() as u32 + self.writes.is_some() as u32
     }
 
-    /// The arrays that it uses, in their order.
+    /// Arrays that the kernel uses, in their order.
     pub fn arrays(&self) -> impl Iterator<Item = Array> {
         let uses = |array: &Array| self.reads_from(*array) || self.writes == Some(*array);
         Array::ALL.into_iter().filter(uses)
     }
 
-    /// Whether passes over three long arrays have loops of it.
+    /// True if the kernel has loops for passes over long arrays.
     pub const fn in_passes(&self) -> bool {
         !matches!(self.loops, Loops::Resident)
     }
 
-    /// Whether there are loops of it for sets that stay in a cache.
+    /// True if the kernel has loops for sets that stay in a cache.
     pub const fn is_resident(&self) -> bool {
         !matches!(self.loops, Loops::Passes)
     }
 }
 
 impl Kernel {
-    /// Its row of the table.
+    /// Row of the table.
     pub fn spec(self) -> &'static KernelSpec {
         &KERNELS[self as usize]
     }
 
-    /// Its name in options and records.
+    /// Name in options and records.
     pub fn name(self) -> &'static str {
         self.spec().name
     }
 
-    /// Bytes that STREAM's rule counts for one element of `element` bytes: each array named once a
-    /// read and once a write.
+    /// Bytes per element by STREAM's rule: one element for each read and each write of an array.
     pub fn counted(self, element: Element) -> u64 {
         u64::from(self.spec().words()) * element.bytes()
     }
 
-    /// Bytes that move between processor and memory for one element: with regular stores also the
+    /// Bytes per element that move between processor and memory. With regular stores they include the
     /// lines that are read only to be overwritten (write-allocate).
     pub fn moved(self, element: Element, stores: Stores) -> u64 {
         let allocates = self.spec().write_allocates() && stores == Stores::Regular;
         self.counted(element) + u64::from(allocates) * element.bytes()
     }
 
-    /// Whether it stores to memory at all.
+    /// True if the kernel stores to memory.
     pub fn writes(self) -> bool {
         self.spec().writes.is_some()
     }
 
-    /// What it makes of `elements`, one of each array, in the precision of `element`: the new element
-    /// of the array that it writes, or what it adds to the sum.
+    /// New element of the array written, or term of the sum, from one element of each array. Computed in
+    /// the precision of `element`.
     pub fn reference(self, element: Element, elements: [f64; ARRAYS], scalar: f64) -> f64 {
         let (double, single) = self.spec().reference;
         match element {
@@ -223,7 +243,7 @@ impl fmt::Display for Kernel {
 impl FromStr for Kernel {
     type Err = UnknownName;
 
-    /// One of those that passes over long arrays can run.
+    /// Reads the name of a kernel with loops for passes over long arrays.
     fn from_str(text: &str) -> Result<Self, UnknownName> {
         let passes = || KERNELS.iter().filter(|spec| spec.in_passes());
         passes().find(|spec| spec.name == text).map(|spec| spec.kernel).ok_or_else(|| UnknownName {

@@ -13,8 +13,8 @@ fn around_groups(element: Element, pages: usize) -> impl Iterator<Item = usize> 
     all.into_iter().filter(move |n| pages <= 2 || *n < group || *n > 2 * group)
 }
 
-/// Whether loops of an instruction set are tried: `NODEGAUGE_ORACLE=portable,sse2` leaves the others
-/// out, for tools that do not know them.
+/// True if loops of an instruction set are tried: `NODEGAUGE_ORACLE=portable,sse2` leaves the others
+/// out, for tools that do not support them.
 fn tried(isa: Isa) -> bool {
     match std::env::var("NODEGAUGE_ORACLE") {
         Ok(names) => names.split(',').any(|name| name.parse() == Ok(isa)),
@@ -140,7 +140,6 @@ fn formulas_name_what_is_read_written_and_counted() {
         let (left, right) = spec.formula.split_once('=').unwrap();
         let adds_to_left = left.ends_with('+');
         let left = left.trim_end_matches('+').trim();
-        let letter = |array: Array| ["a", "b", "c", "d"][array as usize];
         let mut words: Vec<&str> = right.split_whitespace().collect();
         if adds_to_left {
             words.extend(["+", left]);
@@ -153,9 +152,9 @@ fn formulas_name_what_is_read_written_and_counted() {
         let mut reads = words.clone();
         reads.retain(|word| !["+", "s", "sum"].contains(word));
         reads.sort_unstable();
-        let named: Vec<&str> = spec.reads.iter().map(|array| letter(*array)).collect();
+        let named: Vec<&str> = spec.reads.iter().map(|array| array.name()).collect();
         assert_eq!(named, reads, "{}", spec.name);
-        assert_eq!(spec.writes.map_or("sum", letter), left, "{}", spec.name);
+        assert_eq!(spec.writes.map_or("sum", Array::name), left, "{}", spec.name);
     }
 }
 
@@ -242,6 +241,19 @@ fn bytes_are_counted_as_stream_counts_them() {
     assert_eq!(Kernel::Triad.moved(Element::F64, Stores::NonTemporal), 24);
     assert_eq!(Kernel::Nstream.counted(Element::F32), 16);
     assert_eq!(Kernel::Update.moved(Element::F64, Stores::Regular), 16);
+    assert_eq!(Kernel::VectorTriad.counted(Element::F64), 4 * 8);
+    assert_eq!(Kernel::VectorTriad.moved(Element::F64, Stores::Regular), 5 * 8);
+    assert_eq!(Kernel::VectorTriad.moved(Element::F64, Stores::NonTemporal), 4 * 8);
+}
+
+#[test]
+fn only_kernels_that_use_the_fourth_array_make_a_pass_have_it() {
+    assert_eq!(arrays_of([]), 3);
+    assert_eq!(arrays_of([Kernel::Copy]), 3);
+    let passes = KERNELS.iter().filter(|spec| spec.in_passes()).map(|spec| spec.kernel);
+    let four: Vec<Kernel> = passes.filter(|kernel| arrays_of([*kernel]) == 4).collect();
+    assert_eq!(four, [Kernel::VectorTriad]);
+    assert_eq!(arrays_of([Kernel::Copy, Kernel::VectorTriad, Kernel::Triad]), 4);
 }
 
 #[test]

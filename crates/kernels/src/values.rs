@@ -1,49 +1,57 @@
-//! What the arrays must hold: a replay of the kernels on one element, against which every element
-//! of every array is checked.
+//! Expected values of the arrays: a replay of the kernels on one element, with which every element of
+//! every array is compared.
 //!
-//! A pass of STREAM's four kernels multiplies `a` by 15, so that `f64` overflows in pass 262; a
-//! check of `inf` against `inf` then says nothing. Here the arrays are checked and filled anew long
+//! A pass of STREAM's four kernels multiplies `a` by 15, so that `f64` overflows in pass 262 and a
+//! comparison of `inf` with `inf` proves nothing. The arrays are therefore checked and filled again long
 //! before that ([`Values::must_renew`]), and an error that is not a number is a failure.
 
 use super::{ARRAYS, Args, Array, Element, Kernel, SCALAR};
 use std::mem::MaybeUninit;
 
-/// The arrays of a pass.
-const NAMES: [&str; 3] = ["a", "b", "c"];
-
-/// The values of one element of each array, in the precision of the arrays.
+/// Values of one element of each array, in the precision of the arrays.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Values {
     element: Element,
+    /// Number of arrays of the pass; further arrays are neither filled nor checked.
+    arrays: usize,
     at: [f64; ARRAYS],
 }
 
-/// An array does not hold what it must, or a sum is wrong.
+/// Wrong element of an array, or wrong sum.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error(
     "{what} is {got:e} where {expected:e} was expected (relative error {error:.1e}, allowed {allowed:.0e})"
 )]
 pub struct WrongValue {
-    /// Which element or sum, e.g. `b[17]`.
+    /// Name of the element or sum, e.g. `b[17]`.
     pub what: String,
-    /// What was found.
+    /// Value found.
     pub got: f64,
-    /// What the replay says.
+    /// Value of the replay.
     pub expected: f64,
-    /// Relative error; NaN when what was found is no number.
+    /// Relative error; NaN if the value found is NaN.
     pub error: f64,
-    /// The bound.
+    /// Largest allowed relative error.
     pub allowed: f64,
 }
 
 impl Values {
-    /// What arrays are filled with. STREAM starts from 1, 2, 0 and doubles `a`; `c` starts at 1
-    /// here because some memory systems store zeros faster than data.
-    pub fn new(element: Element) -> Self {
-        Self { element, at: [2.0, 2.0, 1.0, 1.0] }
+    /// Start values of a pass over the first `arrays` arrays. STREAM starts from 1, 2, 0 and doubles
+    /// `a`; `c` starts at 1 here because some memory systems store zeros faster than data.
+    ///
+    /// # Panics
+    /// If there are more than [`ARRAYS`] arrays.
+    pub fn new(element: Element, arrays: usize) -> Self {
+        assert!(arrays <= ARRAYS, "{arrays} arrays");
+        Self { element, arrays, at: [2.0, 2.0, 1.0, 1.0] }
     }
 
-    /// Largest relative error that is allowed in an array; STREAM's own bounds.
+    /// Returns the arrays of the pass, in their order.
+    pub fn arrays(&self) -> &'static [Array] {
+        &Array::ALL[..self.arrays]
+    }
+
+    /// Largest relative error allowed in an array; STREAM's own bounds.
     pub fn tolerance(&self) -> f64 {
         match self.element {
             Element::F64 => 1e-13,
@@ -60,12 +68,12 @@ impl Values {
         }
     }
 
-    /// What every element of an array must be.
+    /// Expected value of every element of an array.
     pub fn of(&self, array: Array) -> f64 {
         self.at[array as usize]
     }
 
-    /// Replays one kernel; returns what it adds to a sum for one element, else 0.
+    /// Replays one kernel; returns the term of one element in its sum, or 0 for a kernel that writes.
     pub fn apply(&mut self, kernel: Kernel) -> f64 {
         let made = kernel.reference(self.element, self.at, SCALAR);
         match kernel.spec().writes {
@@ -77,8 +85,8 @@ impl Values {
         }
     }
 
-    /// Whether the arrays must be filled anew before the next pass: the values have grown so far
-    /// that rounding could use up the tolerance. Both bounds lie far below overflow.
+    /// True if the arrays must be filled again before the next pass, because the values have grown so far
+    /// that rounding could use up the tolerance. Both bounds are far below overflow.
     pub fn must_renew(&self) -> bool {
         let limit = match self.element {
             Element::F64 => 1e90,
@@ -90,10 +98,11 @@ impl Values {
     /// Fills one thread's share.
     ///
     /// # Safety
-    /// The pointers of `args` lead to `args.n` writable elements each that no other thread uses.
+    /// The pointers of `args` to the arrays of the pass lead to `args.n` writable elements each that no
+    /// other thread uses.
     pub unsafe fn fill(&self, args: &Args) {
-        for (at, value) in args.at.into_iter().zip(self.at).take(NAMES.len()) {
-            // SAFETY: the caller's promise.
+        for (at, value) in args.at.into_iter().zip(self.at).take(self.arrays) {
+            // SAFETY: guaranteed by the caller.
             unsafe {
                 match self.element {
                     Element::F64 => write_all(at.cast().as_ptr(), args.n, value),
@@ -106,14 +115,15 @@ impl Values {
     /// Checks every element of one thread's share, whose first element is number `first`.
     ///
     /// # Errors
-    /// The worst element, when it is off by more than [`Values::tolerance`] or is no number.
+    /// The worst element, if its error exceeds [`Values::tolerance`] or is NaN.
     ///
     /// # Safety
-    /// The pointers of `args` lead to `args.n` initialised elements each that no thread writes.
+    /// The pointers of `args` to the arrays of the pass lead to `args.n` initialised elements each that no
+    /// thread writes.
     pub unsafe fn check(&self, args: &Args, first: u64) -> Result<(), WrongValue> {
-        for ((name, at), expected) in NAMES.into_iter().zip(args.at).zip(self.at) {
+        for ((array, at), expected) in self.arrays().iter().zip(args.at).zip(self.at) {
             let allowed = self.tolerance();
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             let worst = unsafe {
                 match self.element {
                     Element::F64 => {
@@ -128,7 +138,7 @@ impl Values {
             };
             if let Some((index, got)) = worst {
                 let error = relative_error(got, expected);
-                let what = format!("{name}[{}]", first + index as u64);
+                let what = format!("{}[{}]", array.name(), first + index as u64);
                 return Err(WrongValue { what, got, expected, error, allowed });
             }
         }
@@ -138,7 +148,7 @@ impl Values {
     /// Checks the sum over `n` elements of a kernel whose replay gave `each`.
     ///
     /// # Errors
-    /// When the sum is off or is no number.
+    /// If the sum is wrong or NaN.
     pub fn check_sum(&self, kernel: Kernel, each: f64, n: u64, got: f64) -> Result<(), WrongValue> {
         let expected = each * n as f64;
         let error = relative_error(got, expected);
@@ -150,12 +160,12 @@ impl Values {
     }
 }
 
-/// Writes `n` elements that may hold nothing yet.
+/// Writes `n` elements, which may be uninitialised.
 ///
 /// # Safety
-/// They are writable from `at` on, and no other thread uses them.
+/// The `n` elements from `at` on are writable, and no other thread uses them.
 unsafe fn write_all<T: Copy>(at: *mut MaybeUninit<T>, n: usize, value: T) {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { std::slice::from_raw_parts_mut(at, n) }.fill(MaybeUninit::new(value));
 }
 
@@ -163,19 +173,18 @@ fn relative_error(got: f64, expected: f64) -> f64 {
     ((got - expected) / expected).abs()
 }
 
-/// The element that is farthest from `expected`, or the first that is no number; `None` when all are
-/// within `allowed` (relative), which one vectorised pass finds out.
+/// Returns the element farthest from `expected`, or the first NaN; `None` if all are within `allowed`
+/// (relative), which one vectorised pass determines.
 fn worst<T: Copy>(
     array: &[T],
     expected: f64,
     allowed: f64,
     value: impl Fn(T) -> f64,
 ) -> Option<(usize, f64)> {
-    /// Elements looked at between chances to stop: some pages.
+    /// Elements between chances to stop: some pages.
     const BLOCK: usize = 4096;
     let bound = allowed * expected.abs();
-    // An error that is no number is not within the bound. No early end inside a block, so that the
-    // loop is vectorised.
+    // A NaN error is not within the bound. Blocks have no early exit, so that the loop is vectorised.
     let within = |x: &T| (value(*x) - expected).abs() <= bound;
     let all_within = |block: &[T]| block.iter().fold(true, |all, x| all & within(x));
     if array.chunks(BLOCK).all(all_within) {
@@ -195,7 +204,7 @@ fn worst<T: Copy>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::STREAM;
+    use crate::{STREAM, STREAM_ARRAYS, arrays_of};
     use std::ptr::NonNull;
 
     /// Arrays of words that hold an element each.
@@ -211,7 +220,7 @@ mod tests {
 
     #[test]
     fn a_pass_of_stream_multiplies_a_by_15() {
-        let mut values = Values::new(Element::F64);
+        let mut values = Values::new(Element::F64, STREAM_ARRAYS);
         for kernel in STREAM {
             values.apply(kernel);
         }
@@ -221,22 +230,55 @@ mod tests {
     #[test]
     fn no_value_comes_near_overflow_however_long_a_run() {
         for (element, limit) in [(Element::F64, 1e95), (Element::F32, 1e12)] {
-            let mut values = Values::new(element);
+            let mut values = Values::new(element, ARRAYS);
             for _ in 0..1000 {
                 if values.must_renew() {
-                    values = Values::new(element);
+                    values = Values::new(element, ARRAYS);
                 }
-                for kernel in STREAM.into_iter().chain([Kernel::Update, Kernel::Nstream]) {
+                let others = [Kernel::Update, Kernel::Nstream, Kernel::VectorTriad];
+                for kernel in STREAM.into_iter().chain(others) {
                     values.apply(kernel);
                 }
                 assert!(values.at[0].is_finite() && values.at[0] < limit);
+                // The product of two arrays grows with the square.
+                assert!(values.at[3].is_finite() && values.at[3] < limit * limit);
             }
         }
     }
 
     #[test]
+    fn the_vector_triad_writes_the_fourth_array_alone() {
+        let mut values = Values::new(Element::F64, arrays_of([Kernel::VectorTriad]));
+        for kernel in STREAM {
+            values.apply(kernel);
+        }
+        values.apply(Kernel::VectorTriad);
+        assert_eq!(values.at, [30.0, 6.0, 8.0, 30.0 + 6.0 * 8.0]);
+        let names: Vec<&str> = values.arrays().iter().map(|array| array.name()).collect();
+        assert_eq!(names, ["a", "b", "c", "d"]);
+    }
+
+    #[test]
+    fn the_fourth_array_is_filled_and_checked_only_where_the_pass_has_it() {
+        let four = Values::new(Element::F64, ARRAYS);
+        let (_arrays, args) = filled(&four);
+        // SAFETY: element 5 of d is one of the 10000, and nobody else uses it.
+        unsafe { *args.at[3].cast::<f64>().add(5).as_ptr() = 0.5 };
+        // SAFETY: all elements were filled above.
+        let wrong = unsafe { four.check(&args, 0) }.unwrap_err();
+        assert_eq!(wrong.what, "d[5]");
+        let three = Values::new(Element::F64, STREAM_ARRAYS);
+        // SAFETY: as above.
+        assert_eq!(unsafe { three.check(&args, 0) }, Ok(()));
+        let without =
+            Args { at: [args.at[0], args.at[1], args.at[2], NonNull::dangling()], ..args };
+        // SAFETY: the fourth array is not used.
+        unsafe { three.fill(&without) };
+    }
+
+    #[test]
     fn one_wrong_element_is_found_and_named() {
-        let values = Values::new(Element::F64);
+        let values = Values::new(Element::F64, STREAM_ARRAYS);
         let (_arrays, args) = filled(&values);
         // SAFETY: element 4711 of b is one of the 10000, and nobody else uses it.
         unsafe { *args.at[1].cast::<f64>().add(4711).as_ptr() += 1e-9 };
@@ -248,7 +290,7 @@ mod tests {
     #[test]
     fn what_is_no_number_fails() {
         for poison in [f64::NAN, f64::INFINITY] {
-            let values = Values::new(Element::F64);
+            let values = Values::new(Element::F64, STREAM_ARRAYS);
             let (_arrays, args) = filled(&values);
             for i in 0..args.n {
                 // SAFETY: i is below n, and nobody else uses the array.
@@ -263,7 +305,7 @@ mod tests {
     #[test]
     fn right_arrays_pass_in_both_precisions() {
         for element in [Element::F64, Element::F32] {
-            let values = Values::new(element);
+            let values = Values::new(element, ARRAYS);
             let (_arrays, args) = filled(&values);
             // SAFETY: all elements were filled.
             assert_eq!(unsafe { values.check(&args, 0) }, Ok(()));

@@ -1,5 +1,5 @@
-//! The compiled loops, given out only when the processor has their instruction set: whoever holds a
-//! [`Variant`] or a [`Resident`] may run it.
+//! Compiled loops. They are returned only if the processor has their instruction set, so every [`Variant`]
+//! and every [`Resident`] can run.
 
 use super::bodies;
 use super::builds::Build;
@@ -11,7 +11,7 @@ use super::sve;
 use super::table::Kernel;
 use std::cmp::Reverse;
 
-/// Everything that is compiled in, for all instruction sets of the target.
+/// All compiled loops, for all instruction sets of the target.
 static BUILDS: &[&[&[Build]]] = &[
     bodies::all::<isa::Portable>(),
     #[cfg(target_arch = "x86_64")]
@@ -26,7 +26,7 @@ static BUILDS: &[&[&[Build]]] = &[
     sve::all(),
 ];
 
-/// One compiled loop of a kernel, which this processor can run: made by [`find`] alone.
+/// Compiled loop of a kernel that this processor can run. Created only by [`find`].
 #[derive(Debug, Clone, Copy)]
 pub struct Variant {
     build: &'static Build,
@@ -34,17 +34,17 @@ pub struct Variant {
 }
 
 impl Variant {
-    /// Its kernel.
+    /// Kernel.
     pub fn kernel(&self) -> Kernel {
         self.build.kernel
     }
 
-    /// The type of its elements.
+    /// Type of the elements.
     pub fn element(&self) -> Element {
         self.build.element
     }
 
-    /// How it is built; a kernel that stores nothing has regular stores.
+    /// Shape of the loop; a kernel without stores has regular ones.
     pub fn shape(&self) -> Shape {
         self.shape
     }
@@ -52,19 +52,19 @@ impl Variant {
     /// Runs the kernel on one thread's share; returns the sum of a kernel that sums, else 0.
     ///
     /// # Safety
-    /// The pointers that the kernel uses lead to `n` elements each, aligned to the element; the
-    /// array that it writes is writable, used by no other thread, and either equal to one that it
-    /// reads or apart from it.
+    /// The pointers that the kernel uses lead to `n` elements each, aligned to the element. The
+    /// array written is writable, used by no other thread, and each array read is either the same array or
+    /// does not overlap with it.
     #[inline]
     pub unsafe fn run(&self, args: &Args) -> f64 {
-        // SAFETY: the instruction set was detected when this was made; the rest is the caller's
-        // promise.
+        // SAFETY: the instruction set was detected when this was made; the rest is guaranteed by
+        // the caller.
         unsafe { (self.build.run)(args, Way::of(self.shape)) }
     }
 }
 
-/// One compiled loop that goes over a set in a cache again and again, which this processor can run:
-/// made by [`resident`] alone. Its elements are `f64`.
+/// Compiled loop that traverses a set in a cache repeatedly and that this processor can run. Created only
+/// by [`resident`]. The elements are `f64`.
 #[derive(Debug, Clone, Copy)]
 pub struct Resident {
     build: &'static Build,
@@ -72,12 +72,12 @@ pub struct Resident {
 }
 
 impl Resident {
-    /// Its kernel.
+    /// Kernel.
     pub fn kernel(&self) -> Kernel {
         self.build.kernel
     }
 
-    /// How it is built.
+    /// Shape of the loop.
     pub fn shape(&self) -> Shape {
         self.shape
     }
@@ -86,12 +86,12 @@ impl Resident {
     ///
     /// # Safety
     /// Each array that the kernel uses has `n` elements of `f64` from an address that is a multiple
-    /// of [`LINE`](super::LINE), and `n` is a multiple of a line's elements; the arrays are apart,
+    /// of [`LINE`](super::LINE), and `n` is a multiple of a line's elements. The arrays do not overlap,
     /// and no other thread writes them or reads the one that the kernel writes.
     #[inline]
     pub unsafe fn run(&self, args: &Args) -> f64 {
-        // SAFETY: the instruction set was detected when this was made; the rest is the caller's
-        // promise.
+        // SAFETY: the instruction set was detected when this was made; the rest is guaranteed by
+        // the caller.
         unsafe { (self.build.run)(args, Way::of(self.shape)) }
     }
 }
@@ -100,13 +100,13 @@ pub(super) fn builds() -> impl Iterator<Item = &'static Build> {
     BUILDS.iter().flat_map(|kernels| kernels.iter()).flat_map(|builds| builds.iter())
 }
 
-/// How many loops are compiled into this program, for all instruction sets of its target.
+/// Number of loops compiled into this program, for all instruction sets of its target.
 pub fn compiled_in() -> usize {
     builds().filter(|build| !build.resident).count()
 }
 
-/// The loop of a kernel and a shape; `None` when this processor lacks the instruction set or no such
-/// loop is compiled in. A kernel that stores nothing ignores the kind of store.
+/// Returns the loop of a kernel and a shape; `None` if this processor lacks the instruction set or no such
+/// loop is compiled in. For a kernel without stores the kind of store is ignored.
 pub fn find(kernel: Kernel, element: Element, shape: Shape) -> Option<Variant> {
     let stores = if kernel.writes() { shape.stores } else { Stores::Regular };
     let shape = Shape { stores, ..shape };
@@ -124,7 +124,7 @@ pub fn find(kernel: Kernel, element: Element, shape: Shape) -> Option<Variant> {
         .map(|build| Variant { build, shape })
 }
 
-/// The shapes that are tried of a build: some numbers of pages side by side.
+/// Shapes of a build that are tried, with different numbers of pages side by side.
 fn shapes(build: &Build) -> impl Iterator<Item = Shape> {
     let shape = build.shape;
     let pages: &[u8] = if shape.side_by_side == SideBySide::SOME { &[2, 4, 8] } else { &[1] };
@@ -132,8 +132,8 @@ fn shapes(build: &Build) -> impl Iterator<Item = Shape> {
     known.map(move |side_by_side| Shape { side_by_side, ..shape })
 }
 
-/// The resident loops of a kernel with one kind of store that this processor can run: the widest
-/// vectors first, and of each width the largest unroll.
+/// Returns the resident loops of a kernel with one kind of store that this processor can run: widest
+/// vectors first, and for each width the largest unroll first.
 pub fn resident(kernel: Kernel, stores: Stores) -> Vec<Resident> {
     let mut found: Vec<Resident> = builds()
         .filter(|build| build.resident && build.kernel == kernel && build.shape.stores == stores)
@@ -147,7 +147,7 @@ pub fn resident(kernel: Kernel, stores: Stores) -> Vec<Resident> {
     found
 }
 
-/// The instruction sets that this processor has and that have loops, widest first.
+/// Returns the instruction sets of this processor that have loops, widest first.
 pub fn available_isas() -> Vec<Isa> {
     let has_loops = |isa: &Isa| builds().any(|build| build.shape.isa == *isa);
     let mut isas: Vec<Isa> = Isa::available().filter(has_loops).collect();
@@ -155,7 +155,7 @@ pub fn available_isas() -> Vec<Isa> {
     isas
 }
 
-/// All loops of passes that this processor can run; some distance stands for those of a prefetch.
+/// Returns all loops of passes that this processor can run, with one example distance per kind of prefetch.
 #[cfg(test)]
 pub(super) fn variants() -> impl Iterator<Item = Variant> {
     let passes = builds().filter(|build| !build.resident && build.shape.isa.is_available());

@@ -1,18 +1,18 @@
-//! Vectors of the instruction sets, behind one trait, so that each kernel is written once.
+//! Vectors of the instruction sets behind one trait, so that each kernel is written once.
 //!
 //! Every method is `#[inline(always)]` and becomes one instruction inside a function that carries
-//! the right `#[target_feature]`; called from anywhere else it would be undefined behaviour on a
-//! processor without the feature, hence `unsafe`.
+//! the right `#[target_feature]`. A call from any other function is undefined behaviour on a
+//! processor without the feature, so the methods are `unsafe`.
 
 use super::shape::Element;
 
-/// An element of an array: `f64` or `f32`.
+/// Element of an array: `f64` or `f32`.
 pub(super) trait Scalar: Copy + 'static {
-    /// Its type.
+    /// Type of the element.
     const ELEMENT: Element;
-    /// From the kernels' common scalar.
+    /// Converts the kernels' common scalar.
     fn from_f64(x: f64) -> Self;
-    /// For sums, which are kept in `f64`.
+    /// Converts to `f64`, in which sums are kept.
     fn to_f64(self) -> f64;
     /// `self + other`.
     fn add(self, other: Self) -> Self;
@@ -37,37 +37,37 @@ macro_rules! scalar {
 }
 scalar! { f64, F64; f32, F32; }
 
-/// A register full of elements.
+/// Register of elements.
 ///
 /// # Safety
 /// All methods require a processor with the vector's instruction set. `load` and `store` require
 /// `LANES` readable or writable elements; `store` and `stream` require the address to be a
 /// multiple of the vector's size. Streaming stores become visible to others after [`Vector::fence`].
 pub(super) trait Vector: Copy + 'static {
-    /// The element.
+    /// Element.
     type Scalar: Scalar;
-    /// Elements a vector.
+    /// Elements per vector.
     const LANES: usize;
     /// Loads from any address.
     unsafe fn load(from: *const Self::Scalar) -> Self;
     /// Stores to an aligned address through the caches.
     unsafe fn store(self, to: *mut Self::Scalar);
-    /// Stores to an aligned address past the caches, where the instruction set can.
+    /// Stores to an aligned address past the caches, if the instruction set has such stores.
     unsafe fn stream(self, to: *mut Self::Scalar);
-    /// All lanes alike.
+    /// Vector with the same value in all lanes.
     unsafe fn splat(x: Self::Scalar) -> Self;
-    /// Lane by lane.
+    /// Sum, lane by lane.
     unsafe fn add(self, other: Self) -> Self;
-    /// Lane by lane.
+    /// Product, lane by lane.
     unsafe fn mul(self, other: Self) -> Self;
-    /// `self * x + y`, fused where the instruction set has it.
+    /// `self * x + y`, fused if the instruction set has fused multiply-add.
     #[inline(always)]
     unsafe fn mul_add(self, x: Self, y: Self) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.mul(x).add(y) }
     }
-    /// Asks for the line at `from` to come near: into level 1, or level 2 when `FAR`. Any address
-    /// is allowed; a wrong one is ignored by the processor.
+    /// Prefetches the line at `from` into level 1, or with `FAR` into level 2. Any address is allowed; the
+    /// processor ignores an invalid one.
     #[inline(always)]
     unsafe fn prefetch<const FAR: bool>(from: *const Self::Scalar) {
         let _ = from;
@@ -77,8 +77,8 @@ pub(super) trait Vector: Copy + 'static {
     unsafe fn fence() {}
 }
 
-/// Plain code for any processor: an array of lanes that the compiler may vectorise for the
-/// baseline of its target.
+/// Array of lanes in plain code for any processor; the compiler may vectorise it for the baseline of its
+/// target.
 #[derive(Clone, Copy)]
 pub(super) struct Lanes<T, const N: usize>([T; N]);
 
@@ -97,7 +97,7 @@ impl<T: Scalar, const N: usize> Vector for Lanes<T, N> {
     }
     #[inline(always)]
     unsafe fn stream(self, to: *mut T) {
-        // SAFETY: as for `store`; portable code has no other kind.
+        // SAFETY: as for `store`; portable code has no other kind of store.
         unsafe { self.store(to) }
     }
     #[inline(always)]
@@ -126,8 +126,8 @@ impl<T: Scalar, const N: usize> Vector for Lanes<T, N> {
     }
 }
 
-/// A vector whose operations are intrinsics of these names; `$more` are methods that the instruction
-/// sets have in different ways.
+/// Implements a vector with intrinsics of these names; `$more` are the methods that differ between
+/// instruction sets.
 macro_rules! vector {
     ($vector:ty: [$scalar:ty; $lanes:literal], $load:ident, $store:ident, $splat:ident, $add:ident,
      $mul:ident; $($more:item)*) => {
@@ -136,27 +136,27 @@ macro_rules! vector {
             const LANES: usize = $lanes;
             #[inline(always)]
             unsafe fn load(from: *const $scalar) -> Self {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe { $load(from) }
             }
             #[inline(always)]
             unsafe fn store(self, to: *mut $scalar) {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe { $store(to, self) }
             }
             #[inline(always)]
             unsafe fn splat(x: $scalar) -> Self {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe { $splat(x) }
             }
             #[inline(always)]
             unsafe fn add(self, other: Self) -> Self {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe { $add(self, other) }
             }
             #[inline(always)]
             unsafe fn mul(self, other: Self) -> Self {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe { $mul(self, other) }
             }
             $($more)*
@@ -169,7 +169,7 @@ mod x86 {
     use super::Vector;
     use std::arch::x86_64::*;
 
-    /// As `vector!`, with the intrinsics of streaming stores and, where there is one, of fused
+    /// Extends `vector!` with the intrinsics of streaming stores and, if there is one, of fused
     /// multiply-add.
     macro_rules! x86_vector {
         ($vector:ty: [$scalar:ty; $lanes:literal], $load:ident, $store:ident, $splat:ident,
@@ -178,12 +178,12 @@ mod x86 {
                 $vector: [$scalar; $lanes], $load, $store, $splat, $add, $mul;
                 #[inline(always)]
                 unsafe fn stream(self, to: *mut $scalar) {
-                    // SAFETY: the caller's promise.
+                    // SAFETY: guaranteed by the caller.
                     unsafe { $stream(to, self) }
                 }
                 $(#[inline(always)]
                 unsafe fn mul_add(self, x: Self, y: Self) -> Self {
-                    // SAFETY: the caller's promise.
+                    // SAFETY: guaranteed by the caller.
                     unsafe { $fma(self, x, y) }
                 })?
                 #[inline(always)]
@@ -218,17 +218,17 @@ mod neon {
     use super::Vector;
     use std::arch::aarch64::*;
 
-    /// As `vector!`, with the intrinsic of fused multiply-add.
+    /// Extends `vector!` with the intrinsic of fused multiply-add.
     macro_rules! neon_vector {
         ($vector:ty: [$scalar:ty; $lanes:literal], $load:ident, $store:ident, $splat:ident,
          $add:ident, $mul:ident; fma $fma:ident) => {
             vector! {
                 $vector: [$scalar; $lanes], $load, $store, $splat, $add, $mul;
                 // Arm's cores detect streams of full-line stores themselves (write streaming), and
-                // STNP is only a hint that most ignore: one kind of store is the honest choice.
+                // STNP is only a hint that most ignore, so there is one kind of store.
                 #[inline(always)]
                 unsafe fn stream(self, to: *mut $scalar) {
-                    // SAFETY: the caller's promise.
+                    // SAFETY: guaranteed by the caller.
                     unsafe { $store(to, self) }
                 }
                 #[inline(always)]
@@ -237,7 +237,7 @@ mod neon {
                 }
                 #[inline(always)]
                 unsafe fn mul_add(self, x: Self, y: Self) -> Self {
-                    // SAFETY: the caller's promise.
+                    // SAFETY: guaranteed by the caller.
                     unsafe { $fma(y, self, x) }
                 }
             }

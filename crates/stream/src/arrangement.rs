@@ -123,9 +123,8 @@ impl Arrangement {
 
     /// Returns the time and memory that it needs, with `copies` of its arrays.
     pub(crate) fn foreseen(&self, copies: u64) -> Foreseen {
-        let elements: u64 = self.configs.iter().map(|config| config.elements).sum();
-        let memory = Bytes(3 * copies * elements * self.options.element.bytes());
-        Foreseen { time: Some(self.options.budget), memory: Some(memory) }
+        let each: u64 = self.configs.iter().map(PointConfig::bytes).sum();
+        Foreseen { time: Some(self.options.budget), memory: Some(Bytes(copies * each)) }
     }
 
     /// STREAM's figures of its kernels.
@@ -166,7 +165,8 @@ impl Arrangement {
             Some(plan) => format!("in each of {} ranks", plan.ranks.len()),
             None => format!("on {} threads", self.placement.threads.len()),
         };
-        observer.phase(&format!("preparing 3 arrays of {array} {owners}"));
+        let arrays = self.configs[0].arrays;
+        observer.phase(&format!("preparing {arrays} arrays of {array} {owners}"));
     }
 
     /// Chooses the loops that the options leave open, until `deadline`; `None` where none was open.
@@ -226,6 +226,7 @@ pub(crate) fn caches_in_use(site: &Site, placement: &Placement) -> Option<Bytes>
 fn surroundings(site: &Site, placement: &Placement, options: &StreamOptions) -> Surroundings {
     Surroundings {
         gauge: GAUGE,
+        arrays: options.arrays(),
         llc: caches_in_use(site, placement),
         guest: site.machine.virtualisation.is_some(),
         available: available(&site.machine, options.pages, &options.policy),
@@ -249,6 +250,7 @@ pub fn plan(
     let loop_of = |kernel: &Kernel| (*kernel, loop_for(*kernel, options, &shapes));
     let config = PointConfig {
         places: masks(placement),
+        arrays: options.arrays(),
         elements: size.elements,
         element: options.element,
         pages: options.pages.unwrap_or_else(|| best_pages(machine)),

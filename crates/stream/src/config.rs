@@ -1,6 +1,7 @@
 //! Keys of `config` of the gauge's measurements: one struct for each kind of figure.
 
 use nodegauge_arena::{Layout, keys};
+use nodegauge_kernels::STREAM_ARRAYS;
 use nodegauge_measure::config;
 use nodegauge_measure::keys::shared;
 use nodegauge_measure::record::Traffic;
@@ -30,6 +31,7 @@ config! {
         pages: keys::pages;
         prefetch: shared::prefetch;
         element: shared::element;
+        arrays: shared::arrays;
         array_bytes: shared::array_bytes;
         array_elements: shared::array_elements;
         array_times_llc: shared::array_times_llc;
@@ -75,6 +77,13 @@ config! {
         times_s: TimesConfig = Observation "times";
         /// All that it printed in that run, with Triad.
         printed: String = Observation "printed";
+    }
+}
+
+impl StreamConfig {
+    /// Number of arrays of a pass.
+    pub(crate) fn arrays(&self) -> u64 {
+        self.arrays.unwrap_or(STREAM_ARRAYS as u64)
     }
 }
 

@@ -1,18 +1,17 @@
 //! One configuration that is measured: a team, its arrays, and a loop for each kernel. Everything
 //! above (stream, its tuner, explain) interleaves passes of points and keeps their samples.
 
-use crate::kernels::{Element, Kernel, Loop, Shape};
+use crate::kernels::{self, Element, Kernel, Loop, STREAM_ARRAYS, Shape};
 pub use crate::target::PointConfig;
 use crate::target::{Seen, Target};
 use crate::traffic::{self, Counted};
 use crate::values::{Values, WrongValue};
 pub use nodegauge_arena::ArenaError;
-use nodegauge_arena::Arrays;
-use nodegauge_arena::location;
+use nodegauge_arena::{Arrays, Part, location};
 use nodegauge_measure::Failure;
 use nodegauge_measure::samples::Sample;
 use nodegauge_team::core_to_core::{self, SharedLines};
-use nodegauge_team::{Laps, Span, Team};
+use nodegauge_team::{Laps, Member, Span, Team};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// When each kernel of a pass started on the first thread and ended on the last.
@@ -44,13 +43,14 @@ impl Point {
     /// No such loops, pages, memory or CPUs.
     pub fn prepare(config: PointConfig) -> Result<Self, ArenaError> {
         let loops = native_loops(&config.kernels, config.element)?;
-        let arrays = Arrays::map(config.elements, config.element, config.pages, config.layout)?;
+        check_arrays(&loops, config.arrays)?;
+        let arrays = Arrays::map(config.arrays_config())?;
         let (start, length) = arrays.mapping();
         config.policy.apply_to(start, length)?;
         let team = Team::start(&config.places)?;
         let mut point = Self {
             shared_lines: SharedLines::of_places(&config.places),
-            values: Values::new(config.element),
+            values: Values::new(config.element, config.arrays),
             trials: 0,
             wrong: None,
             checks: 0,
@@ -95,10 +95,10 @@ impl Point {
     /// # Errors
     /// When a member of the team fails.
     pub fn fill(&mut self) -> Result<(), ArenaError> {
-        let values = Values::new(self.config.element);
+        let values = Values::new(self.config.element, self.config.arrays);
         let arrays = &self.arrays;
         self.team.run(|member| {
-            let args = arrays.share(member.index, member.count);
+            let args = arrays.share(share_of(member));
             // SAFETY: shares of different members are disjoint parts of the arrays.
             unsafe { values.fill(&args) }
         })?;
@@ -129,7 +129,7 @@ impl Point {
     pub fn run_alone(&mut self, i: usize) -> Result<(), ArenaError> {
         let (arrays, each) = (&self.arrays, &self.loops[i]);
         let sums = self.team.map(|member| {
-            let args = arrays.share(member.index, member.count);
+            let args = arrays.share(share_of(member));
             // SAFETY: as in a pass: the loop can run here, and the share is this member's alone.
             unsafe { each.run(&args) }
         })?;
@@ -189,10 +189,13 @@ impl Point {
         gate: Gate<'_>,
         part: (usize, usize),
     ) -> Result<(Sample, Spans), ArenaError> {
-        /// Times that all kernels may run over a part: values grow fiftyfold at most in each, and single
-        /// precision ends at 50^22.
+        /// Number of times that all kernels may run over a part before it is filled again: values grow at
+        /// most fiftyfold each time, and single precision ends at 50^22.
         const TIMES: usize = 16;
-        if self.trials >= TIMES * part.1 {
+        /// The same with the fourth array, which holds a product of two others and grows with the square.
+        const TIMES_OF_PRODUCTS: usize = TIMES / 2;
+        let times = if self.config.arrays > STREAM_ARRAYS { TIMES_OF_PRODUCTS } else { TIMES };
+        if self.trials >= times * part.1 {
             self.fill()?;
         }
         self.trials += 1;
@@ -227,6 +230,7 @@ impl Target for Point {
                 "a {kernel} kernel for {made_for} cannot run on arrays of {element}"
             ))));
         }
+        check_arrays(&loops, self.config.arrays)?;
         self.loops = loops;
         Ok(())
     }
@@ -254,7 +258,7 @@ impl Target for Point {
         let (values, arrays) = (&self.values, &self.arrays);
         let base = arrays.ranges()[0].0;
         let outcomes = self.team.map(|member| {
-            let args = arrays.share(member.index, member.count);
+            let args = arrays.share(share_of(member));
             let first = (args.at[0].addr().get() - base) as u64 / arrays.element().bytes();
             // SAFETY: the arrays were filled, and no thread writes them during a check.
             unsafe { values.check(&args, first) }
@@ -267,7 +271,9 @@ impl Target for Point {
     }
 
     fn reshape(&mut self, kernels: Vec<(Kernel, Shape)>) -> Result<(), ArenaError> {
-        self.loops = native_loops(&kernels, self.config.element)?;
+        let loops = native_loops(&kernels, self.config.element)?;
+        check_arrays(&loops, self.config.arrays)?;
+        self.loops = loops;
         self.config.kernels = kernels;
         Ok(())
     }
@@ -277,7 +283,7 @@ impl Target for Point {
         Ok(Seen {
             affinity: self.team.observed().to_vec(),
             pages: self.arrays.pages_got().ok(),
-            nodes: [0, 1, 2].map(|array| location::of_array(&shares, array)),
+            nodes: (0..self.arrays.count()).map(|i| location::of_array(&shares, i)).collect(),
             shares,
             wrong: self.wrong.as_ref().map(ToString::to_string),
             checks: self.checks,
@@ -296,7 +302,7 @@ impl Target for Point {
 
 /// One thread's part of a pass; what each kernel returned.
 fn run(
-    member: &nodegauge_team::Member<'_>,
+    member: &Member<'_>,
     laps: &mut Laps<'_>,
     (arrays, part): (&Arrays, Option<(usize, usize)>),
     loops: &[Loop],
@@ -310,12 +316,12 @@ fn run(
             }
         }
     };
-    let who = (member.index, member.count);
     let run = |(i, each): (usize, &Loop)| {
         let args = match part {
-            None => arrays.share(member.index, member.count),
+            None => arrays.share(share_of(member)),
             Some((part, parts)) => {
-                arrays.part(who, ((part + i * parts / loops.len()) % parts, parts))
+                let index = (part + i * parts / loops.len()) % parts;
+                arrays.part(share_of(member), Part { index, count: parts })
             }
         };
         together();
@@ -327,6 +333,24 @@ fn run(
     let sums = loops.iter().enumerate().map(run).collect();
     together();
     sums
+}
+
+/// Share of the arrays that a member of the team works on.
+fn share_of(member: &Member<'_>) -> Part {
+    Part { index: member.index, count: member.count }
+}
+
+/// Checks that no loop uses an array beyond the first `arrays`.
+///
+/// # Errors
+/// If one does.
+fn check_arrays(loops: &[Loop], arrays: usize) -> Result<(), ArenaError> {
+    let needs_more = |each: &&Loop| kernels::arrays_of([each.kernel()]) > arrays;
+    let Some(each) = loops.iter().find(needs_more) else { return Ok(()) };
+    Err(ArenaError::Loops(Failure::missing(format!(
+        "a {} kernel needs more than {arrays} arrays",
+        each.kernel()
+    ))))
 }
 
 /// The native loops of these shapes.
@@ -354,26 +378,75 @@ mod tests {
     use nodegauge_arena::{Layout, Pages};
     use nodegauge_placement::MemoryPolicy;
 
-    /// One thread, and arrays of several parts.
-    fn point(element: Element) -> Point {
-        let shape = Shape {
+    fn shape() -> Shape {
+        Shape {
             isa: available_isas()[0],
             stores: Stores::Regular,
             unroll: 1,
             side_by_side: SideBySide::new(4).unwrap(),
             prefetch: Prefetch::Off,
-        };
-        Point::prepare(PointConfig {
+        }
+    }
+
+    /// One thread, and arrays of several parts.
+    fn config(element: Element, kernels: &[Kernel]) -> PointConfig {
+        PointConfig {
             places: vec![Vec::new()],
+            arrays: kernels::arrays_of(kernels.iter().copied()),
             elements: (1 << 20) + 5,
             element,
             pages: Pages::Base,
             layout: Layout::Staggered,
             policy: MemoryPolicy::Default,
-            kernels: STREAM.map(|kernel| (kernel, shape)).to_vec(),
+            kernels: kernels.iter().map(|kernel| (*kernel, shape())).collect(),
             trial_parts: 16,
-        })
-        .unwrap()
+        }
+    }
+
+    fn point(element: Element) -> Point {
+        Point::prepare(config(element, &STREAM)).unwrap()
+    }
+
+    #[test]
+    fn the_vector_triad_has_a_fourth_array_and_its_check_finds_a_wrong_element() {
+        for element in [Element::F64, Element::F32] {
+            let kernels = [STREAM.as_slice(), &[Kernel::VectorTriad]].concat();
+            let mut point = Point::prepare(config(element, &kernels)).unwrap();
+            assert_eq!(point.arrays.count(), 4);
+            let words = crate::result::counted(&point, 4) / point.config.elements as f64;
+            assert_eq!(words, 4.0 * element.bytes() as f64);
+            // More passes and trials than the values can grow without renewal.
+            for _ in 0..60 {
+                assert_eq!(point.pass().unwrap().seconds.len(), 5);
+            }
+            for _ in 0..40 {
+                point.trial().unwrap();
+            }
+            point.pass().unwrap();
+            point.check().unwrap();
+            assert_eq!(point.wrong, None);
+            assert_eq!(point.seen().unwrap().nodes.len(), 4);
+            let args = point.arrays.share(Part { index: 0, count: 1 });
+            // SAFETY: the first element of d, which no thread uses between passes.
+            unsafe { args.at[3].cast::<u32>().as_ptr().write(u32::MAX) };
+            point.check().unwrap();
+            assert_eq!(point.wrong.unwrap().what, "d[0]");
+        }
+    }
+
+    #[test]
+    fn arrays_of_stream_run_no_kernel_that_needs_a_fourth() {
+        let three = config(Element::F64, &STREAM);
+        let four = vec![(Kernel::VectorTriad, shape())];
+        let error = Point::prepare(PointConfig { kernels: four.clone(), ..three.clone() });
+        let text = error.err().unwrap().to_string();
+        assert_eq!(text, "a vector_triad kernel needs more than 3 arrays");
+        let mut point = Point::prepare(three).unwrap();
+        assert_eq!(point.arrays.count(), 3);
+        assert!(point.reshape(four.clone()).is_err());
+        let loops = native_loops(&four, Element::F64).unwrap();
+        assert!(point.set_loops(loops).is_err());
+        assert_eq!(point.loops().len(), STREAM.len());
     }
 
     #[test]

@@ -6,7 +6,7 @@ mod ranks;
 use crate::GAUGE;
 use crate::arrangement::Arrangement;
 use crate::config::{CodeConfig, CountersConfig, LeadConfig, StreamConfig};
-use crate::kernels::{Element, Kernel, Loop, Shape, Stores};
+use crate::kernels::{Element, Kernel, Loop, STREAM_ARRAYS, Shape, Stores};
 use crate::size::RULE_FACTOR;
 use crate::size::check::SizeCheck;
 use crate::target::{Seen, Target};
@@ -296,7 +296,10 @@ fn numa(evidence: &Evidence<'_>) -> NumaConfig {
     let homes: Vec<Vec<NodeId>> = threads.iter().map(home).collect();
     match evidence.seen.shares.is_empty() {
         true => location::of_arrays(policy, &evidence.seen.nodes, nodes),
-        false => location::config(&evidence.seen.shares, policy, &homes, nodes),
+        false => {
+            let arrays = evidence.target.config().arrays;
+            location::config(&evidence.seen.shares, arrays, policy, &homes, nodes)
+        }
     }
 }
 
@@ -396,6 +399,7 @@ fn common_config(evidence: &Evidence<'_>, numa: &NumaConfig) -> StreamConfig {
         bind: Some(placement.bind.to_string()),
         pages: Some(PagesConfig { asked: asked.pages.name().to_owned(), got: seen.pages.clone() }),
         element: Some(asked.element.name().to_owned()),
+        arrays: (asked.arrays != STREAM_ARRAYS).then_some(asked.arrays as u64),
         array_bytes: Some(asked.elements * asked.element.bytes()),
         array_elements: Some(asked.elements),
         array_times_llc: evidence.arrangement.size.times_llc,
@@ -429,5 +433,8 @@ mod tests {
         assert_eq!(factor(Kernel::Copy, None, true), None);
         assert_eq!(factor(Kernel::Update, None, false), Some(1.0));
         assert_eq!(factor(Kernel::Read, None, false), Some(1.0));
+        // Three streams are read and one is written, whose lines are read before.
+        assert_eq!(factor(Kernel::VectorTriad, regular, true), Some(5.0 / 4.0));
+        assert_eq!(factor(Kernel::VectorTriad, past, true), Some(1.0));
     }
 }

@@ -28,9 +28,9 @@ impl Simulated {
         Box::new(target)
     }
 
-    /// Going once over a share of the arrays.
+    /// Time of one traversal of a share of the arrays, seconds.
     fn seconds(&self, share: f64) -> f64 {
-        let bytes = share * (3 * self.config.elements * 8) as f64;
+        let bytes = share * self.config.bytes() as f64;
         self.byte * bytes / if bytes < self.cache { 8.0 } else { 1.0 }
     }
 

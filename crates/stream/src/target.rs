@@ -5,7 +5,7 @@ use crate::config::RankConfig;
 use crate::kernels::{Element, Kernel, Loop, Shape};
 use crate::traffic::Counted;
 use nodegauge_arena::location::Share;
-use nodegauge_arena::{ArenaError, Arrays, Layout, Pages};
+use nodegauge_arena::{ArenaError, ArraysConfig, Layout, Pages};
 use nodegauge_machine::{CpuId, NodeId};
 use nodegauge_measure::samples::Sample;
 use nodegauge_placement::MemoryPolicy;
@@ -18,7 +18,9 @@ use std::collections::BTreeMap;
 pub struct PointConfig {
     /// CPUs of each thread; an empty list leaves that thread unbound.
     pub places: Vec<Vec<CpuId>>,
-    /// Elements an array.
+    /// Number of arrays: as many as the kernels of a pass need.
+    pub arrays: usize,
+    /// Elements per array.
     pub elements: u64,
     /// Their type.
     pub element: Element,
@@ -40,11 +42,21 @@ impl PointConfig {
         *self == Self { kernels: self.kernels.clone(), ..other.clone() }
     }
 
-    /// Checks that there are enough reserved huge pages for the arrays of `processes` like this, if they are
-    /// requested on such pages.
+    /// Arrays of the configuration.
+    pub(crate) fn arrays_config(&self) -> ArraysConfig {
+        let Self { elements, element, pages, layout, .. } = *self;
+        ArraysConfig { count: self.arrays, elements, element, pages, layout }
+    }
+
+    /// Bytes of all arrays together.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.arrays as u64 * self.elements * self.element.bytes()
+    }
+
+    /// Checks that enough huge pages are reserved for the arrays of `processes` such processes, if the
+    /// arrays are to be on huge pages.
     pub(crate) fn check_pages(&self, processes: u64) -> Result<(), ArenaError> {
-        let on = (self.pages, self.layout);
-        Ok(Arrays::check(self.elements, self.element, on, processes)?)
+        Ok(self.arrays_config().check(processes)?)
     }
 }
 
@@ -65,7 +77,7 @@ pub trait Target {
     /// or what a compiler made.
     ///
     /// # Errors
-    /// Loops for other elements, or that cannot be had where they are to run.
+    /// Loops for other elements or for more arrays, or that cannot be had where they are to run.
     fn set_loops(&mut self, loops: Vec<Loop>) -> Result<(), ArenaError>;
 
     /// The core-to-core latency of where the team runs now, seconds; NaN where there is none.
@@ -143,7 +155,7 @@ pub struct Seen {
     #[serde(default)]
     pub shares: Vec<Share>,
     /// Share of each array on each NUMA node.
-    pub nodes: [Option<BTreeMap<NodeId, f64>>; 3],
+    pub nodes: Vec<Option<BTreeMap<NodeId, f64>>>,
     /// The first check that failed, in words.
     pub wrong: Option<String>,
     /// Number of checks of all arrays.

@@ -116,6 +116,7 @@ mod tests {
         let shape = candidates(&options, Breadth::Likely).unwrap()[0];
         Point::prepare(PointConfig {
             places: vec![Vec::new(), Vec::new()],
+            arrays: 3,
             elements: 100_000,
             element: Element::F64,
             pages: Pages::Base,

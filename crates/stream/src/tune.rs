@@ -226,8 +226,8 @@ pub struct Found {
 
 impl Planned for TunePlan {
     fn foreseen(&self) -> Foreseen {
-        let bytes = self.configs.iter().map(|config| 3 * config.elements * config.element.bytes());
-        Foreseen { time: Some(self.options.budget), memory: Some(Bytes(bytes.sum())) }
+        let bytes = self.configs.iter().map(PointConfig::bytes).sum();
+        Foreseen { time: Some(self.options.budget), memory: Some(Bytes(bytes)) }
     }
 
     fn figures(&self, site: &Site) -> Vec<Figures> {

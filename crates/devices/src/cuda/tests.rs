@@ -124,24 +124,24 @@ fn kernels_get_their_arrays_scalar_and_length() {
         let (groups, items) = (3, 64);
         let n = 2 * groups * items * source.items as usize * width;
         let bytes = n * source.element.bytes() as usize;
-        let arrays: Vec<Memory> = (0..3).map(|_| bench.device.allocate(bytes).unwrap()).collect();
-        let before = [entries(n, 1), entries(n, 2), entries(n, 3)];
+        let arrays: Vec<Memory> = (0..4).map(|_| bench.device.allocate(bytes).unwrap()).collect();
+        let before = [entries(n, 1), entries(n, 2), entries(n, 3), entries(n, 4)];
         for kernel in kernels::kernels() {
             for (memory, numbers) in arrays.iter().zip(&before) {
                 bench.put(memory, numbers);
             }
-            let [a, b, c] = [&arrays[0], &arrays[1], &arrays[2]].map(Arg::Memory);
-            let args = [a, b, c, bench.scalar(SCALAR), Arg::U64((n / width) as u64)];
+            let mut args: Vec<Arg<'_>> = arrays.iter().map(Arg::Memory).collect();
+            args.extend([bench.scalar(SCALAR), Arg::U64((n / width) as u64)]);
             let name = format!("nodegauge_{}", kernel.name);
             bench.launch(&source, &name, &args, Grid { groups, items });
             let expected = |i: usize| {
-                let elements = [before[0][i], before[1][i], before[2][i], 0.0];
+                let elements = [0, 1, 2, 3].map(|array| before[array][i]);
                 kernel.kernel.reference(source.element, elements, SCALAR)
             };
             let what = format!("{} {source:?}", kernel.name);
             match kernel.writes {
                 Some(array) => {
-                    for (at, memory) in [Array::A, Array::B, Array::C].into_iter().zip(&arrays) {
+                    for (at, memory) in Array::ALL.into_iter().zip(&arrays) {
                         let got = bench.take(memory);
                         let own = &before[at as usize];
                         let must: Vec<f64> =

@@ -6,6 +6,7 @@ use crate::kernels::babelstream_name;
 use crate::stream::TEST;
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::{Note, Picture, Section, Table};
+use nodegauge_kernels::STREAM_ARRAYS;
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::{Bytes, BytesPerSec};
 
@@ -47,7 +48,8 @@ pub(super) fn section(all: &[Figure<'_, DeviceStreamConfig>], detail: Detail) ->
     section.note(
         "how",
         format!(
-            "3 arrays of {}, times by the device's clock, bytes as STREAM counts them{}",
+            "{} arrays of {}, times by the device's clock, bytes as STREAM counts them{}",
+            config.arrays.unwrap_or(STREAM_ARRAYS as u64),
             config.array_bytes.map_or_else(|| "?".to_owned(), |bytes| Bytes(bytes).to_string()),
             mul.unwrap_or_default()
         ),

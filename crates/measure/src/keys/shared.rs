@@ -48,6 +48,8 @@ crate::keys! {
 crate::keys! {
     /// Type of the elements.
     element: String = Identity "elements";
+    /// Number of arrays of a pass; absent for STREAM's three.
+    arrays: u64 = Setting "arrays";
     /// Bytes of one array.
     array_bytes: u64 = Identity "array size", speaks;
     /// Bytes of the working set of one thread.

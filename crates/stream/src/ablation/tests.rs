@@ -12,6 +12,7 @@ fn config() -> PointConfig {
     };
     PointConfig {
         places: vec![Vec::new()],
+        arrays: 3,
         elements: 8,
         element: kernels::Element::F64,
         pages: Pages::Base,

@@ -42,6 +42,11 @@ pub struct StreamOptions {
 }
 
 impl StreamOptions {
+    /// Returns the number of arrays that the kernels of a pass need.
+    pub(crate) fn arrays(&self) -> usize {
+        kernels::arrays_of(self.kernels.iter().copied())
+    }
+
     /// Returns the constraints on the loops.
     pub(crate) fn constraints(&self) -> Constraints {
         let Self { stores, prefetch, side_by_side, .. } = *self;

@@ -17,8 +17,8 @@ pub(crate) fn side_by_side(command: &CommandLine) -> Option<u8> {
     command.defined(PAGES)?.parse().ok().and_then(SideBySide::new)?.several()
 }
 
-/// A function of `probes/kernels.c`: the three arrays, elements, STREAM's scalar.
-type CompiledFn = unsafe extern "C" fn(*mut u8, *mut u8, *mut u8, isize, f64) -> f64;
+/// Function of `probes/kernels.c`: the arrays, elements, STREAM's scalar.
+type CompiledFn = unsafe extern "C" fn(*mut u8, *mut u8, *mut u8, *mut u8, isize, f64) -> f64;
 
 /// A loop that a compiler made. Its library stays loaded as long as it.
 #[derive(Debug)]
@@ -55,10 +55,10 @@ impl CompiledLoop {
     /// As for [`Variant::run`](super::Variant::run).
     pub(super) unsafe fn run(&self, args: &Args) -> f64 {
         let n = args.n as isize;
-        let [a, b, c, _] = args.at.map(NonNull::as_ptr);
+        let [a, b, c, d] = args.at.map(NonNull::as_ptr);
         // SAFETY: the caller's promise; the function has this signature in `probes/kernels.c`, and
         // was checked on arrays of this element type in a process of its own.
-        unsafe { (self.function)(a, b, c, n, args.scalar) }
+        unsafe { (self.function)(a, b, c, d, n, args.scalar) }
     }
 }
 

@@ -199,7 +199,7 @@ impl RanksPoint {
             pages: mean(&parts.iter().map(|part| &part.pages).collect::<Vec<_>>()),
             // Where each rank's pages are is in `ranks`.
             shares: Vec::new(),
-            nodes: [array(0), array(1), array(2)],
+            nodes: (0..self.configs[0].arrays).map(array).collect(),
             wrong,
             checks: parts.iter().map(|part| part.checks).min().unwrap_or(0),
             ranks: parts.iter().enumerate().map(rank).collect(),

@@ -57,6 +57,7 @@ mod tests {
         };
         let config = PointConfig {
             places: vec![Vec::new()],
+            arrays: 3,
             elements: 1 << 20,
             element: Element::F64,
             pages: Pages::Base,

@@ -21,6 +21,7 @@ pub fn render(record: &Record) -> Option<String> {
     let version = &record.tool.version;
     let (elements, bytes, threads) = (config.array_elements?, config.array_bytes?, config.threads?);
     let element = bytes / elements.max(1);
+    let arrays = config.arrays() as f64;
     let offset = match config.layout {
         Some(Layout::Sequential { offset }) => offset,
         _ => 0,
@@ -43,16 +44,16 @@ pub fn render(record: &Record) -> Option<String> {
         let all = mib(ranks * bytes);
         line(&format!("Total Aggregate Array size = {} (elements)", ranks * elements));
         line(&format!("Total Aggregate Memory per array = {}", memory(all)));
-        line(&format!("Total Aggregate memory required = {}", memory(3.0 * all)));
+        line(&format!("Total Aggregate memory required = {}", memory(arrays * all)));
         line(&format!("Data is distributed across {ranks} MPI ranks"));
         line(&format!("   Array size per MPI rank = {elements} (elements)"));
         line(&format!("   Memory per array per MPI rank = {}", memory(mib(bytes))));
-        line(&format!("   Total memory per MPI rank = {}", memory(3.0 * mib(bytes))));
+        line(&format!("   Total memory per MPI rank = {}", memory(arrays * mib(bytes))));
         line(RULE);
     } else {
         line(&format!("Array size = {elements} (elements), Offset = {offset} (elements)"));
         line(&format!("Memory per array = {}", memory(mib(bytes))));
-        line(&format!("Total memory required = {}", memory(3.0 * mib(bytes))));
+        line(&format!("Total memory required = {}", memory(arrays * mib(bytes))));
     }
     line(&format!("Each kernel will be executed {passes} times."));
     line(" The *best* time for each kernel (excluding the first iteration)");
@@ -91,8 +92,9 @@ pub fn render(record: &Record) -> Option<String> {
     }
     line(RULE);
     let tolerance = if element == 4 { 1e-6 } else { 1e-13 };
+    let validated = if config.arrays() == 4 { "four" } else { "three" };
     line(&format!(
-        "Solution Validates: avg error less than {} on all three arrays",
+        "Solution Validates: avg error less than {} on all {validated} arrays",
         c_exponent(tolerance)
     ));
     line(RULE);

@@ -74,15 +74,16 @@ pub(crate) fn ranks(config: &StreamConfig) -> Option<String> {
     Some(format!("{ranks} of {threads} ({placed})"))
 }
 
-/// The memory of the three arrays of each process, as stream_mpi prints it.
+/// Memory of the arrays of each process, as stream_mpi prints it.
 pub(crate) fn mib_a_task(config: &StreamConfig) -> Option<String> {
-    let bytes = 3 * config.array_bytes?;
+    let bytes = config.arrays() * config.array_bytes?;
     Some(format!("{:.1}", bytes as f64 / f64::from(1 << 20)))
 }
 
 /// `16 processes, 45.8 MiB a task, 732.4 MiB in all`; `None` without ranks.
 pub(crate) fn tasks(config: &StreamConfig) -> Option<String> {
-    let (processes, bytes) = (config.processes?, 3 * config.array_bytes?);
+    let processes = config.processes?;
+    let bytes = config.arrays() * config.array_bytes?;
     let all = (processes * bytes) as f64 / f64::from(1 << 20);
     let noun = if processes == 1 { "process" } else { "processes" };
     Some(format!("{processes} {noun}, {} MiB a task, {all:.1} MiB in all", mib_a_task(config)?))
@@ -106,7 +107,7 @@ pub(crate) fn how(config: &StreamConfig) -> String {
             .array_times_llc
             .map(|times| format!(" ({} x the last-level caches in use{all})", trimmed(times)))
             .unwrap_or_default();
-        parts.push(format!("3 arrays of {}{each}{times}", Bytes(bytes)));
+        parts.push(format!("{} arrays of {}{each}{times}", config.arrays(), Bytes(bytes)));
     }
     parts.extend(config.pages.as_ref().map(pages));
     parts.extend(config.element.clone());
