@@ -107,7 +107,7 @@ fn grid(program: &std::path::Path, folder: &std::path::Path, mib: u64, rounds: u
     };
     let found = measured(options.clone(), vec![iozone]);
     print(&format!(
-        "Grid to {mib} MiB, {rounds} rounds by turns; medians over cells with files of 1 MiB and more.\n"
+        "Grid to {mib} MiB, {rounds} rounds interleaved; medians over cells with files of 1 MiB and more.\n"
     ));
     table(&found, "IOzone");
     let mut own_times = Vec::new();

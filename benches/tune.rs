@@ -79,7 +79,7 @@ fn main() {
     let passes = of_search.passes.unwrap_or(0);
     println!("| `--tune` | {count} | {passes} | {:.1} |", tuning.as_secs_f64());
     println!(
-        "\ntuned over exhaustive, pairs by turns: median {:.4}, quartiles {:.4} to {:.4} ({} pairs); \
+        "\ntuned over exhaustive, pairs interleaved: median {:.4}, quartiles {:.4} to {:.4} ({} pairs); \
          time {:.3}",
         stats::median(&ratios),
         stats::quantile(&ratios, 0.25),

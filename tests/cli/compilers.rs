@@ -345,7 +345,7 @@ fn what_was_measured_until_ctrl_c_is_kept() {
     let fixed = ["--stores", "regular", "--prefetch", "off", "--side-by-side", "1"];
     let more = [&fixed[..], &["--dimms=1024x20000"]].concat();
     let running = place.0.start(&[&args[..], &more[..], &["--compiler", "gcc -O1"]].concat());
-    let running = running.shows_times(10, "native and compiled by turns: round");
+    let running = running.shows_times(10, "native and compiled interleaved: round");
     running.signal("INT");
     running.end().exits(130).complains("what was measured is saved and marked incomplete");
     let record = place.0.latest();

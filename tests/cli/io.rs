@@ -136,7 +136,7 @@ fn small_files_are_measured_until_they_are_known_or_doubted() {
     let once = record(&harness, &[&sizes[..], &["--samples", "1"]].concat());
     let first = &measurements(&once)[0];
     assert_eq!((passes(first), &first["validity"]["status"]), (1, &"suspect".into()));
-    assert_eq!(texts(&first["validity"]["reasons"]), ["one pass tells nothing of its spread"]);
+    assert_eq!(texts(&first["validity"]["reasons"]), ["one pass has no spread"]);
 }
 
 #[test]

@@ -224,7 +224,7 @@ fn a_sweep_keeps_what_was_measured_before_a_rank_was_killed() {
     let args = ["--sweep", "ranks=1,2", "--size", "100000", "--samples", "1000000"];
     let sink = ["--budget", "4", "--json", "killed.json"];
     let running = harness.start(&[&["stream"], &args[..], &sink].concat());
-    let running = running.shows_times(10, "configurations by turns: round");
+    let running = running.shows_times(10, "configurations interleaved: round");
     signal(children(running.process())[0], "KILL");
     running.end().exits(3).complains("error: rank 0 (process ").says("incomplete");
     let record: Value =

@@ -93,7 +93,7 @@ impl HpcgPlan {
                 .hint("e.g. --grid 104"))
         };
         if let Some(points) = grid.iter().find(|points| !points.is_multiple_of(MULTIPLE)) {
-            return wrong(format!("{points} is no multiple of {MULTIPLE}, as four grids need"));
+            return wrong(format!("{points} is not a multiple of {MULTIPLE}, as four grids need"));
         }
         let (least, most) = (x.min(y).min(z), x.max(y).max(z));
         if least < LEAST || 8 * least < most {

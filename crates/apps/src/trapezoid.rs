@@ -95,7 +95,7 @@ impl Planned for TrapezoidPlan {
             .collect();
         let mut run = Run { rule, cells, first: workers.len() };
         let mut schedule = Schedule::new(policy::APPS, limits, run.cells.len());
-        observer.phase("summing up by turns");
+        observer.phase("summing up interleaved");
         let rate = |sample: &Sample| run_rate(options.points.last(), sample);
         let latest = |samples: &[Vec<Sample>]| {
             let last = samples.iter().rev().find_map(|cell| cell.last());

@@ -1,6 +1,6 @@
 //! The registry, CSV, parts of `run` and names of tests, made from the list of gauges ([`GAUGES`]).
 
-use nodegauge_gauge::{Gauge, Glance, Site};
+use nodegauge_gauge::{Gauge, SummaryRequest, Site};
 use nodegauge_measure::keys::{ConfigKind, Registry};
 use nodegauge_measure::record::Record;
 use nodegauge_measure::{Observer, Outcome, UnknownName};
@@ -44,13 +44,13 @@ pub(crate) fn csv(record: &Record) -> String {
 }
 
 /// A gauge's part of `run`.
-pub(crate) fn glance(
+pub(crate) fn summary_plan(
     gauge: &dyn Gauge,
     site: &Site,
-    ask: &Glance<'_>,
+    ask: &SummaryRequest<'_>,
     observer: &mut dyn Observer,
 ) -> Outcome {
-    nodegauge_gauge::attempted(gauge, gauge.glance(site, ask), site, observer)
+    nodegauge_gauge::attempted(gauge, gauge.summary_plan(site, ask), site, observer)
 }
 
 #[cfg(test)]

@@ -129,7 +129,7 @@ impl Part<'_> {
             loops.map(|kernel| Peak { kernel, bursts: Vec::new() }).collect();
         let mut team = Team::start(&places(placement))?;
         let details = team.observed().iter().map(ToString::to_string).collect();
-        observer.phase("peaks in registers and DGEMM by turns");
+        observer.phase("peaks in registers and DGEMM interleaved");
         let mut schedule = Schedule::new(policy::CURVES, limits, peaks.len() + 1);
         let stop = schedule.run(observer, None, |turn| {
             let rate = match peaks.get_mut(turn.cell) {

@@ -161,7 +161,7 @@ impl Mode for Ceilings {
         };
         let first = cells.iter().map(|cell| Ok(vec![turn(cell, &mut pool)?]));
         let first = first.collect::<Result<_, ArenaError>>()?;
-        let phase = "measuring all levels by turns";
+        let phase = "measuring all levels interleaved";
         let judged = run
             .samples_behind(policy::CURVES_BEHIND, first, phase, |i| turn(&cells[i], &mut pool))?;
         let (config, doubts) = run.common(&pool, &region);

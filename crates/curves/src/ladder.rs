@@ -167,7 +167,7 @@ impl Mode for Ladder {
         })?;
         let sets: Vec<u64> = taken.keys().map(|i| self.sets[*i]).collect();
         let (steps, first): (Vec<Vec<Traffic>>, Vec<_>) = taken.into_values().unzip();
-        let phase = "measuring all sets by turns";
+        let phase = "measuring all sets interleaved";
         let judged = run.samples_behind(policy::CURVES_BEHIND, first, phase, |i| {
             turn(&steps[i], sets[i], &mut pool)
         })?;

@@ -122,7 +122,7 @@ impl Mode for Latency {
             cells.extend(chases);
             samples.extend(first);
         }
-        let phase = "chasing through all sets by turns";
+        let phase = "chasing through all sets interleaved";
         let judged = run.samples_behind(policy::CURVES_BEHIND, samples, phase, |i| {
             turn(&mut cells[i], &mut pool)
         })?;

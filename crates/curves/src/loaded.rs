@@ -187,7 +187,7 @@ impl Mode for Loaded {
             (share > 0).then(|| (wait / turn_seconds.max(1e-12)) as u64)
         };
         let mut at = 0;
-        let phase = "chasing under growing load, by turns";
+        let phase = "chasing under growing load, interleaved";
         let judged = run.samples(policy::CURVES, SHARES.len(), phase, |i| {
             // Loaders continue elsewhere in their pieces, where no data of the last sample is cached.
             at += blocks / 7 + 1;

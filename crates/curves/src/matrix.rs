@@ -176,7 +176,7 @@ impl Matrix {
             (chase, [Traffic::new(traffic::reader(), pieces.bytes())], pieces)
         };
         let mut work: Vec<_> = cells.iter().map(cell).collect();
-        let phase = "measuring all pairs of nodes by turns";
+        let phase = "measuring all pairs of nodes interleaved";
         let judged = run.samples(policy::NODES, cells.len(), phase, |i| {
             let (chase, loops, pieces) = &mut work[i];
             let pool = &mut pools[cells[i].0];

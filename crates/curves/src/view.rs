@@ -112,7 +112,7 @@ fn evidence(section: &mut Section, of: &[Figure<'_>], what: String) {
     if let (Some(least), Some(most)) = (counts.clone().min(), counts.max()) {
         let range = if least == most { least.to_string() } else { format!("{least} to {most}") };
         let stopped = first.stopped.as_deref().unwrap_or("?");
-        section.note("samples", format!("{range} each, by turns; {stopped}"));
+        section.note("samples", format!("{range} each, interleaved; {stopped}"));
     }
     if let Some(trip) = of.iter().find_map(|(_, config)| config.round_trip_s).map(Seconds) {
         let text = if of.iter().any(|(m, _)| m.regimes.len() > 1) {

@@ -232,7 +232,7 @@ impl Stage<'_> {
             [device] => self.with_host(device)?,
             _ => self.together()?,
         };
-        observer.phase(&format!("{}: copying by turns", ids.join(", ")));
+        observer.phase(&format!("{}: copying interleaved", ids.join(", ")));
         let mut schedule = Schedule::new(policy::LINKS, limits, rig.cells.len());
         let largest = self.sizes.last().copied().unwrap_or(SMALL);
         let is_largest = |cell: &usize| rig.cells[*cell].bytes == largest;

@@ -132,7 +132,7 @@ impl Planned for PeakPlan {
                 cells.extend(product.map(|product| Cell::new(device, Work::Product(product))));
             }
         }
-        observer.phase("computing by turns");
+        observer.phase("computing interleaved");
         let mut schedule = Schedule::new(policy::DEVICES, limits, cells.len());
         let (stop, failure) = turns::run(&mut schedule, observer, None, |turn| {
             let cell = &mut cells[turn.cell];

@@ -225,7 +225,7 @@ impl Planned for StreamPlan {
             });
         }
         let setting_up = limits.elapsed();
-        observer.phase("measuring by turns");
+        observer.phase("measuring interleaved");
         let mut schedule = Schedule::new(policy::DEVICES, limits, cells.len());
         let last: Vec<(String, f64)> = cells.iter().map(Cell::last).collect();
         let latest = |samples: &[Vec<Sample>]| {

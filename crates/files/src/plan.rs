@@ -37,7 +37,7 @@ pub const QUICK: ShortGrid = ShortGrid {
     limit: Duration::from_millis(300),
 };
 /// Four of them, for a page on the whole node.
-const GLANCE: ShortGrid = ShortGrid {
+const SUMMARY: ShortGrid = ShortGrid {
     mib: &[16],
     kib: &[4, 1024],
     operations: &["write", "read", "random_read", "random_write"],
@@ -85,12 +85,12 @@ pub struct FilesOptions {
 
 impl FilesOptions {
     /// Returns the options for the summary page of the node.
-    pub(crate) fn glance(path: PathBuf) -> Self {
+    pub(crate) fn summary_plan(path: PathBuf) -> Self {
         Self {
             paths: vec![path],
-            short: Some(&GLANCE),
-            limit: Some(GLANCE.limit),
-            budget: Some(GLANCE.budget),
+            short: Some(&SUMMARY),
+            limit: Some(SUMMARY.limit),
+            budget: Some(SUMMARY.budget),
             ..Self::default()
         }
     }

@@ -27,7 +27,7 @@ pub(crate) fn doubt<'a>(
     let samples: Vec<&OperationSample> = samples.into_iter().collect();
     let shortest = samples.iter().map(|sample| sample.seconds).fold(f64::INFINITY, f64::min);
     if samples.len() < FEWEST {
-        return Some("one pass tells nothing of its spread".to_owned());
+        return Some("one pass has no spread".to_owned());
     }
     if shortest < READINGS * reading.0 {
         return Some(format!("a pass is shorter than {READINGS} readings of the clock"));

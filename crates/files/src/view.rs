@@ -213,7 +213,7 @@ fn volume_in_words(row: &Row<'_>, in_full: bool) -> String {
     if let Some(device) = device {
         let scheduler = volume.scheduler.as_ref().map(|name| format!("scheduler {name}"));
         let rotates = volume.rotational.map(|rotates| {
-            if rotates { "says that it rotates" } else { "does not rotate" }.to_owned()
+            if rotates { "reports that it rotates" } else { "does not rotate" }.to_owned()
         });
         let known: Vec<String> =
             [volume.model.clone(), scheduler, rotates].into_iter().flatten().collect();

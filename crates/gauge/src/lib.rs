@@ -107,7 +107,7 @@ pub enum Depth {
 }
 
 /// Input of a gauge's plan for `run`.
-pub struct Glance<'a> {
+pub struct SummaryRequest<'a> {
     /// Extent of the measurement.
     pub depth: Depth,
     /// Figures of the gauges that ran before this one.
@@ -195,13 +195,13 @@ pub trait Gauge: Sync {
     ///
     /// # Errors
     /// Fails if something that the run requires is missing or does not fit.
-    fn glance(&self, site: &Site, ask: &Glance<'_>) -> Result<Option<Box<dyn Planned>>, Failure>;
+    fn summary_plan(&self, site: &Site, ask: &SummaryRequest<'_>) -> Result<Option<Box<dyn Planned>>, Failure>;
 
     /// Plans the gauge's part of a roofline: ceilings, and kernels below them, as figures of
     /// [`roofline::GAUGE`]; `None` if it has none.
     ///
     /// # Errors
-    /// Fails under the same conditions as [`Self::glance`].
+    /// Fails under the same conditions as [`Self::summary_plan`].
     fn ceilings(
         &self,
         site: &Site,

@@ -112,7 +112,7 @@ pub(crate) fn usual(launcher: Option<&CommandLine>) -> Result<Mpi, Failure> {
 /// When it runs in none, or the environment names what no host can be called.
 pub fn job_hosts() -> Result<Vec<String>, MessagesError> {
     let no_job = |_| {
-        Failure::missing("this is no Slurm job: SLURM_JOB_NODELIST is not set")
+        Failure::missing("not in a Slurm job: SLURM_JOB_NODELIST is not set")
             .hint("run it under salloc or sbatch, or name the hosts")
     };
     let list = std::env::var("SLURM_JOB_NODELIST").map_err(no_job)?;

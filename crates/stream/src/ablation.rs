@@ -113,7 +113,7 @@ impl Planned for AblationPlan {
 
         let setting_up = limits.elapsed();
         let limits = Limits { reserve: (setting_up - begun) / 2, ..limits };
-        observer.phase("measuring all steps by turns");
+        observer.phase("measuring all steps interleaved");
         let mut schedule = Schedule::new(policy::EXPLAIN, limits, cells.len());
         let mut pass = |(point, loops): &(usize, Vec<Loop>)| {
             points[*point].set_loops(loops.clone())?;

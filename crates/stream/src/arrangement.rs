@@ -274,7 +274,7 @@ pub(crate) fn candidates(options: &StreamOptions, breadth: Breadth) -> Result<Ve
                 .hint("leave out --prefetch, or give --side-by-side 1"))
         }
         (_, _, Some(stores)) => Err(Failure::missing(format!(
-            "this processor has no {stores} stores that nodegauge knows"
+            "this processor has no {stores} stores that nodegauge supports"
         ))
         .hint("use --stores regular")),
         _ => Err(Failure::beyond(
@@ -316,7 +316,7 @@ pub(crate) fn chosen_notice(chosen: &ChosenLoops) -> Notice {
     }
     if !not_told.is_empty() {
         let kernels: Vec<Kernel> = not_told.iter().map(|(kernel, _)| *kernel).collect();
-        parts.push(format!("not told from the next: {}", names(&kernels)));
+        parts.push(format!("not distinguishable from the second best: {}", names(&kernels)));
     }
     if !chosen.by_default.is_empty() {
         let kernels = names(&chosen.by_default);

@@ -345,7 +345,7 @@ impl Running {
         observer.phase("choosing loops");
         self.choose_loops(observer)?;
         let count = self.cells.len();
-        observer.phase(&format!("measuring {count} configurations by turns"));
+        observer.phase(&format!("measuring {count} configurations interleaved"));
         let Self { cells, mut candidates, limits, setting_up, mut notices } = self;
         let mut schedule = Schedule::new(policy::SWEEP, limits, count);
         let trends = Trends { cells: &cells, topology: &site.topology, limits };

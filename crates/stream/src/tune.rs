@@ -181,7 +181,7 @@ impl TunePlan {
             finalists.push(Entry { setup, loops, samples: Vec::new(), stage: "final" });
         }
 
-        observer.phase("the best, by turns");
+        observer.phase("the best, interleaved");
         let order = search.halve(&mut finalists, until(1.0), &FINAL, observer)?;
         let mut outcome = Outcome {
             measurements: entries

@@ -108,7 +108,7 @@ impl HpcgOutput {
             let mut validity = Validity::valid();
             if self.number(RATING).is_none() {
                 validity
-                    .invalid("xhpcg says that its result is invalid, or did not come to its end");
+                    .invalid("xhpcg reports an invalid result, or did not finish");
             }
             match self.number(&path) {
                 Some(rate) => m.value(Quoted::Single, rate * 1e9).judged(validity),

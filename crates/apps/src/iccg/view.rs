@@ -84,7 +84,7 @@ fn relative(all: &[Figure<'_>]) -> Option<String> {
         ratios.filter_map(|(_, config)| config.against.as_deref()).collect();
     against.dedup();
     let all = against.join("; of ");
-    (!all.is_empty()).then(|| format!("speed to solution over that of {all}, by turns"))
+    (!all.is_empty()).then(|| format!("speed to solution over that of {all}, interleaved"))
 }
 
 /// Which workers solve fastest, and by how much.

@@ -72,12 +72,12 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
         }
         let against = all.iter().find(|(m, _)| m.name == "efficiency");
         if let Some(against) = against.and_then(|(_, config)| config.against.as_deref()) {
-            let text = format!("time of {against}, shared out evenly, over the time, by turns");
+            let text = format!("time of {against}, shared out evenly, over the time, interleaved");
             section.note("efficiency", text);
         }
         let relative = all.iter().find(|(m, _)| m.name == "relative");
         if let Some(against) = relative.and_then(|(_, config)| config.against.as_deref()) {
-            section.note("relative", format!("speed over that of {against}, by turns"));
+            section.note("relative", format!("speed over that of {against}, interleaved"));
         }
     }
     let measurements: Vec<&Measurement> = all.iter().map(|(m, _)| *m).collect();

@@ -10,7 +10,7 @@ use nodegauge_stream::stream::Arrangement;
 
 pub(crate) fn execute(args: &ExplainArgs) -> Result<Exit, Failure> {
     if args.common.against.is_some() {
-        return Err(Failure::usage("nobody has published what explain measures")
+        return Err(Failure::usage("there are no published figures of what explain measures")
             .hint("give --against to stream"));
     }
     let site = session::site(&args.common)?;

@@ -6,7 +6,7 @@ use crate::gauges::{self, GAUGES};
 use crate::resolve;
 use crate::session::{self, Shown};
 use nodegauge_analysis::expect::Figures;
-use nodegauge_gauge::{Depth, Gauge, Glance, Site};
+use nodegauge_gauge::{Depth, Gauge, SummaryRequest, Site};
 use nodegauge_measure::Outcome;
 use nodegauge_placement::{Environment, Request};
 use nodegauge_report::{run, text};
@@ -34,7 +34,7 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
                 if found.is_interrupted() {
                     break;
                 }
-                let ask = Glance {
+                let ask = SummaryRequest {
                     depth: if args.full { Depth::Full } else { Depth::Quick },
                     before: &found.measurements,
                     budget: common
@@ -44,7 +44,7 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
                     environment: &environment,
                     newest: &session::newest(&common.db, site),
                 };
-                let more = gauges::glance(gauge, site, &ask, progress);
+                let more = gauges::summary_plan(gauge, site, &ask, progress);
                 found.extend(more);
             }
             Ok(found)
@@ -56,8 +56,8 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
 /// Returns the time that each gauge usually takes, where it can be planned: budgets are divided in proportion to it.
 fn usual_times(site: &Site, environment: &Environment, full: bool) -> Vec<Duration> {
     let depth = if full { Depth::Full } else { Depth::Quick };
-    let ask = Glance { depth, ..unasked(environment) };
-    let time = |gauge: &dyn Gauge| gauge.glance(site, &ask).ok()??.foreseen().time;
+    let ask = SummaryRequest { depth, ..unasked(environment) };
+    let time = |gauge: &dyn Gauge| gauge.summary_plan(site, &ask).ok()??.foreseen().time;
     GAUGES.iter().map(|gauge| time(*gauge).unwrap_or_default()).collect()
 }
 
@@ -74,8 +74,8 @@ fn share(budget: Duration, spent: Duration, usual: &[Duration], at: usize) -> Du
 }
 
 /// A quick look of which nothing more is known.
-fn unasked(environment: &Environment) -> Glance<'_> {
-    Glance {
+fn unasked(environment: &Environment) -> SummaryRequest<'_> {
+    SummaryRequest {
         depth: Depth::Quick,
         before: &[],
         budget: None,
@@ -89,7 +89,7 @@ fn unasked(environment: &Environment) -> Glance<'_> {
 /// its figures are then unknown.
 fn figures(site: &Site, environment: &Environment) -> Vec<Figures> {
     let ask = unasked(environment);
-    let plans: Result<Vec<_>, _> = GAUGES.iter().map(|gauge| gauge.glance(site, &ask)).collect();
+    let plans: Result<Vec<_>, _> = GAUGES.iter().map(|gauge| gauge.summary_plan(site, &ask)).collect();
     let plans = plans.unwrap_or_default();
     plans.iter().flatten().flat_map(|plan| plan.figures(site)).collect()
 }

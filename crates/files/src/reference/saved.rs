@@ -57,7 +57,7 @@ fn of_iozone(output: &IozoneOutput) -> Vec<Measurement> {
     if output.poor_resolution {
         validity.add(
             Status::Suspect,
-            "iozone says itself that its clock is too coarse for the smallest files",
+            "iozone reports that its clock is too coarse for the smallest files",
         );
     }
     let words: Vec<&str> =

@@ -155,7 +155,7 @@ pub(crate) fn figure(output: &OsuOutput, row: &OsuRow, unit: Unit, runs: &[f64])
     };
     let mut validity = Validity::valid();
     if row.validated == Some(false) {
-        validity.add(Status::Invalid, "the program says that the data arrived corrupted");
+        validity.add(Status::Invalid, "the program reports that the data arrived corrupted");
     }
     let measurement = result::blank(output.pattern, unit)
         .sampled(Quoted::Median, runs.to_vec())

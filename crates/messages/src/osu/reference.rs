@@ -114,7 +114,7 @@ fn by_turns(
         let counting = rounds as usize - turn.due.unwrap_or_default();
         let mut observer = &observer;
         observer.phase(&format!(
-            "{} osu_{pattern} and the probe by turns, {} of {rounds}",
+            "{} osu_{pattern} and the probe interleaved, {} of {rounds}",
             mpi.transport.name(),
             counting + 1
         ));

@@ -29,7 +29,7 @@ const CHECK_RANKS: Duration = Duration::from_millis(100);
 /// When the order cannot be read, or a rank cannot be started or ended before its time.
 pub fn serve(order: &str) -> Result<(), Failure> {
     let order: Order = serde_json::from_str(order)
-        .map_err(|error| Failure::usage(format!("this is no order of nodegauge's: {error}")))?;
+        .map_err(|error| Failure::usage(format!("invalid order of ranks: {error}")))?;
     die_with_parent(order.parent);
     let segment = Segment::new(order.cpus.len()).map_err(|error| {
         Failure::missing(format!("cannot map memory that ranks share: {error}"))

@@ -41,7 +41,7 @@ pub(super) fn how(section: &mut Section, all: &[&ShownFigure<'_>], brief: bool) 
     if all.iter().any(|figure| figure.config.floor.is_some()) {
         section.note(
             "",
-            "floor: nodegauge's own shared memory between the same cores, by turns; of floor: the share of it that the MPI reaches",
+            "floor: nodegauge's own shared memory between the same cores, interleaved; of floor: the share of it that the MPI reaches",
         );
     }
     let is_rate = |figure: &&&ShownFigure<'_>| {

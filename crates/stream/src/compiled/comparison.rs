@@ -91,7 +91,7 @@ pub(super) fn run(
     // Wrong values at the end are looked for in each once more; mostly there are none.
     let reserve = (setting_up - begun) / candidates.len() as u32;
     let limits = Limits { reserve, ..limits };
-    observer.phase("native and compiled by turns");
+    observer.phase("native and compiled interleaved");
     let mut schedule = Schedule::new(policy::COMPILED, limits, candidates.len());
     for cell in (1..candidates.len()).filter(|cell| !candidates[*cell].is_good()) {
         schedule.leave_out(cell);

@@ -69,7 +69,7 @@ pub(super) fn run(
 ) -> Result<Outcome, Failure> {
     let Ready { target: point, setting_up: filling, check } = ready;
     let several = if builds.len() == 1 { "a build" } else { &format!("{} builds", builds.len()) };
-    observer.phase(&format!("native and {several} of stream.c by turns"));
+    observer.phase(&format!("native and {several} of stream.c interleaved"));
     let candidate = |build| Candidate { build, runs: Vec::new(), failure: None };
     let mut turns = Turns {
         point,

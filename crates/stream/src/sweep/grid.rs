@@ -73,7 +73,7 @@ fn references(
         }
     }
     if added {
-        let text = "one rank of policy 5 is measured too: the others are held against it";
+        let text = "one rank of policy 5 is measured too: the others are compared with it";
         notices.push(Notice::new(NoticeId::Method, GAUGE, text));
     }
     each.iter().map(|one| each.iter().position(|other| *other == reference(one))).collect()

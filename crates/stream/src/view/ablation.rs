@@ -60,7 +60,7 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
     section.note("baseline", config.baseline.as_deref().unwrap_or("plain run"));
     for (m, config) in steps() {
         let what = config.what.as_deref().unwrap_or("");
-        let told = if !known || is_told(config) { "" } else { "; not told from 1" };
+        let told = if !known || is_told(config) { "" } else { "; not significantly different from 1" };
         section.note(&m.name, format!("{what}{told}{}", other_factors(config, kernel)));
     }
     if let Some((m, config)) = figures.iter().find(|(m, _)| m.name == MEMCPY) {
@@ -73,7 +73,7 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
         _ => ("of another regime", "rates are the best of all rounds, factors theirs"),
     };
     let text = format!(
-        "{rounds} count, {left_out} left out because {why}; all steps by turns in random order; 3 \
+        "{rounds} count, {left_out} left out because {why}; all steps interleaved in random order; 3 \
          arrays of {} for each; {how}",
         Bytes(config.array_bytes.unwrap_or(0))
     );
@@ -112,17 +112,17 @@ fn memcpy(m: &Measurement, config: &ExplainConfig) -> Option<String> {
     let rate = BytesPerSec(config.to?);
     let Some([low, high]) = ends(config) else {
         return Some(format!(
-            "that of the C library, by turns with the others: {rate}, x {value:.1}"
+            "that of the C library, interleaved with the others: {rate}, x {value:.1}"
         ));
     };
     let digits = bests::digits([low, high]);
     let stands = match (low > 1.0, high < 1.0) {
         (true, _) => "leads the best loop for copy",
         (_, true) => "is behind the best loop for copy",
-        _ => "is not told from the best loop for copy",
+        _ => "is not distinguishable from the best loop for copy",
     };
     Some(format!(
-        "that of the C library, by turns with the others, {stands}: {rate}, x {value:.digits$} \
+        "that of the C library, interleaved with the others, {stands}: {rate}, x {value:.digits$} \
          ({low:.digits$} to {high:.digits$})"
     ))
 }

@@ -84,7 +84,7 @@ fn evidence((m, config): &Figure<'_>) -> String {
     parts.push(match (&m.summary, config.ntimes) {
         (Some(summary), Some(passes)) if summary.n == 1 => format!("1 run of {passes} passes"),
         (Some(summary), Some(passes)) => {
-            format!("best of {} runs of {passes} passes by turns", summary.n)
+            format!("best of {} runs of {passes} passes interleaved", summary.n)
         }
         _ => "no run that counts".to_owned(),
     });

@@ -36,7 +36,7 @@ pub(crate) fn section(record: &Record) -> Section {
         section.gap().push(Block::Text("the best, with the best loops".to_owned()));
         section.push(table(&finalists));
     }
-    let text = "GB/s: medians of the geometric mean of the kernels, all by turns";
+    let text = "GB/s: medians of the geometric mean of the kernels, all interleaved";
     section.gap().push(Block::Text(text.to_owned()));
     if let Some((choice, config)) = all.iter().find(|(m, _)| m.name == "choice") {
         let worth = choice.value.unwrap_or(1.0);

@@ -24,7 +24,7 @@ pub(crate) fn size_check(check: &SizeCheckConfig) -> String {
     let SizeCheckConfig { kernel, half_over_whole: ratio, within: [low, high], cached, .. } = check;
     let verdict = match (cached, *high > ALIKE) {
         (true, _) => "a cache helps",
-        (false, true) => "whether a cache helps cannot be told in this noise",
+        (false, true) => "whether a cache helps cannot be determined in this noise",
         (false, false) => "no cache helps",
     };
     format!(

@@ -43,7 +43,7 @@ pub(super) fn execute(
     if let (Some(host), Some((file, _))) = (host, exports.first()) {
         let file = file.display();
         return Err(Failure::usage(format!(
-            "--host {host}: {file} says itself where its runs were measured"
+            "--host {host}: {file} names the host of its runs itself"
         ))
         .hint("leave out --host"));
     }
