@@ -70,11 +70,11 @@ fn endless_output_ends_a_program_with_one_line() {
     let harness = Harness::new();
     let endless = harness.write("endless", "#!/bin/sh\nexec yes 'more and more and more'\n");
     make_program(&endless);
-    let run = ["compare", "--run", &endless, "stream --budget 1", "--blocks", "2"];
+    let run = ["compare", "--run", &endless, "stream --budget 1", "--blocks", "3"];
     harness.run(&run).exits(3).complains("printed more than 64 MiB and was killed\nhint: ");
     let numbers = harness.write("babelstream", "#!/bin/sh\nyes 1 | tr -d '\\n'\n");
     make_program(&numbers);
-    let run = ["compare", "--run", &numbers, "stream --budget 1", "--blocks", "2"];
+    let run = ["compare", "--run", &numbers, "stream --budget 1", "--blocks", "3"];
     harness.run(&run).exits(3).complains("printed more than 64 MiB and was killed\nhint: ");
 }
 

@@ -254,7 +254,7 @@ fn wrong_usage_is_refused_before_anything_runs() {
 }
 
 fn recorded(name: &str) -> String {
-    format!("{}/../memory/tests/data/stream-{name}.txt", env!("CARGO_MANIFEST_DIR"))
+    format!("{}/../stream/tests/data/stream-{name}.txt", env!("CARGO_MANIFEST_DIR"))
 }
 
 #[test]

@@ -195,7 +195,7 @@ mod tests {
             ("rank-map=block,round", 15),
             ("compiler", 8),
             ("compiler=gcc;", 13),
-            ("compiler=gcc;cc 'x;y", 16),
+            ("compiler=gcc;cc 'x;y", 20),
         ] {
             assert_eq!(text.parse::<Axis>().unwrap_err().at, at, "{text}");
         }
