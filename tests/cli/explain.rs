@@ -115,8 +115,9 @@ fn the_help_lists_what_it_takes_and_no_more() {
     let help = help.tells(&format!("{}, and memcpy", STEPS.join(", ")));
     help.tells("--threads <N> Threads [default: one a core]").never_says("--against");
     let against = harness.run(&["explain", "--against", "EPYC 7H12"]).exits(2);
-    against
-        .only_error("there are no published figures of what explain measures\nhint: give --against to stream");
+    against.only_error(
+        "there are no published figures of what explain measures\nhint: give --against to stream",
+    );
     // Every option that is listed is known.
     let options = harness.run(&["explain", "-h"]).exits(0).stdout;
     let named = options.lines().filter_map(|line| line.trim_start().split("--").nth(1));

@@ -5,7 +5,7 @@ use crate::iccg::config::IccgConfig;
 use crate::{GAUGE, hpcg, iccg, points, trapezoid};
 use nodegauge_gauge::roofline::Point;
 use nodegauge_gauge::view::Section;
-use nodegauge_gauge::{Detail, Gauge, SummaryRequest, Headline, Planned, Site};
+use nodegauge_gauge::{Detail, Gauge, Headline, Planned, Site, SummaryRequest};
 use nodegauge_measure::Failure;
 use nodegauge_measure::keys::ConfigKind;
 use nodegauge_measure::record::Record;
@@ -29,7 +29,11 @@ impl Gauge for Apps {
     }
 
     /// Plans nothing: the summary page describes the node, and applications belong to its users.
-    fn summary_plan(&self, _: &Site, _: &SummaryRequest<'_>) -> Result<Option<Box<dyn Planned>>, Failure> {
+    fn summary_plan(
+        &self,
+        _: &Site,
+        _: &SummaryRequest<'_>,
+    ) -> Result<Option<Box<dyn Planned>>, Failure> {
         Ok(None)
     }
 

@@ -264,7 +264,10 @@ fn words(all: &[Tried], alike: usize, threads: usize) -> Option<Notice> {
     let list = rates.collect::<Vec<_>>().join("; ");
     let undecided = match alike {
         0 | 1 => String::new(),
-        _ => format!("; not distinguishable, the first is taken: {}", names(&all[..alike]).join(", ")),
+        _ => format!(
+            "; not distinguishable, the first is taken: {}",
+            names(&all[..alike]).join(", ")
+        ),
     };
     let on = nodegauge_measure::quantity::counted(threads, "thread");
     let text = format!("tried interleaved on the run's {on}, fastest first: {list}{undecided}");

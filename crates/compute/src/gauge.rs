@@ -7,7 +7,7 @@ use crate::plan::HplPlan;
 use crate::{GAUGE, RATING, TEST, lu, view};
 use nodegauge_gauge::roofline::{self, CeilingsAsk, Point};
 use nodegauge_gauge::view::Section;
-use nodegauge_gauge::{Depth, Detail, Gauge, SummaryRequest, Headline, Planned, Site};
+use nodegauge_gauge::{Depth, Detail, Gauge, Headline, Planned, Site, SummaryRequest};
 use nodegauge_measure::figure_names::stream;
 use nodegauge_measure::keys::ConfigKind;
 use nodegauge_measure::record::{Measurement, Record};
@@ -42,7 +42,11 @@ impl Gauge for ComputeGauge {
     }
 
     /// Plans a short solution with the fastest library.
-    fn summary_plan(&self, site: &Site, ask: &SummaryRequest<'_>) -> Result<Option<Box<dyn Planned>>, Failure> {
+    fn summary_plan(
+        &self,
+        site: &Site,
+        ask: &SummaryRequest<'_>,
+    ) -> Result<Option<Box<dyn Planned>>, Failure> {
         let triads =
             ask.before.iter().filter(|m| m.test == stream::TEST && m.name == stream::TRIAD);
         let triad = triads.filter_map(|m| m.value).reduce(f64::max);

@@ -5,7 +5,7 @@ use crate::{Curve, CurveOptions, CurvePlan, GAUGE, view};
 use nodegauge_arena::names::{CURVES, LATENCY};
 use nodegauge_gauge::roofline::{self, CeilingsAsk, CeilingsPart};
 use nodegauge_gauge::view::Section;
-use nodegauge_gauge::{Detail, Gauge, SummaryRequest, Headline, InTurn, Planned, Site};
+use nodegauge_gauge::{Detail, Gauge, Headline, InTurn, Planned, Site, SummaryRequest};
 use nodegauge_measure::keys::ConfigKind;
 use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::{Failure, Unit};
@@ -30,7 +30,11 @@ impl Gauge for Curves {
     }
 
     /// Returns no plan, because curves take longer than a `run` allows.
-    fn summary_plan(&self, _: &Site, _: &SummaryRequest<'_>) -> Result<Option<Box<dyn Planned>>, Failure> {
+    fn summary_plan(
+        &self,
+        _: &Site,
+        _: &SummaryRequest<'_>,
+    ) -> Result<Option<Box<dyn Planned>>, Failure> {
         Ok(None)
     }
 

@@ -9,7 +9,9 @@ use crate::stream::{StreamOptions, StreamPlan};
 use crate::{GAUGE, links, stream, view};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::view::Section;
-use nodegauge_gauge::{Depth, Detail, Foreseen, Gauge, SummaryRequest, Headline, InTurn, Planned, Site};
+use nodegauge_gauge::{
+    Depth, Detail, Foreseen, Gauge, Headline, InTurn, Planned, Site, SummaryRequest,
+};
 use nodegauge_measure::figure_names::stream::{TEST as STREAM, TRIAD};
 use nodegauge_measure::keys::ConfigKind;
 use nodegauge_measure::record::Record;
@@ -112,7 +114,11 @@ impl Gauge for Devices {
         ]
     }
 
-    fn summary_plan(&self, site: &Site, ask: &SummaryRequest<'_>) -> Result<Option<Box<dyn Planned>>, Failure> {
+    fn summary_plan(
+        &self,
+        site: &Site,
+        ask: &SummaryRequest<'_>,
+    ) -> Result<Option<Box<dyn Planned>>, Failure> {
         let usual = match ask.depth {
             Depth::Quick => Duration::from_secs(5),
             Depth::Full => Duration::from_secs(30),

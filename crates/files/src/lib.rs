@@ -41,7 +41,7 @@ pub use task::{CacheMode, Setup};
 pub use workers::{FileWorkers, WorkerKind};
 
 use nodegauge_gauge::view::Section;
-use nodegauge_gauge::{Detail, Gauge, SummaryRequest, Headline, Planned, Site};
+use nodegauge_gauge::{Detail, Gauge, Headline, Planned, Site, SummaryRequest};
 use nodegauge_measure::Failure;
 use nodegauge_measure::Unit;
 use nodegauge_measure::figure_names::io::READ;
@@ -68,7 +68,11 @@ impl Gauge for Files {
     }
 
     /// A look at the current folder, or at that for temporary files where nothing can be written there.
-    fn summary_plan(&self, _: &Site, ask: &SummaryRequest<'_>) -> Result<Option<Box<dyn Planned>>, Failure> {
+    fn summary_plan(
+        &self,
+        _: &Site,
+        ask: &SummaryRequest<'_>,
+    ) -> Result<Option<Box<dyn Planned>>, Failure> {
         let options = |path| {
             let usual = FilesOptions::summary_plan(path);
             FilesOptions { samples: ask.samples, budget: ask.budget.or(usual.budget), ..usual }

@@ -195,7 +195,11 @@ pub trait Gauge: Sync {
     ///
     /// # Errors
     /// Fails if something that the run requires is missing or does not fit.
-    fn summary_plan(&self, site: &Site, ask: &SummaryRequest<'_>) -> Result<Option<Box<dyn Planned>>, Failure>;
+    fn summary_plan(
+        &self,
+        site: &Site,
+        ask: &SummaryRequest<'_>,
+    ) -> Result<Option<Box<dyn Planned>>, Failure>;
 
     /// Plans the gauge's part of a roofline: ceilings, and kernels below them, as figures of
     /// [`roofline::GAUGE`]; `None` if it has none.

@@ -159,7 +159,7 @@ pub enum Tone {
     Worse,
 }
 
-/// A labelled paragraph; the label names the subject.
+/// A labelled paragraph; the label names the topic.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Note {
     /// Label: `how`, `regime`, `suspect`, ...; empty if the note continues the one before.

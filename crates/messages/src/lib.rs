@@ -35,7 +35,7 @@ pub use pattern::Pattern;
 pub use plan::{MessagesPlan, RankPairs};
 
 use nodegauge_gauge::view::Section;
-use nodegauge_gauge::{Detail, Gauge, SummaryRequest, Headline, Planned, Site};
+use nodegauge_gauge::{Detail, Gauge, Headline, Planned, Site, SummaryRequest};
 use nodegauge_measure::Failure;
 use nodegauge_measure::keys::ConfigKind;
 use nodegauge_measure::record::{Measurement, Record};
@@ -59,7 +59,11 @@ impl Gauge for Messages {
         vec![ConfigKind::of::<MessageConfig>(GAUGE, &[TEST, TRANSPORT]).headed(&["latency", "bw"])]
     }
 
-    fn summary_plan(&self, site: &Site, ask: &SummaryRequest<'_>) -> Result<Option<Box<dyn Planned>>, Failure> {
+    fn summary_plan(
+        &self,
+        site: &Site,
+        ask: &SummaryRequest<'_>,
+    ) -> Result<Option<Box<dyn Planned>>, Failure> {
         Ok(Some(Box::new(MessagesPlan::summary_plan(site, ask)?)))
     }
 

@@ -11,7 +11,7 @@ use crate::pattern::{Participants, Pattern};
 use crate::start::cares_for_root;
 use crate::transport::{self, Fabric};
 use crate::{GAUGE, MessagesError};
-use nodegauge_gauge::{Depth, SummaryRequest, Site};
+use nodegauge_gauge::{Depth, Site, SummaryRequest};
 use nodegauge_machine::{CpuId, Topology};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId};
 use nodegauge_placement::{CpuPair, Distance, pairs};
@@ -118,7 +118,10 @@ impl MessagesPlan {
     ///
     /// # Errors
     /// When there is no MPI that can start ranks here, or there are no two CPUs.
-    pub(crate) fn summary_plan(site: &Site, ask: &SummaryRequest<'_>) -> Result<Self, MessagesError> {
+    pub(crate) fn summary_plan(
+        site: &Site,
+        ask: &SummaryRequest<'_>,
+    ) -> Result<Self, MessagesError> {
         let mut options = MessageOptions {
             patterns: vec![Pattern::Latency, Pattern::Bw],
             named: true,

@@ -16,7 +16,7 @@ pub use point::GivenPoint;
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::roofline::{GAUGE, KERNEL, POINT, Point, PointConfig, Roofline, intensity};
 use nodegauge_gauge::view::Section;
-use nodegauge_gauge::{Detail, Gauge, SummaryRequest, Headline, Planned, Site};
+use nodegauge_gauge::{Detail, Gauge, Headline, Planned, Site, SummaryRequest};
 use nodegauge_measure::keys::{ConfigKind, shared};
 use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::{Failure, Unit};
@@ -73,7 +73,11 @@ impl Gauge for RooflineGauge {
     }
 
     /// Returns nothing: the other gauges measure their own parts of `run`.
-    fn summary_plan(&self, _: &Site, _: &SummaryRequest<'_>) -> Result<Option<Box<dyn Planned>>, Failure> {
+    fn summary_plan(
+        &self,
+        _: &Site,
+        _: &SummaryRequest<'_>,
+    ) -> Result<Option<Box<dyn Planned>>, Failure> {
         Ok(None)
     }
 

@@ -6,7 +6,7 @@ use crate::{GAUGE, ablation, config, mixes, tune};
 use nodegauge_arena::names::{STREAM, TRIAD, TUNE};
 use nodegauge_gauge::roofline::Point;
 use nodegauge_gauge::view::Section;
-use nodegauge_gauge::{Depth, Detail, Gauge, SummaryRequest, Headline, Planned, Site};
+use nodegauge_gauge::{Depth, Detail, Gauge, Headline, Planned, Site, SummaryRequest};
 use nodegauge_measure::keys::ConfigKind;
 use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::{Failure, Notice, NoticeId};
@@ -45,7 +45,11 @@ impl Gauge for Stream {
     }
 
     /// STREAM with threads where the environment says, else as they were tuned, else one a core.
-    fn summary_plan(&self, site: &Site, ask: &SummaryRequest<'_>) -> Result<Option<Box<dyn Planned>>, Failure> {
+    fn summary_plan(
+        &self,
+        site: &Site,
+        ask: &SummaryRequest<'_>,
+    ) -> Result<Option<Box<dyn Planned>>, Failure> {
         let mut request = Request::default();
         let said = ask.environment.apply(&mut request)?;
         let notice = |text| Notice::new(NoticeId::Environment, GAUGE, text);

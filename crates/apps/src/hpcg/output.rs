@@ -107,8 +107,7 @@ impl HpcgOutput {
             let m = m.category(Category::Reference).config(&config);
             let mut validity = Validity::valid();
             if self.number(RATING).is_none() {
-                validity
-                    .invalid("xhpcg reports an invalid result, or did not finish");
+                validity.invalid("xhpcg reports an invalid result, or did not finish");
             }
             match self.number(&path) {
                 Some(rate) => m.value(Quoted::Single, rate * 1e9).judged(validity),

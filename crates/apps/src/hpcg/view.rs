@@ -84,7 +84,8 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
         );
         section.note_if("ended", config.stopped.clone());
         let against = relative.and_then(|m| m.read_config::<HpcgConfig>().against);
-        section.note_if("relative", against.map(|of| format!("rate over that of {of}, interleaved")));
+        section
+            .note_if("relative", against.map(|of| format!("rate over that of {of}, interleaved")));
     }
     section.doubts(&all);
     if first.category == Category::Variant {

@@ -13,8 +13,9 @@ use nodegauge_toolchain::CommandLine;
 pub(crate) fn execute(args: &RooflineArgs) -> Result<Exit, Failure> {
     let common = &args.common;
     if common.against.is_some() {
-        return Err(Failure::usage("no published rooflines are known")
-            .hint("give --against to stream"));
+        return Err(
+            Failure::usage("no published rooflines are known").hint("give --against to stream")
+        );
     }
     if !args.devices.is_empty() {
         return super::device::roofline(&args.devices, common, RooflinePlan::BUDGET);

@@ -6,7 +6,7 @@ use crate::gauges::{self, GAUGES};
 use crate::resolve;
 use crate::session::{self, Shown};
 use nodegauge_analysis::expect::Figures;
-use nodegauge_gauge::{Depth, Gauge, SummaryRequest, Site};
+use nodegauge_gauge::{Depth, Gauge, Site, SummaryRequest};
 use nodegauge_measure::Outcome;
 use nodegauge_placement::{Environment, Request};
 use nodegauge_report::{run, text};
@@ -89,7 +89,8 @@ fn unasked(environment: &Environment) -> SummaryRequest<'_> {
 /// its figures are then unknown.
 fn figures(site: &Site, environment: &Environment) -> Vec<Figures> {
     let ask = unasked(environment);
-    let plans: Result<Vec<_>, _> = GAUGES.iter().map(|gauge| gauge.summary_plan(site, &ask)).collect();
+    let plans: Result<Vec<_>, _> =
+        GAUGES.iter().map(|gauge| gauge.summary_plan(site, &ask)).collect();
     let plans = plans.unwrap_or_default();
     plans.iter().flatten().flat_map(|plan| plan.figures(site)).collect()
 }

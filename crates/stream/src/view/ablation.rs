@@ -60,7 +60,8 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
     section.note("baseline", config.baseline.as_deref().unwrap_or("plain run"));
     for (m, config) in steps() {
         let what = config.what.as_deref().unwrap_or("");
-        let told = if !known || is_told(config) { "" } else { "; not significantly different from 1" };
+        let told =
+            if !known || is_told(config) { "" } else { "; not significantly different from 1" };
         section.note(&m.name, format!("{what}{told}{}", other_factors(config, kernel)));
     }
     if let Some((m, config)) = figures.iter().find(|(m, _)| m.name == MEMCPY) {
