@@ -207,7 +207,7 @@ fn errors_of_memory_wrong_elements_and_falling_clocks_are_judged() {
     };
     let (status, reasons, copy) = judged(&[("STANDIN_ECC", "0,2")], 1);
     assert!(
-        status == "invalid" && reasons.contains("2 errors of its memory could not"),
+        status == "invalid" && reasons.contains("2 memory errors during the measurement could not"),
         "{reasons}"
     );
     assert!(copy["value"].is_null());
@@ -347,7 +347,7 @@ sed 's/:1b:/:3b:/; s/:43:/:3c:/' {ROOT}/crates/devices/tests/outputs/nvbandwidth
         )
     );
     let page = run(&harness, &[], &["history", "show", "latest"]).exits(0);
-    page.says("cuda:1 host_to_device 0.").says("cuda:0 device_to_device 0.");
+    page.tells("cuda:1 host_to_device 0.").tells("cuda:0 device_to_device 0.");
     let other = ["device", "links", "--sizes", "64KiB", "--samples", "1", "--device", "hip:0"];
     let other = run(&harness, &[], &[&other[..], &["--nvbandwidth", &program]].concat());
     other.exits(0).says("nvbandwidth is not run");

@@ -4,7 +4,7 @@ use serde_json::Value;
 use std::process::Command;
 use std::sync::LazyLock;
 
-/// What `nodegauge schema` prints.
+/// Returns the output of `nodegauge schema`.
 static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
     let printed = Command::new(env!("CARGO_BIN_EXE_nodegauge")).arg("schema").output().unwrap();
     serde_json::from_slice(&printed.stdout).unwrap()

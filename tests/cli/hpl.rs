@@ -76,7 +76,7 @@ fn a_described_machine_is_planned_for() {
         .exits(0)
         .tells("N 287040: N = sqrt(0.8 x 768 GiB / 8 B), down to a multiple of 192")
         .tells("P x Q 4 x 6 for 24 ranks of 8 threads")
-        .tells("= 613.9 GiB, 25.6 GiB a rank")
+        .tells("= 613.9 GiB, 25.6 GiB per rank")
         .tells("of 768 GiB available")
         .tells("Rpeak 7.373 TFLOP/s = 192 cores x 2.400 GHz (catalog: base clock) x 16 FLOP/cycle")
         .tells("the given rate is 67.8 % of it")
@@ -122,7 +122,7 @@ fn a_size_that_does_not_fit_is_refused_with_one_that_does() {
     let harness = Harness::new();
     for more in [&[][..], &["--plan"]] {
         let outcome = harness.run(&[&["hpl", "--order", "4000000"], more].concat()).exits(3);
-        outcome.complains("N = 4000000 needs 116.4 TiB and ").complains("hint: use --order ");
+        outcome.complains("N = 4000000 needs 116.4 TiB, but only ").complains("hint: use --order ");
     }
     harness.run(&["hpl", "--memory-fraction", "1.5"]).exits(2).complains("1.5");
 }

@@ -127,7 +127,7 @@ fn which_of_several_mpis_was_taken_is_said() {
     make_program(&harness.write("one/mpicc", "#!/bin/sh\n"));
     let of = chosen(&one);
     assert!(
-        of.contains("the first of 2 here that can be used; not mpicc: mpicc does not say"),
+        of.contains("the first of 2 here that can be used; not mpicc: mpicc is not a known"),
         "{of}"
     );
 }

@@ -80,7 +80,7 @@ impl Failure {
         Self { hint, ..self }
     }
 
-    /// Puts the subject of the failure before its message, e.g. `rank 3`.
+    /// Puts the item of the failure before its message, e.g. `rank 3`.
     #[must_use]
     pub fn of(self, what: impl fmt::Display) -> Self {
         Self { message: format!("{what}: {}", self.message), ..self }

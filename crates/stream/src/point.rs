@@ -192,7 +192,7 @@ impl Point {
         /// Number of times that all kernels may run over a part before it is filled again: values grow at
         /// most fiftyfold each time, and single precision ends at 50^22.
         const TIMES: usize = 16;
-        /// The same with the fourth array, which holds a product of two others and grows with the square.
+        /// Trials with the fourth array before a refill: it holds a product of two others and grows with the square.
         const TIMES_OF_PRODUCTS: usize = TIMES / 2;
         let times = if self.config.arrays > STREAM_ARRAYS { TIMES_OF_PRODUCTS } else { TIMES };
         if self.trials >= times * part.1 {
