@@ -79,26 +79,26 @@ fn sum(shares: &[Share], chosen: impl Fn(&Share) -> bool) -> Nodes {
 }
 
 /// Compares the nodes of `arrays` arrays with a policy: memory of a thread belongs to the nodes that the
-/// policy names, otherwise to the thread's nodes in `homes`. Nothing is expected of a thread without nodes.
+/// policy names, otherwise to the thread's nodes in `thread_nodes`. Nothing is expected of a thread without nodes.
 pub fn config(
     shares: &[Share],
     arrays: usize,
     policy: &MemoryPolicy,
-    homes: &[Vec<NodeId>],
+    thread_nodes: &[Vec<NodeId>],
     nodes_of_machine: usize,
 ) -> NumaConfig {
     let got = fractions(&sum(shares, |_| true));
     let of_array = |array: usize| Some(fractions(&sum(shares, |share| share.array == array)));
     let arrays: Vec<Option<Shares>> = (0..arrays).map(of_array).collect();
     let wanted = |thread: usize| match policy {
-        MemoryPolicy::Default | MemoryPolicy::Local => homes[thread].clone(),
+        MemoryPolicy::Default | MemoryPolicy::Local => thread_nodes[thread].clone(),
         MemoryPolicy::Interleave(_) => Vec::new(),
         named => named.nodes().unwrap_or_default(),
     };
     let mut astray = Vec::new();
     let mut there = 0;
     let mut all = 0;
-    for thread in 0..homes.len() {
+    for thread in 0..thread_nodes.len() {
         let nodes = sum(shares, |share| share.thread == thread);
         let wanted = wanted(thread);
         let total: u64 = nodes.values().sum();
@@ -207,24 +207,31 @@ mod tests {
         .collect()
     }
 
-    fn truth(shares: &[Share], policy: &MemoryPolicy, homes: &[Vec<NodeId>]) -> NumaConfig {
-        config(shares, 3, policy, homes, 2)
+    fn truth(shares: &[Share], policy: &MemoryPolicy, thread_nodes: &[Vec<NodeId>]) -> NumaConfig {
+        config(shares, 3, policy, thread_nodes, 2)
     }
 
-    const HOMES: [&[u32]; 2] = [&[0], &[1]];
+    const THREAD_NODES: [&[u32]; 2] = [&[0], &[1]];
 
-    fn homes(of: &[&[u32]]) -> Vec<Vec<NodeId>> {
+    fn thread_nodes(of: &[&[u32]]) -> Vec<Vec<NodeId>> {
         of.iter().map(|nodes| nodes.iter().map(|node| NodeId(*node)).collect()).collect()
     }
 
     #[test]
     fn memory_of_each_thread_is_held_against_its_own_node() {
-        let right = truth(&alike(&[&[(0, 10)], &[(1, 10)]]), &MemoryPolicy::Local, &homes(&HOMES));
+        let right = truth(
+            &alike(&[&[(0, 10)], &[(1, 10)]]),
+            &MemoryPolicy::Local,
+            &thread_nodes(&THREAD_NODES),
+        );
         assert_eq!((right.held, broken(&right, &MemoryPolicy::Local)), (Some(1.0), None));
         assert_eq!(right.got.as_ref().unwrap()[&0], 0.5);
         // In sum nothing is wrong, but each has the other's: first touch by the wrong thread.
-        let crossed =
-            truth(&alike(&[&[(1, 10)], &[(0, 10)]]), &MemoryPolicy::Local, &homes(&HOMES));
+        let crossed = truth(
+            &alike(&[&[(1, 10)], &[(0, 10)]]),
+            &MemoryPolicy::Local,
+            &thread_nodes(&THREAD_NODES),
+        );
         assert_eq!((crossed.held, crossed.threads_astray.clone()), (Some(0.0), vec![0, 1]));
         assert_eq!(crossed.got, right.got);
         assert_eq!(
@@ -232,8 +239,11 @@ mod tests {
             "100 % of the pages do not lie on the node of the thread that uses them (50 % on node 0, 50 % on node 1)"
         );
         // All on the first node: the second thread's pages are astray.
-        let piled =
-            truth(&alike(&[&[(0, 10)], &[(0, 10)]]), &MemoryPolicy::Default, &homes(&HOMES));
+        let piled = truth(
+            &alike(&[&[(0, 10)], &[(0, 10)]]),
+            &MemoryPolicy::Default,
+            &thread_nodes(&THREAD_NODES),
+        );
         assert_eq!((piled.held, piled.threads_astray.clone()), (Some(0.5), vec![1]));
         assert!(broken(&piled, &MemoryPolicy::Default).is_some());
     }
@@ -241,14 +251,14 @@ mod tests {
     #[test]
     fn nothing_is_wanted_of_threads_that_are_not_bound() {
         let shares = alike(&[&[(0, 10)], &[(0, 10)]]);
-        let truth = truth(&shares, &MemoryPolicy::Default, &homes(&[&[], &[]]));
+        let truth = truth(&shares, &MemoryPolicy::Default, &thread_nodes(&[&[], &[]]));
         assert_eq!((truth.held, broken(&truth, &MemoryPolicy::Default)), (None, None));
     }
 
     #[test]
     fn policies_that_name_nodes_are_held_against_them() {
         let shares = alike(&[&[(0, 3), (1, 7)], &[(1, 10)]]);
-        let of = |policy: MemoryPolicy| truth(&shares, &policy, &homes(&HOMES));
+        let of = |policy: MemoryPolicy| truth(&shares, &policy, &thread_nodes(&THREAD_NODES));
         let breaks = |policy: MemoryPolicy| broken(&of(policy.clone()), &policy);
         let bound = of(MemoryPolicy::Bind(vec![NodeId(1)]));
         assert_eq!(bound.held, Some(0.85));
@@ -260,12 +270,16 @@ mod tests {
         assert!(breaks(MemoryPolicy::Preferred(NodeId(0))).is_some());
         let both = MemoryPolicy::Interleave(vec![NodeId(0), NodeId(1)]);
         assert!((of(both.clone()).held.unwrap() - 0.65).abs() < 1e-9);
-        let even = truth(&alike(&[&[(0, 5), (1, 5)], &[(0, 6), (1, 4)]]), &both, &homes(&HOMES));
+        let even = truth(
+            &alike(&[&[(0, 5), (1, 5)], &[(0, 6), (1, 4)]]),
+            &both,
+            &thread_nodes(&THREAD_NODES),
+        );
         assert_eq!(
             (even.held.map(|held| (held * 100.0).round()), broken(&even, &both)),
             (Some(95.0), None)
         );
-        let far = truth(&alike(&[&[(3, 10)]]), &both, &homes(&[&[0]]));
+        let far = truth(&alike(&[&[(3, 10)]]), &both, &thread_nodes(&[&[0]]));
         assert_eq!(far.held, Some(0.0));
     }
 
@@ -273,7 +287,7 @@ mod tests {
     fn arrays_are_told_one_by_one_where_they_differ() {
         let mut shares = alike(&[&[(0, 10)]]);
         let config = |shares: &[Share], nodes| {
-            let config = config(shares, 3, &MemoryPolicy::Default, &homes(&[&[0]]), nodes);
+            let config = config(shares, 3, &MemoryPolicy::Default, &thread_nodes(&[&[0]]), nodes);
             serde_json::to_value(config).unwrap()
         };
         let json = config(&shares, 1);
@@ -284,7 +298,7 @@ mod tests {
         assert!((json["held"].as_f64().unwrap() - 2.0 / 3.0).abs() < 1e-9);
         // The fourth array is named where there is one.
         shares.push(Share { array: 3, thread: 0, nodes: nodes(&[(0, 10)]) });
-        let four = super::config(&shares, 4, &MemoryPolicy::Default, &homes(&[&[0]]), 2);
+        let four = super::config(&shares, 4, &MemoryPolicy::Default, &thread_nodes(&[&[0]]), 2);
         let arrays: Vec<String> = four.arrays.unwrap().into_keys().collect();
         assert_eq!(arrays, ["a", "b", "c", "d"]);
         assert_eq!(four.held, Some(0.75));

@@ -7,7 +7,9 @@ use crate::config::CurveConfig;
 use nodegauge_arena::names::{LADDER, LATENCY, LOADED, MATRIX, MIX};
 use nodegauge_arena::words::pages as pages_in_words;
 use nodegauge_gauge::view::words::{self, several};
-use nodegauge_gauge::view::{Block, Cell, Chart, Scale, Section, Series, Table, plain_table};
+use nodegauge_gauge::view::{
+    Block, Cell, Chart, Scale, Section, Series, Table, distinct, plain_table,
+};
 use nodegauge_measure::quantity::significant;
 use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::stats::{self, Summary};
@@ -83,16 +85,6 @@ fn bytes(bytes: Option<u64>) -> Option<String> {
 
 fn or(text: Option<String>, otherwise: &str) -> Cell {
     text.unwrap_or_else(|| otherwise.to_owned()).into()
-}
-
-/// Returns the distinct items, in order of appearance.
-fn distinct<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
-    items.fold(Vec::new(), |mut seen, item| {
-        if !seen.contains(&item) {
-            seen.push(item);
-        }
-        seen
-    })
 }
 
 /// Adds notes on the method and the number of samples.

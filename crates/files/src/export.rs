@@ -1,7 +1,8 @@
 //! Figures in the form of the originals, for programs that read those.
 
 use crate::reference::{COLUMNS, TESTS, USUAL, wide};
-use crate::view::{Row, at, cells, distinct, only, rows};
+use crate::view::{Row, at, cells, only, rows};
+use nodegauge_gauge::view::distinct;
 use nodegauge_measure::record::{Category, Record};
 
 /// The two rows above the figures.

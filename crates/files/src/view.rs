@@ -11,7 +11,7 @@ use crate::task::CacheMode;
 use crate::volume::Volume;
 use nodegauge_analysis::ratio::closing::{Contender, of_one_run};
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::{self, Picture, Section};
+use nodegauge_gauge::view::{self, Picture, Section, distinct};
 use nodegauge_measure::record::{Category, Measurement, Record};
 use nodegauge_measure::{Bytes, Notice, NoticeId, Unit};
 use std::collections::BTreeSet;
@@ -189,17 +189,6 @@ fn measurements<'a>(rows: &[&Row<'a>]) -> Vec<&'a Measurement> {
 pub(crate) fn cells(rows: &[&Row<'_>]) -> Vec<(u64, u64)> {
     let cells: BTreeSet<(u64, u64)> = rows.iter().filter_map(|row| row.sizes()).collect();
     cells.into_iter().collect()
-}
-
-/// Different things in the order in which they are met first.
-pub(crate) fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
-    let mut seen: Vec<T> = Vec::new();
-    for one in all {
-        if !seen.contains(&one) {
-            seen.push(one);
-        }
-    }
-    seen
 }
 
 /// The file system and its device; with the mount's options where there is room.

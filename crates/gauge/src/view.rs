@@ -5,10 +5,12 @@
 //! or export them.
 
 mod chart;
+mod groups;
 mod picture;
 pub mod words;
 
 pub use chart::{Axis, Chart, HeatMap, HeatMaps, Joined, Scale, Series};
+pub use groups::{distinct, grouped};
 pub use picture::{
     Bar, BarSeries, Bars, Beside, Card, Drawing, Grid, NodeThreads, Picture, Sample, SampleSeries,
     Samples, Step, Steps, Trend, TrendBand, TrendDot,

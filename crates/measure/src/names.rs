@@ -3,7 +3,7 @@
 /// Error for an unknown name of a choice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownName {
-    /// Subject of the choice.
+    /// Item that is chosen.
     pub what: &'static str,
     /// Name as given.
     pub given: String,

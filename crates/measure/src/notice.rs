@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Subject of a notice.
+/// Topic of a notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum NoticeId {
@@ -55,7 +55,7 @@ pub enum NoticeId {
 /// A message to the user about a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Notice {
-    /// Subject.
+    /// Topic.
     pub id: NoticeId,
     /// Gauge that reports it; empty for the command itself.
     #[serde(default)]

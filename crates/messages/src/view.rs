@@ -11,7 +11,7 @@ use crate::config::MessageConfig;
 use crate::pattern::Pattern;
 use nodegauge_analysis::ratio::closing;
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::{self, Cell, Section, Table};
+use nodegauge_gauge::view::{self, Cell, Section, Table, distinct, grouped};
 use nodegauge_measure::quantity::significant;
 use nodegauge_measure::record::{Category, Measurement, Record};
 use nodegauge_measure::{Bytes, NoticeId, Unit};
@@ -161,27 +161,6 @@ fn closing(all: &[&ShownFigure<'_>]) -> Option<String> {
         }
     }
     (!sentences.is_empty()).then(|| sentences.join("\n"))
-}
-
-/// Things by what `key` says of them, in order of appearance.
-fn grouped<T, K: PartialEq>(
-    all: impl IntoIterator<Item = T>,
-    key: impl Fn(&T) -> K,
-) -> Vec<(K, Vec<T>)> {
-    let mut groups: Vec<(K, Vec<T>)> = Vec::new();
-    for one in all {
-        let own = key(&one);
-        match groups.iter_mut().find(|(known, _)| *known == own) {
-            Some((_, members)) => members.push(one),
-            None => groups.push((own, vec![one])),
-        }
-    }
-    groups
-}
-
-/// Values in order of appearance, each once.
-fn distinct<T: PartialEq + Clone>(values: impl Iterator<Item = T>) -> Vec<T> {
-    grouped(values, T::clone).into_iter().map(|(value, _)| value).collect()
 }
 
 /// One row for each library and distance.

@@ -4,7 +4,7 @@ use nodegauge_analysis::compare::threshold::change_in_words;
 use nodegauge_analysis::compare::{Comparison, Difference, Figure, Pair, Runners, Verdict};
 use nodegauge_analysis::ratio::Basis;
 use nodegauge_analysis::ratio::closing::{interval_in_words, times_as_fast};
-use nodegauge_gauge::view::{self, Cell, Note, Page, Section, Table, Tone};
+use nodegauge_gauge::view::{self, Cell, Note, Page, Section, Table, Tone, grouped};
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::stats::Better;
 
@@ -112,22 +112,6 @@ pub(crate) fn speed(pair: &Pair, verdict: Verdict) -> Option<(f64, [f64; 2])> {
         return Some((ratio.recip(), [high.recip(), low.recip()]));
     }
     Some((ratio, [low, high]))
-}
-
-/// Groups items by key, in the order in which the keys first appear.
-pub(crate) fn grouped<T, K: PartialEq>(
-    items: impl IntoIterator<Item = T>,
-    key: impl Fn(&T) -> K,
-) -> Vec<(K, Vec<T>)> {
-    let mut groups: Vec<(K, Vec<T>)> = Vec::new();
-    for item in items {
-        let key = key(&item);
-        match groups.iter_mut().find(|(known, _)| *known == key) {
-            Some((_, group)) => group.push(item),
-            None => groups.push((key, vec![item])),
-        }
-    }
-    groups
 }
 
 /// Describes a side: the selector that the user typed, and the runs.

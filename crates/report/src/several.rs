@@ -1,14 +1,14 @@
 //! Page of several runs side by side: their differences, every figure with the best and the worst run, and pictures
 //! of the figures that all runs have.
 
-use crate::compare::{differences, grouped, listed, speed};
+use crate::compare::{differences, listed, speed};
 use crate::run;
 use nodegauge_analysis::compare::{Design, Pair, Shared, Side, Verdict, compare, several};
 use nodegauge_analysis::ratio::closing::{interval_in_words, times_as_fast};
 use nodegauge_gauge::Gauge;
 use nodegauge_gauge::view::{
     self, BarSeries, Bars, Cell, Chart, Drawing, Note, Page, Picture, Scale, Section, Series,
-    Table, Tone,
+    Table, Tone, grouped,
 };
 use nodegauge_measure::Unit;
 use nodegauge_measure::keys::Registry;

@@ -6,7 +6,7 @@ pub use crate::target::PointConfig;
 use crate::target::{Seen, Target};
 use crate::traffic::{self, Counted};
 use crate::values::{Values, WrongValue};
-pub use nodegauge_arena::ArenaError;
+use nodegauge_arena::ArenaError;
 use nodegauge_arena::{Arrays, Part, location};
 use nodegauge_measure::Failure;
 use nodegauge_measure::samples::Sample;

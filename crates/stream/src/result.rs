@@ -293,12 +293,12 @@ fn numa(evidence: &Evidence<'_>) -> NumaConfig {
         true => thread.nodes(&evidence.site.topology),
         false => Vec::new(),
     };
-    let homes: Vec<Vec<NodeId>> = threads.iter().map(home).collect();
+    let thread_nodes: Vec<Vec<NodeId>> = threads.iter().map(home).collect();
     match evidence.seen.shares.is_empty() {
         true => location::of_arrays(policy, &evidence.seen.nodes, nodes),
         false => {
             let arrays = evidence.target.config().arrays;
-            location::config(&evidence.seen.shares, arrays, policy, &homes, nodes)
+            location::config(&evidence.seen.shares, arrays, policy, &thread_nodes, nodes)
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::config::LinkConfig;
 use crate::links::{ACROSS, ALL, BOTH, LATENCY, TEST, TO_DEVICE, TO_HOST};
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::{
-    Block, Cell, Chart, HeatMap, HeatMaps, Picture, Scale, Section, Series, Table,
+    Block, Cell, Chart, HeatMap, HeatMaps, Picture, Scale, Section, Series, Table, distinct,
 };
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::{Bytes, Seconds, Unit};
@@ -34,10 +34,10 @@ pub(super) fn section(all: &Links<'_>, detail: Detail) -> Section {
         .columns
         .extend(COLUMNS.iter().map(|(_, _, title, _)| nodegauge_gauge::view::Column::of(title)));
     let mut curves = Vec::new();
-    for device in distinct(&ones, |config| config.on.device.clone()) {
+    for device in values(&ones, |config| config.on.device.clone()) {
         let of: Vec<&Figure<'_, LinkConfig>> =
             ones.iter().filter(|(_, config)| config.on.device == device).collect();
-        for node in distinct(&ones, |config| config.host_node) {
+        for node in values(&ones, |config| config.host_node) {
             let here: Vec<&Figure<'_, LinkConfig>> =
                 of.iter().filter(|(_, config)| config.host_node == node).copied().collect();
             let Some((_, config)) = here.first() else { continue };
@@ -98,14 +98,8 @@ fn value(m: &Measurement) -> Cell {
 }
 
 /// Returns the distinct values of a key, in order of appearance.
-fn distinct<T: PartialEq>(all: &Links<'_>, of: impl Fn(&LinkConfig) -> T) -> Vec<T> {
-    let mut found: Vec<T> = Vec::new();
-    for value in all.iter().map(|(_, config)| of(config)) {
-        if !found.contains(&value) {
-            found.push(value);
-        }
-    }
-    found
+fn values<T: PartialEq>(all: &Links<'_>, of: impl Fn(&LinkConfig) -> T) -> Vec<T> {
+    distinct(all.iter().map(|(_, config)| of(config)))
 }
 
 /// Returns a curve by size for each column.
@@ -125,9 +119,9 @@ fn series(of: &[&Figure<'_, LinkConfig>]) -> Vec<Series> {
 
 /// Adds heat maps of NUMA nodes and devices at the largest size, if there are several nodes.
 fn by_node(section: &mut Section, ones: &Links<'_>, largest: Option<u64>) {
-    let nodes: Vec<u64> = distinct(ones, |config| config.host_node).into_iter().flatten().collect();
+    let nodes: Vec<u64> = values(ones, |config| config.host_node).into_iter().flatten().collect();
     let devices: Vec<String> =
-        distinct(ones, |config| config.on.device.clone()).into_iter().flatten().collect();
+        values(ones, |config| config.on.device.clone()).into_iter().flatten().collect();
     if nodes.len() < 2 {
         return;
     }
@@ -163,7 +157,7 @@ fn across(section: &mut Section, all: &Links<'_>) {
         let of: Vec<Figure<'_, LinkConfig>> =
             all.iter().filter(|(m, _)| m.name == name).cloned().collect();
         let mut ids: Vec<String> =
-            distinct(&of, |config| config.on.device.clone()).into_iter().flatten().collect();
+            values(&of, |config| config.on.device.clone()).into_iter().flatten().collect();
         ids.sort();
         let Some((first, _)) = of.first() else { continue };
         let titles: Vec<String> =

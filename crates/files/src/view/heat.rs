@@ -1,7 +1,7 @@
 //! Heat maps: file sizes downwards, block sizes to the right.
 
-use super::{Row, cells, distinct, size};
-use nodegauge_gauge::view::{HeatMap, HeatMaps, Section};
+use super::{Row, cells, size};
+use nodegauge_gauge::view::{HeatMap, HeatMaps, Section, distinct};
 use nodegauge_measure::Unit;
 
 /// Operations that are shown if they were measured; else the first ones.

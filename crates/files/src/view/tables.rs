@@ -1,9 +1,9 @@
 //! Tables of files.
 
-use super::{Row, cells, distinct, only, size};
+use super::{Row, cells, only, size};
 use crate::config::Latencies;
 use crate::latency::Quantiles;
-use nodegauge_gauge::view::{Cell, Section, Table};
+use nodegauge_gauge::view::{Cell, Section, Table, distinct};
 use nodegauge_measure::quantity::significant;
 use nodegauge_measure::stats::median;
 use nodegauge_measure::{Seconds, Unit};

@@ -1,8 +1,10 @@
 //! Figures over message sizes: latencies with their spread, rates with bars, collectives.
 
-use super::{FigureUnit, NONE, ShownFigure, distance, distinct, evidence, grouped};
+use super::{FigureUnit, NONE, ShownFigure, distance, evidence};
 use crate::pattern::Pattern;
-use nodegauge_gauge::view::{Block, Cell, Chart, Column, Picture, Scale, Section, Series, Table};
+use nodegauge_gauge::view::{
+    Block, Cell, Chart, Column, Picture, Scale, Section, Series, Table, distinct, grouped,
+};
 use nodegauge_measure::{Bytes, Unit};
 
 /// Columns of a bar at most.

@@ -1,9 +1,9 @@
 //! Evidence of figures: their configuration, and reasons to doubt them.
 
-use super::{SMALL, ShownFigure, distinct, grouped};
+use super::{SMALL, ShownFigure};
 use crate::curve::Switch;
 use crate::transport::Fabric;
-use nodegauge_gauge::view::{Note, Section};
+use nodegauge_gauge::view::{Note, Section, distinct, grouped};
 use nodegauge_measure::record::Status;
 use nodegauge_measure::{Bytes, BytesPerSec, Seconds, Unit};
 

@@ -1,8 +1,8 @@
 //! Every core with every other, or pairs of nodes: a matrix while it fits, else the pairs that stand
 //! out.
 
-use super::{FigureUnit, ShownFigure, distance, distinct, evidence, grouped};
-use nodegauge_gauge::view::{Block, Cell, Picture, Section, Table};
+use super::{FigureUnit, ShownFigure, distance, evidence};
+use nodegauge_gauge::view::{Block, Cell, Picture, Section, Table, distinct, grouped};
 use nodegauge_measure::{Bytes, Unit, stats};
 
 /// Columns of a matrix at most: a wider one fits no terminal.

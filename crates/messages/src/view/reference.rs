@@ -1,8 +1,8 @@
 //! The probe beside the OSU micro-benchmarks, or only the latter where an output was imported.
 
 use super::curves::{pictures, sizes};
-use super::{FigureUnit, NONE, ShownFigure, evidence, grouped};
-use nodegauge_gauge::view::{Block, Cell, Section, Table};
+use super::{FigureUnit, NONE, ShownFigure, evidence};
+use nodegauge_gauge::view::{Block, Cell, Section, Table, grouped};
 use nodegauge_measure::record::{Category, Measurement};
 use nodegauge_measure::{Bytes, stats};
 
