@@ -68,7 +68,7 @@ pub(crate) fn print(text: &str) {
     }
 }
 
-/// Prints a result like [`print`], and returns the failure.
+/// Prints a result like [`print()`], and returns the failure.
 pub(crate) fn try_print(text: &str) -> Result<(), Failure> {
     write(&legible::page(text))
 }

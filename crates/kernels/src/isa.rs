@@ -118,7 +118,7 @@ macro_rules! enabled {
 /// }
 /// ```
 ///
-/// The body is generic over an [`InstructionSet`](crate::isa::InstructionSet) and the flags, and
+/// The body is generic over an [`InstructionSet`] and the flags, and
 /// `#[inline(always)]`, as is what it calls: code takes the features of the function that it is inlined into.
 #[macro_export]
 macro_rules! dispatched {

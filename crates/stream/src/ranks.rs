@@ -1,6 +1,6 @@
 //! Several processes that measure at once, each with arrays of its own, as flat MPI does.
 //!
-//! They are [launched](nodegauge_team::launched) ranks with requests of their own: each holds points, and waits for the
+//! They are [`launched`] ranks with requests of their own: each holds points, and waits for the
 //! others at a barrier in shared memory before each kernel. A kernel's time is that from the first start to the last
 //! end over all ranks, as in stream_mpi.c; the clock is the machine's, so that it needs no message.
 //!

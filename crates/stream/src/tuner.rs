@@ -2,7 +2,7 @@
 //! here, found by measuring shortly on the very arrays and threads of the run.
 //!
 //! Candidates run interleaved in random order, so that drift of the machine hits all alike; the slower
-//! half leaves after each round ([`halving`](nodegauge_measure::schedule::halving)), and how far the winner is ahead is
+//! half leaves after each round ([`halving`]), and how far the winner is ahead is
 //! told. Each kernel gets a loop of its own, since the best unroll differs (on a Zen 5 guest Copy
 //! gained 7 % from one line a step, reads from four). What a processor says of itself leaves nothing
 //! out: no leaf of CPUID says how many lines a core has under way or what its prefetchers follow.

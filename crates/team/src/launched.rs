@@ -1,7 +1,7 @@
 //! Ranks that stay: processes that a launcher has started, or this program itself, and that serve requests.
 //!
 //! One process, the [`Coordinator`], sends requests, lines of JSON on a local socket without a file, and measures
-//! nothing; the others each [`serve`] with a state of their own, and wait for each other at a barrier in shared memory.
+//! nothing; the others each [`serve()`] with a state of their own, and wait for each other at a barrier in shared memory.
 //! Requests and responses are a gauge's own, by [`Protocol`].
 
 mod coordinator;
