@@ -10,7 +10,8 @@ mod common;
 use common::{is_installed, note, print, variable};
 use nodegauge_files::reference::ReferenceProgram;
 use nodegauge_files::{
-    CacheMode, FilesOptions, IoEngine, OperationList, Setup, cost_of_latency, in_order, plan, run,
+    CacheMode, FilesOptions, IoEngine, OperationList, TaskSetup, cost_of_latency, in_order, plan,
+    run,
 };
 use nodegauge_machine::SysRoot;
 use nodegauge_measure::Bytes;
@@ -152,7 +153,7 @@ fn device(folder: &std::path::Path, rounds: usize) {
             files: Some(vec![Bytes::mib(256)]),
             blocks: Some(vec![Bytes(block)]),
             operations: in_order(&[name.parse::<OperationList>().expect("it is in the table")]),
-            setup: Setup { engine, depth, ..Setup::default() },
+            setup: TaskSetup { engine, depth, ..TaskSetup::default() },
             caches: vec![CacheMode::Direct],
             limit: Some(limit),
             samples: Some(rounds),

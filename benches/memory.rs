@@ -18,7 +18,7 @@ use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::regime::{self, Regime};
 use nodegauge_measure::schedule::shuffle::Shuffler;
 use nodegauge_measure::{Seconds, stats};
-use nodegauge_placement::Request;
+use nodegauge_placement::PlacementRequest;
 use nodegauge_team::Team;
 use nodegauge_team::core_to_core::{self, SharedLines};
 use serde_json::Value;
@@ -80,7 +80,7 @@ fn main() {
     let rounds: usize = variable("ROUNDS").unwrap_or(4);
     let topology = Topology::load(&TopologySource::Live).expect("hwloc reads this machine");
     let placement =
-        nodegauge_placement::plan(&topology, &Request::default()).expect("there are CPUs");
+        nodegauge_placement::plan(&topology, &PlacementRequest::default()).expect("there are CPUs");
     let threads = placement.threads.len();
     let places: Vec<_> = placement.threads.iter().map(|thread| thread.cpus.clone()).collect();
     let team = Team::start(&places).expect("threads can be bound");

@@ -9,14 +9,14 @@ mod common;
 
 use common::variable;
 use nodegauge_gauge::Site;
-use nodegauge_kernels::{Kernel, Shape};
+use nodegauge_kernels::{Kernel, KernelShape};
 use nodegauge_machine::{DescribeOptions, SysRoot, Topology, TopologySource};
 use nodegauge_measure::progress::Silent;
 use nodegauge_measure::schedule::Limits;
 use nodegauge_measure::{regime, stats};
-use nodegauge_placement::Request;
+use nodegauge_placement::PlacementRequest;
 use nodegauge_stream::config::TuneConfig;
-use nodegauge_stream::point::Point;
+use nodegauge_stream::point::StreamPoint;
 use nodegauge_stream::stream::{self, StreamOptions};
 use nodegauge_stream::target::Target;
 use nodegauge_stream::tune::{Choice, Space, TunePlan};
@@ -27,14 +27,14 @@ use std::time::{Duration, Instant};
 type Samples = BTreeMap<(usize, Kernel, usize), Vec<(f64, f64)>>;
 
 /// Index of a set-up, and a loop for each kernel.
-type Configuration = (usize, Vec<(Kernel, Shape)>);
+type Configuration = (usize, Vec<(Kernel, KernelShape)>);
 
 fn main() {
     let topology = Topology::load(&TopologySource::Live).expect("hwloc reads this machine");
     let machine =
         nodegauge_machine::describe(&topology, &SysRoot::live(), &DescribeOptions::default());
     let options = StreamOptions::default();
-    let request = Request::default();
+    let request = PlacementRequest::default();
     let site = Site::new(topology, machine, SysRoot::live());
     let plan = TunePlan::new(&site, &request, options.clone(), Vec::new()).expect("a plan");
     let space = &plan.space;
@@ -46,7 +46,7 @@ fn main() {
     let tuning = begun.elapsed();
     let choice = found.choice.expect("the search is not interrupted");
 
-    let mut points: Vec<Point> = space
+    let mut points: Vec<StreamPoint> = space
         .setups
         .iter()
         .map(|setup| {
@@ -56,7 +56,7 @@ fn main() {
                 ..options.clone()
             };
             let (_, config) = stream::plan(&site, &setup.placement, &options).expect("it fits");
-            Point::prepare(config).expect("a point")
+            StreamPoint::prepare(config).expect("a point")
         })
         .collect();
     let begun = Instant::now();
@@ -92,7 +92,7 @@ fn main() {
 }
 
 /// Measures every loop on every set-up, interleaved.
-fn exhaust(space: &Space, points: &mut [Point], passes: usize) -> Samples {
+fn exhaust(space: &Space, points: &mut [StreamPoint], passes: usize) -> Samples {
     let mut samples = Samples::new();
     let most = space.shapes.len();
     let mut order: Vec<(usize, usize)> =
@@ -108,7 +108,7 @@ fn exhaust(space: &Space, points: &mut [Point], passes: usize) -> Samples {
             let point = &mut points[*site];
             let kernels: Vec<Kernel> = point.config().kernels.iter().map(|(k, _)| *k).collect();
             let element = point.config().element;
-            let loops: Vec<(Kernel, Shape)> = kernels
+            let loops: Vec<(Kernel, KernelShape)> = kernels
                 .iter()
                 .map(|kernel| {
                     let loops = space.loops(*kernel, element);
@@ -130,7 +130,7 @@ fn exhaust(space: &Space, points: &mut [Point], passes: usize) -> Samples {
 }
 
 /// Returns the rate of each kernel, B/s.
-fn rates(point: &Point, seconds: &[f64]) -> Vec<f64> {
+fn rates(point: &StreamPoint, seconds: &[f64]) -> Vec<f64> {
     let config = point.config();
     let bytes = |kernel: Kernel| (kernel.counted(config.element) * config.elements) as f64;
     config.kernels.iter().zip(seconds).map(|((kernel, _), s)| bytes(*kernel) / s).collect()
@@ -171,13 +171,13 @@ fn best(space: &Space, samples: &Samples) -> Configuration {
 
 /// Runs the two configurations in pairs and returns the ratios of pairs within one regime.
 fn play_off(
-    points: &mut [Point],
+    points: &mut [StreamPoint],
     (site, choice): (usize, &Choice),
     best: &Configuration,
     pairs: usize,
 ) -> Vec<f64> {
     let mut ratios = Vec::new();
-    let mut pass = |site: usize, loops: &[(Kernel, Shape)]| {
+    let mut pass = |site: usize, loops: &[(Kernel, KernelShape)]| {
         let before = points[0].round_trip().expect("the team lives");
         let point = &mut points[site];
         point.reshape(loops.to_vec()).expect("these loops exist");

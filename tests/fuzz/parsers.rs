@@ -7,8 +7,8 @@ use nodegauge_analysis::expect::Expectation;
 use nodegauge_apps::hpcg::output::HpcgOutput;
 use nodegauge_apps::iccg::Method;
 use nodegauge_apps::sparse::Storage;
-use nodegauge_apps::sweep::Axis as AppAxis;
-use nodegauge_arena::Pages;
+use nodegauge_apps::sweep::WorkersAxis as AppAxis;
+use nodegauge_arena::RequestedPages;
 use nodegauge_compute::choose::TrialPlaces;
 use nodegauge_compute::output::HplRow;
 use nodegauge_devices::babelstream::BabelStreamOutput;
@@ -23,15 +23,15 @@ use nodegauge_measure::record::Record;
 use nodegauge_measure::{Bytes, legible};
 use nodegauge_messages::{Pattern, osu};
 use nodegauge_placement::{
-    Bind, CpuList, Distance, Environment, KmpAffinity, NumaSpec, PlacesSpec, Policies, Policy,
-    RankMap, Request, ThreadList, plan,
+    Bind, CpuList, Distance, Environment, KmpAffinity, LecturePolicy, NumaSpec, PlacementRequest,
+    PlacesSpec, Policies, RankMap, ThreadList, plan,
 };
 use nodegauge_published::Against;
 use nodegauge_report::{Style, run, text};
 use nodegauge_roofline::GivenPoint;
-use nodegauge_stream::axis::Axis;
+use nodegauge_stream::axis::StreamAxis;
 use nodegauge_stream::compiled::CompilerChoice;
-use nodegauge_stream::standard::{figures, output::Output};
+use nodegauge_stream::standard::{figures, output::StreamOutput};
 use nodegauge_toolchain::CommandLine;
 use nodegauge_toolchain::blas::BlasRequest;
 use nodegauge_toolchain::mpi::HostList;
@@ -92,8 +92,8 @@ pub fn all() -> Vec<Parser> {
         printed::<ThreadList>("threads", &["4", "1,2,4", "2-32:2", "1-8"]),
         printed::<NumaSpec>("NUMA policy", &["local", "interleave:0-3", "bind:0,1", "preferred:1"]),
         printed::<Bind>("binding", &["close", "spread", "primary", "none", "true"]),
-        printed::<Policy>("policy of ranks", &["0", "5"]),
-        printed::<Axis>(
+        printed::<LecturePolicy>("policy of ranks", &["0", "5"]),
+        printed::<StreamAxis>(
             "axis",
             &[
                 "threads=1,2-32:2",
@@ -118,7 +118,7 @@ pub fn all() -> Vec<Parser> {
         printed::<TrialPlaces>("places of a trial", &["0,1;2,3", "0"]),
         read_only::<Bytes>("size", &["8B", "4KiB", "1.5 GB", "10MiB"]),
         read_only::<GivenPoint>("point", &["spmv,2.4e9,1.9e10,0.8", "a:b,1,2,3,L2"]),
-        read_only::<Pages>("pages", &["auto", "4k", "thp", "2m", "1g"]),
+        read_only::<RequestedPages>("pages", &["auto", "4k", "thp", "2m", "1g"]),
         read_only::<Distance>("distance", &["smt", "same cache", "node"]),
         read_only::<Kernel>("kernel", &["triad", "copy"]),
         read_only::<Pattern>("pattern", &["latency", "allreduce"]),
@@ -297,7 +297,7 @@ fn placement(bytes: &[u8]) -> Result<(), String> {
         proc_bind: words.next(),
         kmp_affinity: words.next(),
     };
-    let mut request = Request::default();
+    let mut request = PlacementRequest::default();
     if let Err(error) = variables.apply(&mut request) {
         return short(&error.to_string());
     }
@@ -305,7 +305,7 @@ fn placement(bytes: &[u8]) -> Result<(), String> {
 }
 
 fn of_stream(bytes: &[u8]) -> Result<(), String> {
-    match Output::read(&String::from_utf8_lossy(bytes)) {
+    match StreamOutput::read(&String::from_utf8_lossy(bytes)) {
         Ok(output) => shown(figures::of_saved(&output)),
         Err(error) => short(&error.to_string()),
     }

@@ -14,7 +14,7 @@ mod several;
 mod table;
 pub mod threshold;
 
-pub use figures::{Figure, Part, parts};
+pub use figures::{RegimeFigures, SideFigures, parts};
 pub use pairing::Unpaired;
 pub use settings::{Difference, machine_changes};
 pub use several::{Several, Shared, several};
@@ -113,9 +113,9 @@ pub struct Pair {
     #[serde(skip)]
     pub size: Option<Bytes>,
     /// Figures of A.
-    pub a: Figure,
+    pub a: SideFigures,
     /// Figures of B.
-    pub b: Figure,
+    pub b: SideFigures,
     /// Statistic of the samples that a run quotes, as in the record.
     pub statistic: &'static str,
     /// B divided by A; `null` if they are not comparable.
@@ -139,7 +139,7 @@ pub struct Pair {
 
 /// A run of a side.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Run {
+pub struct ComparedRun {
     /// Identifier.
     pub id: String,
     /// Start of the run.
@@ -156,7 +156,7 @@ pub struct Runners {
     /// Text by which the user selected it.
     pub asked: String,
     /// Runs of the side.
-    pub runs: Vec<Run>,
+    pub runs: Vec<ComparedRun>,
 }
 
 /// Result of a comparison.
@@ -197,7 +197,7 @@ pub fn compare(a: &Side, b: &Side, design: Design, registry: &Registry) -> Compa
 }
 
 fn runners(side: &Side) -> Runners {
-    let run = |record: &Record| Run {
+    let run = |record: &Record| ComparedRun {
         id: record.id.clone(),
         started: record.started.clone(),
         host: record.machine.host.clone(),

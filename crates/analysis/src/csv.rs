@@ -8,10 +8,10 @@ use nodegauge_measure::record::{Measurement, Record};
 use serde_json::Value;
 
 /// Function that returns the content of a column for a measurement.
-type Cell = fn(&Record, &Measurement) -> String;
+type ColumnContent = fn(&Record, &Measurement) -> String;
 
 /// Columns that all measurements have: name and content.
-const COLUMNS: &[(&str, Cell)] = &[
+const COLUMNS: &[(&str, ColumnContent)] = &[
     ("id", |r, _| r.id.clone()),
     ("started", |r, _| r.started.clone()),
     ("host", |r, _| r.machine.host.clone().unwrap_or_default()),

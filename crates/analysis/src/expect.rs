@@ -20,7 +20,7 @@ pub use figures::Figures;
 
 /// Comparison operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Comparison {
+pub enum Operator {
     /// Operator `>=`.
     AtLeast,
     /// Operator `<=`.
@@ -31,7 +31,7 @@ pub enum Comparison {
     Below,
 }
 
-impl Comparison {
+impl Operator {
     const ALL: [(&'static str, Self); 4] =
         [(">=", Self::AtLeast), ("<=", Self::AtMost), (">", Self::Above), ("<", Self::Below)];
 
@@ -45,7 +45,7 @@ impl Comparison {
     }
 }
 
-impl fmt::Display for Comparison {
+impl fmt::Display for Operator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(Self::ALL.iter().find(|(_, op)| op == self).map_or("?", |(text, _)| text))
     }
@@ -92,7 +92,7 @@ pub struct Expectation {
     /// Name of the measurement.
     pub name: String,
     /// Comparison operator.
-    pub comparison: Comparison,
+    pub comparison: Operator,
     /// Bound, in `unit`.
     pub bound: f64,
     /// Unit as typed: a unit of the table, or `%`.
@@ -201,10 +201,10 @@ fn read_name<'a>(cursor: &mut Cursor<'a>) -> &'a str {
     &text[..length]
 }
 
-pub(crate) fn read_comparison(cursor: &mut Cursor<'_>) -> Result<Comparison, SyntaxError> {
+pub(crate) fn read_comparison(cursor: &mut Cursor<'_>) -> Result<Operator, SyntaxError> {
     let at = cursor.position();
     let typed = cursor.take_while(|c| "<>=!".contains(c));
-    Comparison::ALL
+    Operator::ALL
         .iter()
         .find(|(text, _)| *text == typed)
         .map(|(_, comparison)| *comparison)
@@ -228,7 +228,7 @@ fn read_unit(cursor: &mut Cursor<'_>) -> Result<&'static str, SyntaxError> {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judged {
     /// Verdict.
-    pub verdict: Verdict,
+    pub verdict: ExpectationVerdict,
     /// Figure that decided, of several: `bw 1 KiB, distance same core`; empty if there was only one.
     pub of: String,
     /// Number of figures that do not meet the condition.
@@ -237,7 +237,7 @@ pub struct Judged {
 
 /// Verdict on a condition. Values are in the unit of the measurement, or percent of its limit.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Verdict {
+pub enum ExpectationVerdict {
     /// The condition is met.
     Met(f64),
     /// The condition is not met.
@@ -254,7 +254,7 @@ pub enum Verdict {
     NoLimit,
 }
 
-impl Verdict {
+impl ExpectationVerdict {
     /// Returns the compared value; 0 if there is none.
     fn value(&self) -> f64 {
         match self {
@@ -287,7 +287,7 @@ fn listed(known: &[String]) -> String {
 impl Judged {
     /// True if the condition is met.
     pub fn is_met(&self) -> bool {
-        matches!(self.verdict, Verdict::Met(_))
+        matches!(self.verdict, ExpectationVerdict::Met(_))
     }
 
     /// Returns one line for people, with a hint on a second line if there is a remedy.
@@ -300,8 +300,8 @@ impl Judged {
     /// Returns the remedy, if there is one.
     fn hint(&self) -> Option<&'static str> {
         match &self.verdict {
-            Verdict::Suspect(..) => Some("--accept-suspect accepts it as a result"),
-            Verdict::NoLimit => Some("give --dimms COUNTxMT/s, or a bound in units"),
+            ExpectationVerdict::Suspect(..) => Some("--accept-suspect accepts it as a result"),
+            ExpectationVerdict::NoLimit => Some("give --dimms COUNTxMT/s, or a bound in units"),
             _ => None,
         }
     }
@@ -315,22 +315,30 @@ impl Judged {
         };
         let measured = |value: &f64| format!("measured {}{of}", expectation.shown(*value));
         match &self.verdict {
-            Verdict::Met(value) => format!("as expected {expected}, {}", measured(value)),
-            Verdict::NotMet(value) => format!("expected {expected}, {}", measured(value)),
-            Verdict::Suspect(value, why) => {
+            ExpectationVerdict::Met(value) => {
+                format!("as expected {expected}, {}", measured(value))
+            }
+            ExpectationVerdict::NotMet(value) => {
+                format!("expected {expected}, {}", measured(value))
+            }
+            ExpectationVerdict::Suspect(value, why) => {
                 format!("expected {expected}, {}, which is suspect: {why}", measured(value))
             }
-            Verdict::NoSuch(known) if known.is_empty() => {
+            ExpectationVerdict::NoSuch(known) if known.is_empty() => {
                 format!("expected {expected}, but nothing was measured")
             }
-            Verdict::NoSuch(known) => {
+            ExpectationVerdict::NoSuch(known) => {
                 format!("expected {expected}, but there is no such measurement; {}", listed(known))
             }
-            Verdict::NoValue => format!("expected {expected}, but there is no valid result{of}"),
-            Verdict::OtherUnit(unit) => {
+            ExpectationVerdict::NoValue => {
+                format!("expected {expected}, but there is no valid result{of}")
+            }
+            ExpectationVerdict::OtherUnit(unit) => {
                 format!("expected {expected}, but the measurement is in {unit}{of}")
             }
-            Verdict::NoLimit => format!("expected {expected}, but no limit is known{of}"),
+            ExpectationVerdict::NoLimit => {
+                format!("expected {expected}, but no limit is known{of}")
+            }
         }
     }
 }
@@ -347,18 +355,19 @@ impl Expectation {
     ) -> Judged {
         let named: Vec<&Measurement> =
             measurements.iter().filter(|m| self.names(m, registry)).collect();
-        let verdicts: Vec<Verdict> =
+        let verdicts: Vec<ExpectationVerdict> =
             named.iter().map(|m| self.verdict(m, accept_suspect)).collect();
-        let misses = verdicts.iter().filter(|v| !matches!(v, Verdict::Met(_))).count();
-        let furthest = |(_, a): &(usize, &Verdict), (_, b): &(usize, &Verdict)| {
+        let misses = verdicts.iter().filter(|v| !matches!(v, ExpectationVerdict::Met(_))).count();
+        let furthest = |(_, a): &(usize, &ExpectationVerdict),
+                        (_, b): &(usize, &ExpectationVerdict)| {
             let by_value = match self.comparison {
-                Comparison::AtLeast | Comparison::Above => a.value().total_cmp(&b.value()),
-                Comparison::AtMost | Comparison::Below => b.value().total_cmp(&a.value()),
+                Operator::AtLeast | Operator::Above => a.value().total_cmp(&b.value()),
+                Operator::AtMost | Operator::Below => b.value().total_cmp(&a.value()),
             };
             a.rank().cmp(&b.rank()).then(by_value)
         };
         let Some((at, _)) = verdicts.iter().enumerate().min_by(furthest) else {
-            let verdict = Verdict::NoSuch(self.near(measurements, registry));
+            let verdict = ExpectationVerdict::NoSuch(self.near(measurements, registry));
             return Judged { verdict, of: String::new(), misses };
         };
         let of = match named.len() {
@@ -369,19 +378,19 @@ impl Expectation {
     }
 
     /// Returns the verdict on a measurement to which the condition applies.
-    fn verdict(&self, m: &Measurement, accept_suspect: bool) -> Verdict {
+    fn verdict(&self, m: &Measurement, accept_suspect: bool) -> ExpectationVerdict {
         let value = match self.figure(m) {
             Ok(value) => value,
             Err(verdict) => return verdict,
         };
         let bound = self.bound * base_of(self.unit).map_or(1.0, |(_, factor)| factor);
         match (self.comparison.holds(value, bound), m.validity.status) {
-            (false, _) => Verdict::NotMet(value),
+            (false, _) => ExpectationVerdict::NotMet(value),
             (true, Status::Suspect) if !accept_suspect => {
                 let why = m.validity.reasons.first();
-                Verdict::Suspect(value, why.cloned().unwrap_or_default())
+                ExpectationVerdict::Suspect(value, why.cloned().unwrap_or_default())
             }
-            (true, _) => Verdict::Met(value),
+            (true, _) => ExpectationVerdict::Met(value),
         }
     }
 
@@ -398,15 +407,19 @@ impl Expectation {
     }
 
     /// Returns the compared value of a measurement: its value, or the share of its limit in percent.
-    fn figure(&self, m: &Measurement) -> Result<f64, Verdict> {
+    fn figure(&self, m: &Measurement) -> Result<f64, ExpectationVerdict> {
         let value = m
             .value
             .filter(|value| value.is_finite() && m.validity.status != Status::Invalid)
-            .ok_or(Verdict::NoValue)?;
+            .ok_or(ExpectationVerdict::NoValue)?;
         match base_of(self.unit) {
             Some((base, _)) if base == m.unit.symbol() => Ok(value),
-            Some(_) => Err(Verdict::OtherUnit(m.unit)),
-            None => m.limit.as_ref().map(|limit| limit.fraction * 100.0).ok_or(Verdict::NoLimit),
+            Some(_) => Err(ExpectationVerdict::OtherUnit(m.unit)),
+            None => m
+                .limit
+                .as_ref()
+                .map(|limit| limit.fraction * 100.0)
+                .ok_or(ExpectationVerdict::NoLimit),
         }
     }
 

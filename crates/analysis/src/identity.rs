@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) type Numbered<'a> = (usize, &'a Measurement);
 
 /// Keys with their values that distinguish a measurement from the others of its group.
-pub(crate) type Place = Vec<(String, String)>;
+pub(crate) type FigureKeys = Vec<(String, String)>;
 
 /// Gauge, test, name and unit of measurements.
 pub(crate) type Group<'a> = (&'a str, &'a str, &'a str, Unit);
@@ -27,7 +27,7 @@ pub(crate) fn entry(m: &Measurement, key: &str) -> Option<String> {
 
 /// Keys that distinguish a figure from the others with the same name and unit.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Identity {
+pub struct FigureIdentity {
     /// Keys with their values as short texts: sizes, and as few others as are needed.
     pub at: Vec<(String, String)>,
     /// Text for people that follows the name: ` 8 B`, `, threads 4`.
@@ -36,18 +36,18 @@ pub struct Identity {
 
 /// Returns the identities of these figures, in their order; identities of figures with the same name and unit
 /// differ.
-pub fn identities(measurements: &[&Measurement], registry: &Registry) -> Vec<Identity> {
+pub fn identities(measurements: &[&Measurement], registry: &Registry) -> Vec<FigureIdentity> {
     let mut groups: BTreeMap<Group<'_>, Vec<usize>> = BTreeMap::new();
     for (i, m) in measurements.iter().enumerate() {
         groups.entry(group_of(m)).or_default().push(i);
     }
-    let mut found = vec![Identity::default(); measurements.len()];
+    let mut found = vec![FigureIdentity::default(); measurements.len()];
     for (group, members) in groups {
         let alike: Vec<&Measurement> = members.iter().map(|i| measurements[*i]).collect();
         let keys = telling(group, &[&alike], registry);
         for (i, (at, (_, m))) in members.into_iter().zip(entries(0, alike, &keys)) {
             let words = in_words(group, &values(&at, m), registry);
-            found[i] = Identity { at, words };
+            found[i] = FigureIdentity { at, words };
         }
     }
     found
@@ -109,11 +109,11 @@ pub(crate) fn entries<'a>(
     run: usize,
     all: Vec<&'a Measurement>,
     keys: &[&String],
-) -> Vec<(Place, Numbered<'a>)> {
-    let mut entries: Vec<(Place, Numbered<'a>)> = Vec::new();
+) -> Vec<(FigureKeys, Numbered<'a>)> {
+    let mut entries: Vec<(FigureKeys, Numbered<'a>)> = Vec::new();
     for m in all {
         let place = keys.iter().filter_map(|key| Some(((*key).clone(), entry(m, key)?)));
-        let mut at: Place = place.collect();
+        let mut at: FigureKeys = place.collect();
         let before = entries.iter().filter(|(known, _)| known.starts_with(&at)).count();
         if before > 0 {
             at.push(("number".to_owned(), (before + 1).to_string()));
@@ -124,7 +124,7 @@ pub(crate) fn entries<'a>(
 }
 
 /// Returns a place with the values of the record.
-pub(crate) fn values(at: &Place, m: &Measurement) -> Map<String, Value> {
+pub(crate) fn values(at: &FigureKeys, m: &Measurement) -> Map<String, Value> {
     at.iter()
         .map(|(key, text)| {
             let value = m.config.get(key).filter(|value| value.is_number());

@@ -54,7 +54,7 @@ impl Basis {
 
 /// Figures of one side; all are positive.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Runs {
+pub struct SideRuns {
     /// Figures of the runs of the side.
     pub figures: Vec<f64>,
     /// Figures of other runs with the same setting, for the spread between runs.
@@ -66,7 +66,7 @@ pub struct Runs {
 
 /// Ratio with its confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Interval {
+pub struct RatioInterval {
     /// Ratio.
     pub ratio: f64,
     /// 95 % confidence interval.
@@ -109,7 +109,7 @@ impl Spread {
 /// setting, and the interval is Student's. That interval is at least as wide as the range of those runs, because
 /// runs are not normally distributed (load of another guest may move single runs to another level). Returns
 /// `None` if there are too few runs for both methods.
-pub fn interval(a: &Runs, b: &Runs) -> Option<Interval> {
+pub fn interval(a: &SideRuns, b: &SideRuns) -> Option<RatioInterval> {
     if a.figures.is_empty() || b.figures.is_empty() {
         return None;
     }
@@ -148,7 +148,7 @@ fn apart(figures: &[f64]) -> f64 {
 
 /// Returns the interval of the ratio from its value in each block of runs A B B A, by Student's t. A linear drift
 /// affects both sides of such a block equally. Returns `None` with fewer than three blocks.
-pub fn of_blocks(ratios: &[f64]) -> Option<Interval> {
+pub fn of_blocks(ratios: &[f64]) -> Option<RatioInterval> {
     if ratios.len() < LEAST_RUNS {
         return None;
     }
@@ -159,9 +159,9 @@ pub fn of_blocks(ratios: &[f64]) -> Option<Interval> {
 
 /// Returns the interval of a ratio whose logarithm has this standard error. `least` is the minimum width to each
 /// side. The visible change follows the NIST/SEMATECH e-Handbook of Statistical Methods, 7.2.2.2.
-fn around(ratio: f64, error: f64, freedom: f64, least: f64, basis: Basis) -> Interval {
+fn around(ratio: f64, error: f64, freedom: f64, least: f64, basis: Basis) -> RatioInterval {
     let half = (stats::student(TWO_SIDED, freedom) * error).max(least);
-    Interval {
+    RatioInterval {
         ratio,
         ci95: [ratio * (-half).exp(), ratio * half.exp()],
         visible: (half + stats::student(FOUND, freedom) * error).exp_m1(),

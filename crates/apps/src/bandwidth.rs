@@ -3,7 +3,7 @@
 
 use crate::array::Array;
 use nodegauge_kernels::{
-    Args, Element, Kernel, Prefetch, SCALAR, Shape, SideBySide, Stores, Variant,
+    Args, Element, Kernel, KernelShape, Prefetch, SCALAR, SideBySide, Stores, Variant,
 };
 use nodegauge_kernels::{available_isas, find};
 use nodegauge_measure::Failure;
@@ -24,7 +24,13 @@ pub(crate) fn loops() -> Vec<Variant> {
     let isas = available_isas();
     let shape = |(stores, unroll, pages)| {
         let side_by_side = SideBySide::new(pages)?;
-        Some(Shape { isa: *isas.first()?, stores, unroll, side_by_side, prefetch: Prefetch::Off })
+        Some(KernelShape {
+            isa: *isas.first()?,
+            stores,
+            unroll,
+            side_by_side,
+            prefetch: Prefetch::Off,
+        })
     };
     let of = |kernel: Kernel| TRIED.into_iter().filter_map(shape).map(move |shape| (kernel, shape));
     let all = of(Kernel::Read).chain(of(Kernel::Triad));

@@ -3,7 +3,7 @@
 use crate::config::{HpcgConfig, TrapezoidConfig};
 use crate::iccg::config::IccgConfig;
 use crate::{GAUGE, hpcg, iccg, points, trapezoid};
-use nodegauge_gauge::roofline::Point;
+use nodegauge_gauge::roofline::RooflinePoint;
 use nodegauge_gauge::view::Section;
 use nodegauge_gauge::{Detail, Gauge, Headline, Planned, Site, SummaryRequest};
 use nodegauge_measure::Failure;
@@ -38,7 +38,7 @@ impl Gauge for Apps {
     }
 
     /// The newest solver with its parts, the multigrid problem and the trapezoid rule.
-    fn points(&self, newest: &dyn Fn(&str, &str) -> Option<Record>) -> Vec<Point> {
+    fn points(&self, newest: &dyn Fn(&str, &str) -> Option<Record>) -> Vec<RooflinePoint> {
         points::points(newest)
     }
 

@@ -30,7 +30,7 @@ use nodegauge_measure::samples::{OneRegime, Sample};
 use nodegauge_measure::schedule::{Limits, Schedule, policy};
 use nodegauge_measure::{Bytes, Failure, FlopsPerSec, Notice, Observer, Outcome, Unit, stats};
 use nodegauge_team::{Interrupt, TeamError};
-use problem::{Grid, ITERATIONS, LEAST, Layout, MULTIPLE, Operations, PARTS};
+use problem::{DomainLayout, GridPoints, ITERATIONS, LEAST, MULTIPLE, Operations, PARTS};
 use reference::PlacedXhpcg;
 pub use reference::XhpcgOptions;
 use set::{Set, Tests};
@@ -50,7 +50,7 @@ const ALLOWED: [usize; 2] = [12, 2];
 #[derive(Debug, Clone, PartialEq)]
 pub struct HpcgOptions {
     /// Points of a domain in each direction.
-    pub grid: Grid,
+    pub grid: GridPoints,
     /// Largest share of the memory that can be had which may be taken, 0 to 1.
     pub memory_fraction: f64,
     /// Time for everything.
@@ -73,7 +73,7 @@ impl HpcgPlan {
     /// Time for everything unless the user says otherwise: some sets on the usual grid.
     pub const BUDGET: Duration = Duration::from_secs(60);
     /// Points of a domain unless the user says otherwise.
-    pub const GRID: Grid = [104; 3];
+    pub const GRID: GridPoints = [104; 3];
 
     /// Plans a run of a domain for each thread or rank of these workers.
     ///
@@ -103,7 +103,7 @@ impl HpcgPlan {
         }
         // Workers have their domains by turns.
         let layouts = swept.iter().map(|swept| swept.layout(grid));
-        let Some(layout) = layouts.max_by_key(Layout::count) else {
+        let Some(layout) = layouts.max_by_key(DomainLayout::count) else {
             return Err(Failure::usage("expected workers"));
         };
         let needed = Domain::bytes(&layout).saturating_mul(layout.count() as u64);
@@ -111,7 +111,7 @@ impl HpcgPlan {
             site.machine.memory.available.map(|bytes| bytes as f64 * options.memory_fraction);
         if let Some(usable) = usable.filter(|usable| *usable < needed as f64) {
             let fits = (LEAST..=most).step_by(MULTIPLE).filter(|points| {
-                let layout = Layout::new([*points; 3], layout.count());
+                let layout = DomainLayout::new([*points; 3], layout.count());
                 Domain::bytes(&layout) as f64 * layout.count() as f64 <= usable
             });
             let remedy = match fits.last() {
@@ -136,13 +136,13 @@ impl HpcgPlan {
 
 impl Swept {
     /// The domains of the workers.
-    fn layout(&self, grid: Grid) -> Layout {
-        Layout::new(grid, self.workers.count())
+    fn layout(&self, grid: GridPoints) -> DomainLayout {
+        DomainLayout::new(grid, self.workers.count())
     }
 }
 
 /// Matrix and vectors of all domains.
-fn bytes(layout: &Layout) -> u64 {
+fn bytes(layout: &DomainLayout) -> u64 {
     Domain::bytes(layout) * layout.count() as u64
 }
 
@@ -164,11 +164,13 @@ impl Planned for HpcgPlan {
         let Self { swept, options, notices, xhpcg } = *self;
         let limits = Limits::new(options.budget, options.samples);
         let mut pool = WorkerPool::start(swept.iter().map(|swept| &swept.workers))?;
-        let cells = swept.iter().map(|swept| Cell::new(swept, options.grid));
-        let mut run =
-            Run { codes: [false, true].map(Code::widest), cells: cells.collect::<Result<_, _>>()? };
+        let cells = swept.iter().map(|swept| HpcgCell::new(swept, options.grid));
+        let mut run = HpcgRun {
+            codes: [false, true].map(Code::widest),
+            cells: cells.collect::<Result<_, _>>()?,
+        };
         observer.phase(&format!("sets of {ITERATIONS} iterations, behind tests"));
-        let flops: Vec<f64> = run.cells.iter().map(Cell::operations).collect();
+        let flops: Vec<f64> = run.cells.iter().map(HpcgCell::operations).collect();
         let latest = |samples: &[Vec<Sample>]| {
             let last =
                 samples.iter().zip(&flops).rev().find_map(|(cell, n)| Some((cell.last()?, n)));
@@ -191,7 +193,7 @@ impl Planned for HpcgPlan {
         }
         let known = site.round_trips.between(&pool.places());
         let judged = OneRegime::new(schedule.samples.clone(), &known);
-        let evidence = Evidence { site, run: &run, judged, samples: &schedule.samples, stop };
+        let evidence = HpcgEvidence { site, run: &run, judged, samples: &schedule.samples, stop };
         let details = pool.details();
         let mut outcome = Outcome { notices, details, stop: Some(stop), ..Outcome::default() };
         outcome.measurements = (0..run.cells.len()).flat_map(|at| evidence.of_cell(at)).collect();
@@ -208,17 +210,17 @@ impl Planned for HpcgPlan {
 }
 
 /// Workers, their domains, and what sets came to.
-struct Cell<'a> {
+struct HpcgCell<'a> {
     swept: &'a Swept,
-    layout: Layout,
+    layout: DomainLayout,
     exchange: DomainExchange,
     /// Tests of the first set.
     tests: Option<Tests>,
     sets: Vec<Set>,
 }
 
-impl<'a> Cell<'a> {
-    fn new(swept: &'a Swept, grid: Grid) -> Result<Self, Failure> {
+impl<'a> HpcgCell<'a> {
+    fn new(swept: &'a Swept, grid: GridPoints) -> Result<Self, Failure> {
         let layout = swept.layout(grid);
         Ok(Self {
             swept,
@@ -236,13 +238,13 @@ impl<'a> Cell<'a> {
 }
 
 /// All workers under way.
-struct Run<'a> {
+struct HpcgRun<'a> {
     /// Without asking ahead and with.
     codes: [Code; 2],
-    cells: Vec<Cell<'a>>,
+    cells: Vec<HpcgCell<'a>>,
 }
 
-impl Run<'_> {
+impl HpcgRun<'_> {
     /// A set of domains that are made for it, as a sample; none where the user wants an end.
     fn set(
         &mut self,
@@ -290,15 +292,15 @@ impl Run<'_> {
 }
 
 /// Data from which figures are made.
-struct Evidence<'a> {
+struct HpcgEvidence<'a> {
     site: &'a Site,
-    run: &'a Run<'a>,
+    run: &'a HpcgRun<'a>,
     judged: OneRegime,
     samples: &'a [Vec<Sample>],
     stop: Stop,
 }
 
-impl Evidence<'_> {
+impl HpcgEvidence<'_> {
     fn of_cell(&self, at: usize) -> Vec<Measurement> {
         let Self { run, site, judged, .. } = self;
         let cell = &run.cells[at];
@@ -349,7 +351,7 @@ impl Evidence<'_> {
         Some(m.config(&HpcgConfig { against, ..config }).judged(validity))
     }
 
-    fn config(&self, cell: &Cell<'_>) -> HpcgConfig {
+    fn config(&self, cell: &HpcgCell<'_>) -> HpcgConfig {
         let (layout, sets) = (cell.layout, &cell.sets);
         let last = sets.last();
         let seconds: f64 = sets.iter().map(|set| set.seconds.iter().sum::<f64>()).sum();
@@ -381,7 +383,7 @@ impl Evidence<'_> {
     }
 
     /// Returns the validity by HPCG's own tests, and by the check whether caches hold part of the problem.
-    fn validity(&self, cell: &Cell<'_>) -> Validity {
+    fn validity(&self, cell: &HpcgCell<'_>) -> Validity {
         let mut validity = Validity::valid();
         let told =
             |x: Option<f64>| x.map_or_else(|| "no number".to_owned(), |x| format!("{x:.1e}"));

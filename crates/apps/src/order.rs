@@ -10,13 +10,13 @@ use crate::elasticity::Subdomain;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Colours of levels in [`Order::CyclicLevels`]. Fewer mean fewer barriers and more iterations; in the
+/// Colours of levels in [`EliminationOrder::CyclicLevels`]. Fewer mean fewer barriers and more iterations; in the
 /// literature 10 to 20 are usual.
 const CYCLE: usize = 20;
 
 /// An order of elimination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
+pub enum EliminationOrder {
     /// As nodes are numbered, x running fastest, within each thread's nodes alone.
     Domain,
     /// As nodes are numbered, by levels of dependence.
@@ -47,24 +47,24 @@ const NONE: u32 = u32::MAX;
 
 impl Numbering {
     /// Numbers the nodes of a subdomain for so many threads.
-    pub fn new(subdomain: &Subdomain, order: Order, threads: usize) -> Self {
+    pub fn new(subdomain: &Subdomain, order: EliminationOrder, threads: usize) -> Self {
         let known = subdomain.known_nodes();
         let natural: Vec<u32> = subdomain.owned_nodes().map(|local| local as u32).collect();
         let (sequence, colour_of) = match order {
-            Order::Domain => (natural, vec![0; known]),
-            Order::Natural => {
+            EliminationOrder::Domain => (natural, vec![0; known]),
+            EliminationOrder::Natural => {
                 let levels = levels(subdomain, &natural);
                 (natural, levels)
             }
-            Order::Multicolour => {
+            EliminationOrder::Multicolour => {
                 let colours = coloured(subdomain, &natural, |_, used| first_free(used, 0, 64));
                 (natural, colours)
             }
-            Order::Levels | Order::CyclicLevels => {
+            EliminationOrder::Levels | EliminationOrder::CyclicLevels => {
                 let sequence = reverse_cuthill_mckee(subdomain, &natural);
                 let levels = levels(subdomain, &sequence);
                 match order {
-                    Order::Levels => (sequence, levels),
+                    EliminationOrder::Levels => (sequence, levels),
                     _ => {
                         let turn =
                             |node: usize, used| first_free(used, levels[node] as usize, CYCLE);
@@ -203,8 +203,13 @@ mod tests {
     use super::*;
     use crate::elasticity::Mesh;
 
-    const ORDERS: [Order; 5] =
-        [Order::Domain, Order::Natural, Order::Multicolour, Order::Levels, Order::CyclicLevels];
+    const ORDERS: [EliminationOrder; 5] = [
+        EliminationOrder::Domain,
+        EliminationOrder::Natural,
+        EliminationOrder::Multicolour,
+        EliminationOrder::Levels,
+        EliminationOrder::CyclicLevels,
+    ];
 
     #[test]
     fn every_node_has_a_row_and_nodes_of_a_colour_do_not_couple() {
@@ -233,7 +238,11 @@ mod tests {
                 let couple = |local: &usize| {
                     beside(&part, *local as u32).any(|other| colour(other) == colour(*local))
                 };
-                assert_eq!(owned.iter().any(couple), order == Order::Domain, "{order:?}");
+                assert_eq!(
+                    owned.iter().any(couple),
+                    order == EliminationOrder::Domain,
+                    "{order:?}"
+                );
             }
         }
     }
@@ -242,11 +251,11 @@ mod tests {
     fn hexahedra_take_eight_colours_and_levels_keep_the_order() {
         let whole = Subdomain::whole(Mesh { elements: [7, 5, 6] });
         let colours = |order| Numbering::new(&whole, order, 2).colour_count();
-        assert_eq!(colours(Order::Multicolour), 8);
-        assert_eq!(colours(Order::Domain), 1);
+        assert_eq!(colours(EliminationOrder::Multicolour), 8);
+        assert_eq!(colours(EliminationOrder::Domain), 1);
         // x + 2 y + 4 z.
-        assert_eq!(colours(Order::Natural), 7 + 2 * 5 + 4 * 6 + 1);
-        assert!((8..=27).contains(&colours(Order::CyclicLevels)));
+        assert_eq!(colours(EliminationOrder::Natural), 7 + 2 * 5 + 4 * 6 + 1);
+        assert!((8..=27).contains(&colours(EliminationOrder::CyclicLevels)));
         let natural: Vec<u32> = (0..whole.mesh.count() as u32).collect();
         let sequence = reverse_cuthill_mckee(&whole, &natural);
         assert_eq!((sequence.len(), sequence.last()), (natural.len(), Some(&0)));

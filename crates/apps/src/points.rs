@@ -2,18 +2,18 @@
 //! format.
 
 use crate::config::{HpcgConfig, TrapezoidConfig};
-use crate::hpcg::problem::{ITERATIONS, Layout, Operations};
+use crate::hpcg::problem::{DomainLayout, ITERATIONS, Operations};
 use crate::iccg::config::IccgConfig;
 use crate::{GAUGE, TIMES_LLC, hpcg, iccg, trapezoid};
-use nodegauge_gauge::roofline::Point;
+use nodegauge_gauge::roofline::RooflinePoint;
 use nodegauge_measure::record::{Measurement, Record, Status};
 
 /// Bytes of the partial sum that a worker of the trapezoid rule leaves.
 const SUM: f64 = 8.0;
 
 /// Returns the points of the newest run of each application.
-pub(crate) fn points(newest: &dyn Fn(&str, &str) -> Option<Record>) -> Vec<Point> {
-    let of = |test: &str, name: &str, points: fn(&Record) -> Vec<Point>| {
+pub(crate) fn points(newest: &dyn Fn(&str, &str) -> Option<Record>) -> Vec<RooflinePoint> {
+    let of = |test: &str, name: &str, points: fn(&Record) -> Vec<RooflinePoint>| {
         newest(test, name).map(|record| points(&record)).unwrap_or_default()
     };
     let solver = of(iccg::TEST, "rate", of_iccg);
@@ -29,7 +29,7 @@ fn own<'r>(record: &'r Record, test: &'static str) -> impl Iterator<Item = &'r M
 }
 
 /// The solver and its parts by the workers that iterate fastest; none of a matrix that caches hold a part of.
-fn of_iccg(record: &Record) -> Vec<Point> {
+fn of_iccg(record: &Record) -> Vec<RooflinePoint> {
     let all: Vec<(&Measurement, IccgConfig)> =
         own(record, iccg::TEST).map(|m| (m, m.read_config())).collect();
     let rates = all.iter().filter(|(m, _)| m.name == "rate");
@@ -55,25 +55,25 @@ fn of_iccg(record: &Record) -> Vec<Point> {
             "apps iccg of {}, {n} unknowns, threads {threads}, bytes: of its storage, {storage}",
             record.started
         );
-        (flops > 0.0).then(|| Point::in_memory(&name, rate, flops / bytes, basis))
+        (flops > 0.0).then(|| RooflinePoint::in_memory(&name, rate, flops / bytes, basis))
     };
     let same = all.iter().filter(|(_, config)| config.on == best.on && config.sweep == best.sweep);
     same.filter_map(point).collect()
 }
 
 /// The rating, with the operations that HPCG counts.
-fn of_hpcg(record: &Record) -> Vec<Point> {
+fn of_hpcg(record: &Record) -> Vec<RooflinePoint> {
     let point = |m: &Measurement| {
         let config: HpcgConfig = m.read_config();
         let local = config.grid.clone()?.try_into().ok()?;
         let domains = config.domains.clone()?.try_into().ok()?;
-        let flops = Operations::of(&Layout { local, domains }).total() / ITERATIONS as f64;
+        let flops = Operations::of(&DomainLayout { local, domains }).total() / ITERATIONS as f64;
         let (n, threads) = (config.n?, config.on.threads?);
         let basis = format!(
             "apps hpcg of {}, {n} equations, threads {threads}, operations as HPCG counts them, bytes: of its own storage",
             record.started
         );
-        Some(Point::in_memory("hpcg", m.value?, flops / config.moved_bytes? as f64, basis))
+        Some(RooflinePoint::in_memory("hpcg", m.value?, flops / config.moved_bytes? as f64, basis))
     };
     let ratings = own(record, hpcg::TEST).filter(|m| m.name == "rating");
     let best = ratings.filter_map(point).max_by(|a, b| a.rate.total_cmp(&b.rate));
@@ -81,7 +81,7 @@ fn of_hpcg(record: &Record) -> Vec<Point> {
 }
 
 /// The longest sum by the workers that are fastest.
-fn of_trapezoid(record: &Record) -> Vec<Point> {
+fn of_trapezoid(record: &Record) -> Vec<RooflinePoint> {
     let rates = own(record, trapezoid::TEST).filter(|m| m.name == "rate");
     let rates = rates.map(|m| (m, m.read_config::<TrapezoidConfig>()));
     let best = rates.max_by(|(a, of_a), (b, of_b)| {
@@ -95,7 +95,7 @@ fn of_trapezoid(record: &Record) -> Vec<Point> {
             record.started
         );
         let intensity = n as f64 * trapezoid::rule::FLOPS / (SUM * threads as f64);
-        Some(Point::in_memory("trapezoid", m.value?, intensity, basis))
+        Some(RooflinePoint::in_memory("trapezoid", m.value?, intensity, basis))
     };
     best.and_then(point).into_iter().collect()
 }
@@ -116,7 +116,8 @@ mod tests {
             let has = record.measurements.iter().any(|m| m.test == test && m.name == name);
             has.then(|| record.clone())
         };
-        let place = |point: Point| (point.name, point.rate, point.config.flops_per_byte.unwrap());
+        let place =
+            |point: RooflinePoint| (point.name, point.rate, point.config.flops_per_byte.unwrap());
         points(&newest).into_iter().map(place).collect()
     }
 

@@ -2,38 +2,38 @@
 
 use crate::config::WorkersConfig;
 use crate::{GAUGE, Workers};
-use nodegauge_measure::sweep::{self, Values, one, several};
+use nodegauge_measure::sweep::{self, AxisSyntax, one, several};
 use nodegauge_measure::{Failure, Notice};
-use nodegauge_placement::{Policies, Policy, RankMap, ThreadList};
+use nodegauge_placement::{LecturePolicy, Policies, RankMap, ThreadList};
 use serde_json::{Map, Value};
 use std::fmt;
 
 /// Kind of workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum WorkersKind {
     /// Threads of one process.
     Threads,
     /// Processes.
     Ranks,
 }
-nodegauge_measure::names!(Kind, "kind of workers", Threads = "threads", Ranks = "ranks");
+nodegauge_measure::names!(WorkersKind, "kind of workers", Threads = "threads", Ranks = "ranks");
 
 /// A value of an option that can be swept.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Setting {
+pub enum WorkersSetting {
     /// Threads against ranks.
-    Workers(Kind),
+    Workers(WorkersKind),
     /// Number of threads.
     Threads(u32),
     /// Number of ranks.
     Ranks(u32),
     /// Policy of ranks.
-    Policy(Policy),
+    Policy(LecturePolicy),
     /// Socket or core of each rank.
     RankMap(RankMap),
 }
 
-impl fmt::Display for Setting {
+impl fmt::Display for WorkersSetting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Workers(kind) => kind.fmt(f),
@@ -45,9 +45,9 @@ impl fmt::Display for Setting {
 }
 
 /// The values of one option.
-pub type Axis = sweep::Axis<Setting>;
+pub type WorkersAxis = sweep::Axis<WorkersSetting>;
 
-impl sweep::Setting for Setting {
+impl sweep::Setting for WorkersSetting {
     const EXAMPLE: &'static str = "--sweep policy=0-5 or --sweep ranks=1,2,4";
     const EXPECTED: &'static str =
         "expected an axis of workers, threads, ranks, policy or rank-map";
@@ -62,14 +62,18 @@ impl sweep::Setting for Setting {
         }
     }
 
-    fn values(name: &str) -> Option<Values<Self>> {
-        let all = |kinds: &[Kind]| kinds.iter().copied().map(Self::Workers).collect();
+    fn values(name: &str) -> Option<AxisSyntax<Self>> {
+        let all = |kinds: &[WorkersKind]| kinds.iter().copied().map(Self::Workers).collect();
         Some(match name {
-            "workers" => Values::parted(|text| one(text, Self::Workers)).or_alone(all(Kind::ALL)),
-            "threads" => Values::listed(|text| several::<ThreadList, _, _>(text, Self::Threads)),
-            "ranks" => Values::listed(|text| several::<ThreadList, _, _>(text, Self::Ranks)),
-            "policy" => Values::listed(|text| several::<Policies, _, _>(text, Self::Policy)),
-            "rank-map" => Values::parted(|text| one(text, Self::RankMap))
+            "workers" => {
+                AxisSyntax::parted(|text| one(text, Self::Workers)).or_alone(all(WorkersKind::ALL))
+            }
+            "threads" => {
+                AxisSyntax::listed(|text| several::<ThreadList, _, _>(text, Self::Threads))
+            }
+            "ranks" => AxisSyntax::listed(|text| several::<ThreadList, _, _>(text, Self::Ranks)),
+            "policy" => AxisSyntax::listed(|text| several::<Policies, _, _>(text, Self::Policy)),
+            "rank-map" => AxisSyntax::parted(|text| one(text, Self::RankMap))
                 .or_alone(RankMap::ALL.iter().copied().map(Self::RankMap).collect()),
             _ => return None,
         })
@@ -82,9 +86,9 @@ pub struct Swept {
     /// Workers of the combination.
     pub workers: Workers,
     /// Their value on each axis; none where nothing is swept.
-    pub settings: Vec<Setting>,
+    pub settings: Vec<WorkersSetting>,
     /// The settings of those that they are held against.
-    pub reference: Vec<Setting>,
+    pub reference: Vec<WorkersSetting>,
 }
 
 impl Swept {
@@ -95,7 +99,7 @@ impl Swept {
 
     /// The value on each axis, for the record; `None` where nothing is swept.
     pub(crate) fn coordinates(&self) -> Option<Map<String, Value>> {
-        let entry = |value: &Setting| {
+        let entry = |value: &WorkersSetting| {
             (sweep::Setting::axis(value).to_owned(), Value::from(value.to_string()))
         };
         (!self.settings.is_empty()).then(|| self.settings.iter().map(entry).collect())
@@ -131,10 +135,11 @@ pub(crate) fn label(on: &WorkersConfig, sweep: Coordinates<'_>) -> String {
 /// # Errors
 /// Axes that exclude each other, too many combinations, and when this node can have none of them.
 pub fn plan(
-    axes: &[Axis],
-    mut arrange: impl FnMut(&[Setting]) -> Result<Workers, Failure>,
+    axes: &[WorkersAxis],
+    mut arrange: impl FnMut(&[WorkersSetting]) -> Result<Workers, Failure>,
 ) -> Result<(Vec<Swept>, Vec<Notice>), Failure> {
-    let of_ranks = |axis: &Axis| ["ranks", "policy", "rank-map", "workers"].contains(&axis.name());
+    let of_ranks =
+        |axis: &WorkersAxis| ["ranks", "policy", "rank-map", "workers"].contains(&axis.name());
     if axes.iter().any(|axis| axis.name() == "threads") && axes.iter().any(of_ranks) {
         return Err(Failure::usage("--sweep threads has no ranks").hint(
             "e.g. --sweep workers=threads,ranks --sweep ranks=1,2,4, which is the number of \
@@ -142,7 +147,7 @@ pub fn plan(
         ));
     }
     let (all, notices) = sweep::combinations(axes, GAUGE);
-    let mut each: Vec<Vec<Setting>> = Vec::new();
+    let mut each: Vec<Vec<WorkersSetting>> = Vec::new();
     for settings in all.into_iter().map(meaningful) {
         if !each.contains(&settings) {
             each.push(settings);
@@ -163,9 +168,10 @@ pub fn plan(
 /// # Errors
 /// What the first says where there are no others, and whatever is not the machine's.
 pub(crate) fn keep(
-    all: impl IntoIterator<Item = (Vec<Setting>, Result<Swept, Failure>)>,
+    all: impl IntoIterator<Item = (Vec<WorkersSetting>, Result<Swept, Failure>)>,
 ) -> Result<(Vec<Swept>, Vec<Notice>), Failure> {
-    let (mut kept, mut gone): (Vec<Swept>, Vec<(Vec<Setting>, Failure)>) = Default::default();
+    let (mut kept, mut gone): (Vec<Swept>, Vec<(Vec<WorkersSetting>, Failure)>) =
+        Default::default();
     for (settings, swept) in all {
         match swept {
             Ok(swept) => kept.push(swept),
@@ -176,32 +182,34 @@ pub(crate) fn keep(
     if kept.is_empty() && !gone.is_empty() {
         return Err(gone.swap_remove(0).1);
     }
-    let settings: Vec<&[Setting]> = kept.iter().map(|swept| &swept.settings[..]).collect();
+    let settings: Vec<&[WorkersSetting]> = kept.iter().map(|swept| &swept.settings[..]).collect();
     let notices = sweep::left_out(&gone, &settings, GAUGE);
     Ok((kept, notices))
 }
 
 /// The values that mean something together: threads have no policy and no map.
-fn meaningful(mut settings: Vec<Setting>) -> Vec<Setting> {
-    if settings.contains(&Setting::Workers(Kind::Threads)) {
-        settings.retain(|value| !matches!(value, Setting::Policy(_) | Setting::RankMap(_)));
+fn meaningful(mut settings: Vec<WorkersSetting>) -> Vec<WorkersSetting> {
+    if settings.contains(&WorkersSetting::Workers(WorkersKind::Threads)) {
+        settings.retain(|value| {
+            !matches!(value, WorkersSetting::Policy(_) | WorkersSetting::RankMap(_))
+        });
     }
     settings
 }
 
 /// Returns the reference of a combination: threads, if there are ranks as well; the same ranks under policy 0, as in
 /// the ccNUMA lecture's plots; a single rank or thread. If it is not in the sweep, the first value of its axis.
-fn reference(settings: &[Setting], axes: &[Axis]) -> Vec<Setting> {
+fn reference(settings: &[WorkersSetting], axes: &[WorkersAxis]) -> Vec<WorkersSetting> {
     const BY: [&str; 5] = ["workers", "policy", "rank-map", "ranks", "threads"];
     let own = |name: &str| settings.iter().position(|value| sweep::Setting::axis(value) == name);
     let Some((at, name)) = BY.into_iter().find_map(|name| Some((own(name)?, name))) else {
         return Vec::new();
     };
     let Some(axis) = axes.iter().find(|axis| axis.name() == name) else { return Vec::new() };
-    let is_base = |value: &&Setting| {
-        *value == &Setting::Workers(Kind::Threads)
-            || matches!(value, Setting::Policy(policy) if policy.number() == 0)
-            || matches!(value, Setting::Ranks(1) | Setting::Threads(1))
+    let is_base = |value: &&WorkersSetting| {
+        *value == &WorkersSetting::Workers(WorkersKind::Threads)
+            || matches!(value, WorkersSetting::Policy(policy) if policy.number() == 0)
+            || matches!(value, WorkersSetting::Ranks(1) | WorkersSetting::Threads(1))
     };
     let base = axis.settings().iter().find(is_base).unwrap_or(&axis.settings()[0]);
     let mut wanted = settings.to_vec();
@@ -216,9 +224,11 @@ mod tests {
 
     /// Combinations with what they are held against; `refused` are the ranks that this node cannot have.
     fn planned(axes: &[&str], refused: u32) -> Result<(Vec<String>, Vec<Notice>), Failure> {
-        let axes: Vec<Axis> = axes.iter().map(|text| text.parse().unwrap()).collect();
+        let axes: Vec<WorkersAxis> = axes.iter().map(|text| text.parse().unwrap()).collect();
         let (swept, notices) = plan(&axes, |settings| match settings {
-            [Setting::Ranks(n), ..] if *n == refused => Err(Failure::beyond("no such ranks")),
+            [WorkersSetting::Ranks(n), ..] if *n == refused => {
+                Err(Failure::beyond("no such ranks"))
+            }
             _ => Ok(Workers::Threads(Placement::new(
                 nodegauge_placement::Bind::None,
                 "",
@@ -257,6 +267,9 @@ mod tests {
         assert_eq!(planned(&["ranks=64"], 64).unwrap_err().to_string(), "no such ranks");
         let both = planned(&["threads=1,2", "policy=0-5"], 0).unwrap_err().to_string();
         assert!(both.starts_with("--sweep threads has no ranks"), "{both}");
-        assert!("mode=threads".parse::<Axis>().is_err() && "workers=gpus".parse::<Axis>().is_err());
+        assert!(
+            "mode=threads".parse::<WorkersAxis>().is_err()
+                && "workers=gpus".parse::<WorkersAxis>().is_err()
+        );
     }
 }

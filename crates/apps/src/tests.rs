@@ -5,7 +5,7 @@ use crate::code::Code;
 use crate::context::ThreadContext;
 use crate::elasticity::{Material, Mesh, Problem, Stretch, Subdomain};
 use crate::halo::{Alone, Halo, Ranks, SharedHalo};
-use crate::order::{Numbering, Order};
+use crate::order::{EliminationOrder, Numbering};
 use crate::precondition::Preconditioner;
 use crate::sparse::Storage;
 use crate::system::{Matrix, System};
@@ -13,8 +13,13 @@ use nodegauge_team::{Interrupt, Team};
 use std::f64::consts::PI;
 
 const TIGHT: Tolerance = Tolerance { residual: 1e-11, iterations: 5000 };
-const ORDERS: [Order; 5] =
-    [Order::Domain, Order::Natural, Order::Multicolour, Order::Levels, Order::CyclicLevels];
+const ORDERS: [EliminationOrder; 5] = [
+    EliminationOrder::Domain,
+    EliminationOrder::Natural,
+    EliminationOrder::Multicolour,
+    EliminationOrder::Levels,
+    EliminationOrder::CyclicLevels,
+];
 
 /// Displacements in waves, and the force that makes them; prescribed on the whole surface.
 struct Waves;
@@ -57,7 +62,7 @@ struct Case<'a> {
     elements: [usize; 3],
     problem: &'a dyn Problem,
     /// `None` for the inverse of the diagonal alone.
-    order: Option<Order>,
+    order: Option<EliminationOrder>,
     storage: Storage,
     threads: usize,
 }
@@ -65,7 +70,7 @@ struct Case<'a> {
 const SMALL: Case<'_> = Case {
     elements: [4, 3, 5],
     problem: &Stretch,
-    order: Some(Order::Multicolour),
+    order: Some(EliminationOrder::Multicolour),
     storage: Storage::Bcsr,
     threads: 2,
 };
@@ -82,7 +87,7 @@ struct Solved {
 fn solve(case: Case<'_>, tolerance: Tolerance) -> Solved {
     let mut team = Team::start(&vec![Vec::new(); case.threads]).unwrap();
     let whole = Subdomain::whole(Mesh { elements: case.elements });
-    let rows = Numbering::new(&whole, case.order.unwrap_or(Order::Domain), case.threads);
+    let rows = Numbering::new(&whole, case.order.unwrap_or(EliminationOrder::Domain), case.threads);
     let (system, blocks) = System::assemble(&mut team, (whole, rows), case.problem).unwrap();
     let preconditioner = match case.order {
         None => Preconditioner::diagonal(&mut team, &blocks, &system.rows),
@@ -120,7 +125,7 @@ fn solve(case: Case<'_>, tolerance: Tolerance) -> Solved {
 #[test]
 fn the_error_of_a_manufactured_solution_falls_with_the_square_of_the_edge() {
     let error = |n: usize| {
-        let order = Some(Order::Domain);
+        let order = Some(EliminationOrder::Domain);
         let case = Case { elements: [n; 3], problem: &Waves, order, threads: 1, ..SMALL };
         let solved = solve(case, TIGHT);
         assert_eq!(solved.state.end, Some(End::Converged));
@@ -194,7 +199,11 @@ fn a_direct_solution_agrees() {
 
 #[test]
 fn the_same_threads_and_colours_give_the_same_bits() {
-    for (order, threads) in [(Order::Domain, 3), (Order::Multicolour, 2), (Order::Levels, 2)] {
+    for (order, threads) in [
+        (EliminationOrder::Domain, 3),
+        (EliminationOrder::Multicolour, 2),
+        (EliminationOrder::Levels, 2),
+    ] {
         let case = Case { order: Some(order), threads, storage: Storage::Sell, ..SMALL };
         let bits = || solve(case, TIGHT).x.into_iter().map(f64::to_bits).collect::<Vec<u64>>();
         let first = bits();
@@ -209,13 +218,17 @@ fn orders_differ_in_iterations_as_they_must() {
         let case = Case { elements: [9; 3], order, threads, ..SMALL };
         solve(case, loose).state.iterations
     };
-    let natural = iterations(Some(Order::Natural), 1);
+    let natural = iterations(Some(EliminationOrder::Natural), 1);
     // Levels keep the order exactly, whatever the threads; one thread's domain is the natural order.
-    assert_eq!(iterations(Some(Order::Natural), 2), natural);
-    assert_eq!(iterations(Some(Order::Domain), 1), natural);
-    let [levels, colours, cycle, domains] =
-        [Order::Levels, Order::Multicolour, Order::CyclicLevels, Order::Domain]
-            .map(|order| iterations(Some(order), 2));
+    assert_eq!(iterations(Some(EliminationOrder::Natural), 2), natural);
+    assert_eq!(iterations(Some(EliminationOrder::Domain), 1), natural);
+    let [levels, colours, cycle, domains] = [
+        EliminationOrder::Levels,
+        EliminationOrder::Multicolour,
+        EliminationOrder::CyclicLevels,
+        EliminationOrder::Domain,
+    ]
+    .map(|order| iterations(Some(order), 2));
     let diagonal = iterations(None, 2);
     let told = format!(
         "natural {natural}, levels {levels}, colours {colours}, cyclic {cycle}, domains {domains}, diagonal {diagonal}"
@@ -265,7 +278,7 @@ fn ranks_solve_it_together() {
     let job = |member: &nodegauge_team::Member<'_>, laps: &mut nodegauge_team::Laps<'_>| {
         let mut context = ThreadContext::of_rank(member);
         let part = Subdomain::of_rank(mesh, member.index, [1, 2, 2]).unwrap();
-        let rows = Numbering::new(&part, Order::Multicolour, 1);
+        let rows = Numbering::new(&part, EliminationOrder::Multicolour, 1);
         let ranks = shared.of_rank(member.index);
         let halo = ranks.halo(&part, &rows);
         let made = System::assemble(&mut context, (part, rows), &Stretch);

@@ -87,13 +87,13 @@ impl Planned for TrapezoidPlan {
         observer.phase("starting threads");
         let mut pool = WorkerPool::start(&workers)?;
         let limits = Limits::new(options.budget, options.samples);
-        let cells: Vec<Cell<'_>> = options
+        let cells: Vec<TrapezoidCell<'_>> = options
             .points
             .iter()
             .flat_map(|points| (0..workers.len()).map(|at| (*points, at)))
-            .map(|(points, at)| Cell { points, at, workers: &workers[at], error: 0.0 })
+            .map(|(points, at)| TrapezoidCell { points, at, workers: &workers[at], error: 0.0 })
             .collect();
-        let mut run = Run { rule, cells, first: workers.len() };
+        let mut run = TrapezoidRun { rule, cells, first: workers.len() };
         let mut schedule = Schedule::new(policy::APPS, limits, run.cells.len());
         observer.phase("summing up interleaved");
         let rate = |sample: &Sample| run_rate(options.points.last(), sample);
@@ -122,7 +122,7 @@ fn run_rate(points: Option<&u64>, sample: &Sample) -> Option<FlopsPerSec> {
 }
 
 /// A sum by some workers.
-struct Cell<'a> {
+struct TrapezoidCell<'a> {
     points: u64,
     /// Number of the workers.
     at: usize,
@@ -131,21 +131,21 @@ struct Cell<'a> {
     error: f64,
 }
 
-impl Cell<'_> {
+impl TrapezoidCell<'_> {
     /// Sums in a sample.
     fn sums(&self) -> u64 {
         POINTS_A_SAMPLE.div_ceil(self.points)
     }
 }
 
-struct Run<'a> {
+struct TrapezoidRun<'a> {
     rule: Rule,
-    cells: Vec<Cell<'a>>,
+    cells: Vec<TrapezoidCell<'a>>,
     /// Kinds of workers: so many cells are of one number of points.
     first: usize,
 }
 
-impl Run<'_> {
+impl TrapezoidRun<'_> {
     /// A sample: sums one after another, each of which ends when all have met.
     fn turn(&mut self, pool: &mut WorkerPool<'_>, cell: usize) -> Result<Vec<Sample>, Failure> {
         let (rule, cell) = (self.rule, &mut self.cells[cell]);
@@ -233,7 +233,7 @@ impl Run<'_> {
     }
 }
 
-impl Cell<'_> {
+impl TrapezoidCell<'_> {
     /// Returns the validity: every sum must be pi.
     fn validity(&self) -> Validity {
         let mut validity = Validity::valid();

@@ -5,7 +5,7 @@
 //! kernel. Threads share nothing here except through [`Arrays::share`], whose shares are disjoint.
 
 use crate::mapping::PagedMapping;
-use crate::{ArrayError, Pages};
+use crate::{ArrayError, RequestedPages};
 use nodegauge_kernels::{ARRAYS, Args, Element, LINE, SCALAR};
 use nodegauge_measure::Bytes;
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ use std::ptr::NonNull;
 /// Start of the arrays relative to each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Layout {
+pub enum ArrayLayout {
     /// Each array starts [`STAGGER`] bytes later within its page than the one before.
     Staggered,
     /// One array after another, each padded by this many elements, as stream.c declares them.
@@ -45,14 +45,14 @@ pub struct ArraysConfig {
     /// Type of the elements.
     pub element: Element,
     /// Requested pages.
-    pub pages: Pages,
+    pub pages: RequestedPages,
     /// Layout.
-    pub layout: Layout,
+    pub layout: ArrayLayout,
 }
 
 /// One of several parts of a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Part {
+pub struct ArrayShare {
     /// Number of the part, below `count`.
     pub index: usize,
     /// Number of parts.
@@ -113,7 +113,7 @@ impl Arrays {
     }
 
     /// Requested pages.
-    pub fn pages_asked(&self) -> Pages {
+    pub fn pages_asked(&self) -> RequestedPages {
         self.mapping.pages_asked()
     }
 
@@ -133,7 +133,7 @@ impl Arrays {
     ///
     /// # Panics
     /// If the index is not below the count.
-    pub fn share(&self, thread: Part) -> Args {
+    pub fn share(&self, thread: ArrayShare) -> Args {
         let elements = self.elements_of(self.elements, thread);
         let mut at = [NonNull::dangling(); ARRAYS];
         for (at, start) in at.iter_mut().zip(&self.starts) {
@@ -148,7 +148,7 @@ impl Arrays {
     ///
     /// # Panics
     /// If an index is not below its count.
-    pub fn part(&self, thread: Part, part: Part) -> Args {
+    pub fn part(&self, thread: ArrayShare, part: ArrayShare) -> Args {
         let share = self.share(thread);
         let elements = self.elements_of(share.n as u64, part);
         let mut at = share.at;
@@ -160,8 +160,8 @@ impl Arrays {
     }
 
     /// Range of the elements of one part of `elements` elements.
-    fn elements_of(&self, elements: u64, part: Part) -> Range<u64> {
-        let Part { index, count } = part;
+    fn elements_of(&self, elements: u64, part: ArrayShare) -> Range<u64> {
+        let ArrayShare { index, count } = part;
         assert!(index < count, "part {index} of {count}");
         range_of(elements, LINE as u64 / self.element.bytes(), part)
     }
@@ -207,8 +207,8 @@ impl ArraysConfig {
             let start = next;
             let end = start + bytes;
             next = match self.layout {
-                Layout::Staggered => end.next_multiple_of(2 << 20) + following * STAGGER,
-                Layout::Sequential { offset } => end + offset * self.element.bytes(),
+                ArrayLayout::Staggered => end.next_multiple_of(2 << 20) + following * STAGGER,
+                ArrayLayout::Sequential { offset } => end + offset * self.element.bytes(),
             };
             start
         })
@@ -216,7 +216,7 @@ impl ArraysConfig {
 }
 
 /// Range of the elements of one part, in whole lines of `line` elements except at the end.
-fn range_of(elements: u64, line: u64, part: Part) -> Range<u64> {
+fn range_of(elements: u64, line: u64, part: ArrayShare) -> Range<u64> {
     let lines = elements.div_ceil(line);
     let bound = |i: usize| (lines * i as u64 / part.count as u64 * line).min(elements);
     bound(part.index)..bound(part.index + 1)
@@ -227,17 +227,23 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn three(elements: u64, layout: Layout) -> ArraysConfig {
-        ArraysConfig { count: 3, elements, element: Element::F64, pages: Pages::Base, layout }
+    fn three(elements: u64, layout: ArrayLayout) -> ArraysConfig {
+        ArraysConfig {
+            count: 3,
+            elements,
+            element: Element::F64,
+            pages: RequestedPages::Base,
+            layout,
+        }
     }
 
-    fn of(index: usize, count: usize) -> Part {
-        Part { index, count }
+    fn of(index: usize, count: usize) -> ArrayShare {
+        ArrayShare { index, count }
     }
 
     #[test]
     fn shares_of_base_pages_are_read_back_as_base_pages() {
-        let arrays = Arrays::map(three(1 << 18, Layout::Staggered)).unwrap();
+        let arrays = Arrays::map(three(1 << 18, ArrayLayout::Staggered)).unwrap();
         let args = arrays.share(of(0, 1));
         for array in &args.at[..3] {
             // SAFETY: each array has 2^18 elements of 8 bytes, and nobody else uses them.
@@ -250,13 +256,14 @@ mod tests {
 
     #[test]
     fn arrays_are_staggered_unless_they_follow_each_other() {
-        let staggered = three(1 << 20, Layout::Staggered);
+        let staggered = three(1 << 20, ArrayLayout::Staggered);
         let mut starts: Vec<u64> =
             ArraysConfig { count: 4, ..staggered }.offsets().map(|start| start % 4096).collect();
         starts.sort_unstable();
         starts.dedup();
         assert_eq!(starts.len(), 4);
-        let sequential = Arrays::map(three(1 << 20, Layout::Sequential { offset: 8 })).unwrap();
+        let sequential =
+            Arrays::map(three(1 << 20, ArrayLayout::Sequential { offset: 8 })).unwrap();
         let ranges = sequential.ranges();
         let length = ranges[0].1;
         let distance = |i: usize| ranges[i + 1].0 - ranges[i].0;
@@ -265,7 +272,7 @@ mod tests {
 
     #[test]
     fn a_fourth_array_moves_none_of_the_others() {
-        for layout in [Layout::Staggered, Layout::Sequential { offset: 3 }] {
+        for layout in [ArrayLayout::Staggered, ArrayLayout::Sequential { offset: 3 }] {
             let config = three(12_345, layout);
             let offsets: Vec<u64> = config.offsets().collect();
             let four: Vec<u64> = ArraysConfig { count: 4, ..config }.offsets().collect();
@@ -273,13 +280,13 @@ mod tests {
             assert_eq!(offsets, four[..3]);
         }
         // As STREAM's three have always been laid out.
-        let offsets: Vec<u64> = three(1 << 18, Layout::Staggered).offsets().collect();
+        let offsets: Vec<u64> = three(1 << 18, ArrayLayout::Staggered).offsets().collect();
         assert_eq!(offsets, [0, (2 << 20) + STAGGER, (6 << 20) + 2 * STAGGER]);
     }
 
     #[test]
     fn shares_of_three_arrays_have_no_fourth() {
-        let three = three(1000, Layout::Staggered);
+        let three = three(1000, ArrayLayout::Staggered);
         let share = Arrays::map(three).unwrap().share(of(1, 2));
         assert_eq!(share.at[3], NonNull::dangling());
         let arrays = Arrays::map(ArraysConfig { count: 4, ..three }).unwrap();
@@ -293,7 +300,7 @@ mod tests {
     fn parts_of_shares_follow_each_other() {
         let n = 12_345_u64;
         for count in [3, 4] {
-            let config = ArraysConfig { count, ..three(n, Layout::Staggered) };
+            let config = ArraysConfig { count, ..three(n, ArrayLayout::Staggered) };
             let arrays = Arrays::map(config).unwrap();
             let mut next = arrays.share(of(0, 3)).at;
             let mut all = 0;
@@ -315,7 +322,7 @@ mod tests {
     proptest! {
         #[test]
         fn arrays_never_overlap(n in 1u64..400_000, offset in 0u64..100, count in 1usize..=4) {
-            for layout in [Layout::Staggered, Layout::Sequential { offset }] {
+            for layout in [ArrayLayout::Staggered, ArrayLayout::Sequential { offset }] {
                 let arrays = Arrays::map(ArraysConfig { count, ..three(n, layout) }).unwrap();
                 let (start, length) = arrays.mapping();
                 let mut free = start;

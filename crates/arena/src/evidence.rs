@@ -1,6 +1,6 @@
 //! Evidence of figures of memory: the theoretical bandwidth above them, and reasons to doubt them.
 
-use crate::{NumaConfig, Pages};
+use crate::{NumaConfig, RequestedPages};
 use nodegauge_measure::Seconds;
 use nodegauge_measure::record::{Finding, Machine, Measurement, Severity};
 use std::collections::BTreeMap;
@@ -29,9 +29,9 @@ pub fn wrong_in_words(wrong: &impl std::fmt::Display) -> String {
 
 /// Reason why a figure does not represent the requested pages: too few of them; `lies` is the beginning of
 /// the sentence.
-pub fn small_pages(asked: Pages, got: &BTreeMap<u64, f64>, lies: &str) -> Option<String> {
+pub fn small_pages(asked: RequestedPages, got: &BTreeMap<u64, f64>, lies: &str) -> Option<String> {
     let huge: f64 = got.iter().filter(|(size, _)| **size >= 2 << 20).map(|(_, s)| s).sum();
-    (asked != Pages::Base && huge < PAGES_GOT_ENOUGH).then(|| {
+    (asked != RequestedPages::Base && huge < PAGES_GOT_ENOUGH).then(|| {
         let huge = huge * 100.0;
         format!("asked for {asked} pages, but only {huge:.0} % of the {lies} on huge pages")
     })

@@ -13,8 +13,8 @@ pub mod names;
 pub mod supply;
 pub mod words;
 
-pub use arrays::{Arrays, ArraysConfig, Layout, Part};
+pub use arrays::{ArrayLayout, ArrayShare, Arrays, ArraysConfig};
 pub use error::ArenaError;
 pub use keys::{NumaConfig, PagesConfig};
-pub use mapping::{ArrayError, PagedMapping, Pages};
+pub use mapping::{ArrayError, PagedMapping, RequestedPages};
 pub use names::GAUGE;

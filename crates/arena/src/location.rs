@@ -2,7 +2,7 @@
 //! memory policy. `observe` asks the kernel; everything else is pure.
 
 use crate::NumaConfig;
-use crate::arrays::{Arrays, Part};
+use crate::arrays::{ArrayShare, Arrays};
 use nodegauge_kernels::Array;
 use nodegauge_machine::NodeId;
 use nodegauge_placement::{MemoryPolicy, numa};
@@ -44,7 +44,7 @@ pub fn observe(arrays: &Arrays, threads: usize) -> Vec<Share> {
     let sample = (ASKED / (arrays.count() * threads.max(1))).max(LEAST_OF_A_SHARE);
     let mut shares = Vec::new();
     for thread in 0..threads {
-        let args = arrays.share(Part { index: thread, count: threads });
+        let args = arrays.share(ArrayShare { index: thread, count: threads });
         let bytes = args.n * arrays.element().bytes() as usize;
         for (array, start) in args.at.into_iter().take(arrays.count()).enumerate() {
             let Ok(pages) = numa::pages_by_node(start.addr().get(), bytes, sample) else {
@@ -190,7 +190,7 @@ pub fn broken(numa: &NumaConfig, policy: &MemoryPolicy) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ArraysConfig, Layout, Pages};
+    use crate::{ArrayLayout, ArraysConfig, RequestedPages};
     use nodegauge_kernels::Element;
     use serde_json::json;
 
@@ -310,8 +310,8 @@ mod tests {
             count: 4,
             elements: 1 << 18,
             element: Element::F64,
-            pages: Pages::Base,
-            layout: Layout::Staggered,
+            pages: RequestedPages::Base,
+            layout: ArrayLayout::Staggered,
         })
         .unwrap();
         // Nothing was touched yet, so nothing is anywhere.
@@ -319,7 +319,7 @@ mod tests {
             return;
         }
         assert_eq!(observe(&arrays, 2), []);
-        let args = arrays.share(Part { index: 0, count: 1 });
+        let args = arrays.share(ArrayShare { index: 0, count: 1 });
         for array in &args.at {
             // SAFETY: each array has 2^18 elements of 8 bytes, and nobody else uses them.
             unsafe { array.write_bytes(1, (1 << 18) * 8) };

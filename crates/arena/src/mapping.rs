@@ -11,7 +11,7 @@ use std::str::FromStr;
 
 /// Requested pages of the arrays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Pages {
+pub enum RequestedPages {
     /// Base pages, with transparent huge pages disabled.
     Base,
     /// Transparent huge pages.
@@ -22,7 +22,7 @@ pub enum Pages {
     Huge1G,
 }
 
-impl Pages {
+impl RequestedPages {
     /// All kinds, smallest first.
     pub const ALL: [Self; 4] = [Self::Base, Self::Transparent, Self::Huge2M, Self::Huge1G];
 
@@ -51,13 +51,13 @@ impl Pages {
     }
 }
 
-impl fmt::Display for Pages {
+impl fmt::Display for RequestedPages {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
 }
 
-impl FromStr for Pages {
+impl FromStr for RequestedPages {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|pages| pages.name() == text).ok_or_else(|| {
@@ -77,7 +77,7 @@ pub enum ArrayError {
         /// Bytes to map.
         wanted: Bytes,
         /// Kind of pages.
-        pages: Pages,
+        pages: RequestedPages,
         /// Bytes per page.
         page: Bytes,
         /// Reserved pages.
@@ -99,7 +99,7 @@ pub enum ArrayError {
     #[error("the kernel does not take advice on {pages} pages: {cause}")]
     Advice {
         /// Kind of pages.
-        pages: Pages,
+        pages: RequestedPages,
         /// Error of the system.
         cause: io::Error,
     },
@@ -114,7 +114,7 @@ impl ArrayError {
                 page.0 >> 10
             ),
             Self::Map { .. } => "use a smaller --size".to_owned(),
-            Self::Advice { .. } => format!("use --pages {}", Pages::Base),
+            Self::Advice { .. } => format!("use --pages {}", RequestedPages::Base),
         }
     }
 }
@@ -129,7 +129,7 @@ impl From<ArrayError> for Failure {
 #[derive(Debug)]
 pub struct PagedMapping {
     mapping: Mapping,
-    pages: Pages,
+    pages: RequestedPages,
 }
 
 impl PagedMapping {
@@ -138,13 +138,15 @@ impl PagedMapping {
     ///
     /// # Errors
     /// Too few reserved huge pages, or no memory.
-    pub fn map(wanted: Bytes, pages: Pages) -> Result<Self, ArrayError> {
+    pub fn map(wanted: Bytes, pages: RequestedPages) -> Result<Self, ArrayError> {
         let granule = pages.reserved().unwrap_or(Bytes::mib(2));
         let wanted = Bytes(wanted.0.next_multiple_of(granule.0));
         let size = match pages {
-            Pages::Base => PageSize::Base,
-            Pages::Transparent => PageSize::Transparent,
-            Pages::Huge2M | Pages::Huge1G => PageSize::Reserved(granule.0 as usize),
+            RequestedPages::Base => PageSize::Base,
+            RequestedPages::Transparent => PageSize::Transparent,
+            RequestedPages::Huge2M | RequestedPages::Huge1G => {
+                PageSize::Reserved(granule.0 as usize)
+            }
         };
         // The size was compared with the available memory before.
         let mapping = Mapping::anonymous(wanted.0 as usize, size);
@@ -156,7 +158,7 @@ impl PagedMapping {
     ///
     /// # Errors
     /// If there are fewer.
-    pub fn check(wanted: Bytes, pages: Pages, count: u64) -> Result<(), ArrayError> {
+    pub fn check(wanted: Bytes, pages: RequestedPages, count: u64) -> Result<(), ArrayError> {
         let Some(page) = pages.reserved() else { return Ok(()) };
         let wanted = Bytes(wanted.0.next_multiple_of(page.0));
         Mapping::check_reserved(wanted.0 as usize, page.0 as usize, count)
@@ -164,13 +166,13 @@ impl PagedMapping {
     }
 
     /// Requested pages.
-    pub fn pages_asked(&self) -> Pages {
+    pub fn pages_asked(&self) -> RequestedPages {
         self.pages
     }
 }
 
 /// Failure of a mapping of this size on such pages.
-fn refused(wanted: Bytes, pages: Pages) -> impl Fn(MapError) -> ArrayError {
+fn refused(wanted: Bytes, pages: RequestedPages) -> impl Fn(MapError) -> ArrayError {
     move |error| match error {
         MapError::NoReservedPages { total, free, needed, .. } => {
             let page = pages.reserved().unwrap_or(Bytes(page_bytes() as u64));

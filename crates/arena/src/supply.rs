@@ -1,6 +1,6 @@
 //! Memory and CPUs available to a run: bytes under a policy, kinds of pages, CPU masks of threads.
 
-use crate::Pages;
+use crate::RequestedPages;
 use nodegauge_machine::{CpuId, NodeId, SysRoot};
 use nodegauge_measure::Bytes;
 use nodegauge_measure::record::{HugePages, Machine};
@@ -8,8 +8,8 @@ use nodegauge_placement::{Bind, MemoryPolicy, Placement, ThreadPlace};
 
 /// Returns the memory available to the arrays of a run on the nodes to which a policy binds them: free
 /// reserved huge pages, or available memory.
-pub fn available(machine: &Machine, pages: Option<Pages>, policy: &MemoryPolicy) -> Bytes {
-    if let Some(page) = pages.and_then(Pages::reserved) {
+pub fn available(machine: &Machine, pages: Option<RequestedPages>, policy: &MemoryPolicy) -> Bytes {
+    if let Some(page) = pages.and_then(RequestedPages::reserved) {
         let free_in = |pools: &[HugePages]| -> Option<u64> {
             pools.iter().find(|huge| huge.bytes == page.0).map(|huge| huge.free * huge.bytes)
         };
@@ -37,10 +37,10 @@ pub fn available(machine: &Machine, pages: Option<Pages>, policy: &MemoryPolicy)
 }
 
 /// Returns the default pages: transparent huge pages, or base pages if they are disabled in the kernel.
-pub fn best_pages(machine: &Machine) -> Pages {
+pub fn best_pages(machine: &Machine) -> RequestedPages {
     match machine.pages.as_ref().and_then(|pages| pages.thp.as_deref()) {
-        Some("never") | None => Pages::Base,
-        Some(_) => Pages::Transparent,
+        Some("never") | None => RequestedPages::Base,
+        Some(_) => RequestedPages::Transparent,
     }
 }
 

@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use nodegauge_machine::{Topology, TopologySource};
 use nodegauge_measure::{Notice, NoticeId};
 use nodegauge_placement::{
-    Environment, MemoryPolicy, Placement, RankPlan, RankRequest, Request, plan_ranks,
+    Environment, MemoryPolicy, Placement, PlacementRequest, RankPlan, RankRequest, plan_ranks,
 };
 use nodegauge_stream::GAUGE;
 
@@ -22,8 +22,8 @@ fn request(
     args: &PlacementArgs,
     threads: Option<u32>,
     environment: &Environment,
-) -> Result<(Request, Vec<String>), Failure> {
-    let mut request = Request {
+) -> Result<(PlacementRequest, Vec<String>), Failure> {
+    let mut request = PlacementRequest {
         threads,
         places: args.places.clone(),
         bind: args.bind,
@@ -70,7 +70,7 @@ fn inherited(topology: &Topology, said: &mut Vec<String>) -> MemoryPolicy {
 /// A team that is asked for, before it is placed.
 #[derive(Default)]
 pub(crate) struct TeamRequest {
-    pub(crate) request: Request,
+    pub(crate) request: PlacementRequest,
     pub(crate) policy: MemoryPolicy,
     pub(crate) notices: Vec<Notice>,
 }
@@ -101,14 +101,14 @@ pub(crate) struct Planned {
 
 /// Resolves placement options on a machine.
 pub(crate) fn plan(args: &PlacementArgs, topology: &Topology) -> Result<Planned, Failure> {
-    plan_or(args, topology, &Request::default())
+    plan_or(args, topology, &PlacementRequest::default())
 }
 
 /// [`plan`], with what to do when neither options nor environment say anything.
 pub(crate) fn plan_or(
     args: &PlacementArgs,
     topology: &Topology,
-    otherwise: &Request,
+    otherwise: &PlacementRequest,
 ) -> Result<Planned, Failure> {
     let counts: Vec<Option<u32>> = match &args.threads {
         Some(counts) => counts.counts().iter().map(|count| Some(*count)).collect(),
@@ -118,7 +118,7 @@ pub(crate) fn plan_or(
     let mut notices: Vec<String> = Vec::new();
     for threads in counts {
         let (mut request, mut said) = request(args, threads, &environment())?;
-        if request == Request::default() {
+        if request == PlacementRequest::default() {
             request = otherwise.clone();
         }
         let placement = nodegauge_placement::plan(topology, &request)?;
@@ -195,7 +195,10 @@ pub(crate) fn in_each_rank(
     topology: &Topology,
 ) -> Result<(u32, MemoryPolicy), Failure> {
     let number = Environment { num_threads: environment().num_threads, ..Environment::default() };
-    let mut request = Request { threads: one_count(placement, one_a_rank)?, ..Request::default() };
+    let mut request = PlacementRequest {
+        threads: one_count(placement, one_a_rank)?,
+        ..PlacementRequest::default()
+    };
     number.apply(&mut request)?;
     Ok((request.threads.unwrap_or(1), policy(placement, topology, &mut Vec::new())?))
 }

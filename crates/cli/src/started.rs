@@ -7,7 +7,7 @@ use crate::signals::Signals;
 use clap::CommandFactory;
 use nodegauge_measure::record::Record;
 use nodegauge_os::describe;
-use nodegauge_toolchain::program::{self, Run};
+use nodegauge_toolchain::program::{self, ProgramJob};
 use nodegauge_toolchain::{CommandLine, ToolchainError};
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub(crate) fn program_of(
     command: &CommandLine,
     db: &Database,
     limit: Duration,
-) -> Result<Run<'static>, Failure> {
+) -> Result<ProgramJob<'static>, Failure> {
     let is_variable = |word: &&String| {
         word.split_once('=').is_some_and(|(name, _)| {
             let letter = |c: char| c.is_ascii_alphabetic() || c == '_';
@@ -43,7 +43,7 @@ pub(crate) fn program_of(
         false => rest.next().cloned().unwrap_or_default(),
     };
     let arguments = rest.cloned().chain(["--no-save", "--json", "-"].map(str::to_owned));
-    let mut run = Run::new(CommandLine::new(program, arguments), limit);
+    let mut run = ProgramJob::new(CommandLine::new(program, arguments), limit);
     let value = |(name, value): (&str, &str)| (name.to_owned(), Some(value.to_owned()));
     run.environment = variables.iter().filter_map(|word| word.split_once('=')).map(value).collect();
     // What runs read of the history, such as what was tuned, is of the one that is meant.
@@ -56,7 +56,7 @@ pub(crate) fn program_of(
 /// is not complete.
 pub(crate) fn record_of(
     command: &CommandLine,
-    run: &Run<'_>,
+    run: &ProgramJob<'_>,
     signals: &Signals,
 ) -> Result<Option<Record>, Failure> {
     let output =

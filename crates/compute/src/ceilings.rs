@@ -103,7 +103,7 @@ impl Planned for CeilingsPlan {
         let left = budget.saturating_sub(limits.elapsed()).max(budget.div_f64(2.0));
         for PlannedPart { placement, suffix, share } in &parts {
             if !found.is_interrupted() {
-                let with = Part { placement, suffix, library: (&library, &multiplier) };
+                let with = PeakGroup { placement, suffix, library: (&library, &multiplier) };
                 found.extend(with.measure(Limits::new(left.mul_f64(*share), samples), observer)?);
             }
         }
@@ -113,13 +113,13 @@ impl Planned for CeilingsPlan {
 }
 
 /// A group of threads that is being measured.
-struct Part<'a> {
+struct PeakGroup<'a> {
     placement: &'a Placement,
     suffix: &'static str,
     library: (&'a Tried, &'a Multiplier),
 }
 
-impl Part<'_> {
+impl PeakGroup<'_> {
     /// Measures loops and DGEMM in turn.
     fn measure(&self, limits: Limits, observer: &mut dyn Observer) -> Result<Outcome, TeamError> {
         let Self { placement, suffix, library: (library, multiplier) } = self;

@@ -11,7 +11,7 @@ use crate::engine::Multiplier;
 use crate::{GAUGE, dgemm};
 use nodegauge_machine::{CpuId, SysRoot};
 use nodegauge_measure::schedule::halving::{
-    self, Candidates, Check, Halving, Leave, Passes, Rules, TurnRate,
+    self, Candidates, DeadlineCheck, Halving, Passes, RoundRule, Rules, TurnRate,
 };
 use nodegauge_measure::{Failure, FlopsPerSec, Notice, NoticeId, notice, stats};
 use nodegauge_team::Team;
@@ -103,11 +103,11 @@ const TURN: Duration = Duration::from_millis(30);
 const RULES: Rules = Rules {
     seed: 0x626C_6173,
     passes: Passes::One,
-    leave: Leave::SignificantlySlower,
+    leave: RoundRule::SignificantlySlower,
     least_rounds: 0,
     most_rounds: Some(9),
     whole_rounds: 3,
-    check: Check::Round,
+    check: DeadlineCheck::Round,
 };
 
 /// Returns the best rate of short products on these threads, FLOP/s.

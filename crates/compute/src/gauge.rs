@@ -5,14 +5,14 @@ use crate::config::{DgemmConfig, PeakConfig, RatingConfig};
 use crate::options::HplOptions;
 use crate::plan::HplPlan;
 use crate::{GAUGE, RATING, TEST, lu, view};
-use nodegauge_gauge::roofline::{self, CeilingsAsk, Point};
+use nodegauge_gauge::roofline::{self, CeilingsAsk, RooflinePoint};
 use nodegauge_gauge::view::Section;
 use nodegauge_gauge::{Depth, Detail, Gauge, Headline, Planned, Site, SummaryRequest};
 use nodegauge_measure::figure_names::stream;
 use nodegauge_measure::keys::ConfigKind;
 use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::{BytesPerSec, Failure};
-use nodegauge_placement::Request;
+use nodegauge_placement::PlacementRequest;
 use std::time::Duration;
 
 /// Time for the part of HPL in a quick `run`.
@@ -59,7 +59,7 @@ impl Gauge for ComputeGauge {
             triad: triad.map(|triad| (BytesPerSec(triad), "this run".to_owned())),
             ..HplOptions::default()
         };
-        let placement = nodegauge_placement::plan(&site.topology, &Request::default())?;
+        let placement = nodegauge_placement::plan(&site.topology, &PlacementRequest::default())?;
         Ok(Some(Box::new(HplPlan::new(site, placement, options)?)))
     }
 
@@ -73,7 +73,7 @@ impl Gauge for ComputeGauge {
     }
 
     /// Returns the newest rating of HPL as a point of the roofline.
-    fn points(&self, newest: &dyn Fn(&str, &str) -> Option<Record>) -> Vec<Point> {
+    fn points(&self, newest: &dyn Fn(&str, &str) -> Option<Record>) -> Vec<RooflinePoint> {
         let point = |record: &Record, m: &Measurement| {
             let config: RatingConfig = m.read_config();
             let n = config.n?;
@@ -83,7 +83,7 @@ impl Gauge for ComputeGauge {
                 "rating of {}, N = {n}, threads {threads}, bytes: at least those of products at NB = {nb}",
                 record.started
             );
-            Some(Point::in_memory("hpl", m.value?, lu::flops_per_byte(nb as usize), basis))
+            Some(RooflinePoint::in_memory("hpl", m.value?, lu::flops_per_byte(nb as usize), basis))
         };
         let found = newest(TEST, RATING).and_then(|record| {
             let own = |m: &&Measurement| m.gauge == GAUGE && m.name == RATING && !m.is_published();

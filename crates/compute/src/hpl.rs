@@ -11,7 +11,7 @@ use crate::observed::{Around, LibraryRuns, Observed, SolvedSystem};
 use crate::options::HplOptions;
 use crate::random::Sequence;
 use crate::residual;
-use crate::result::Evidence;
+use crate::result::RatingEvidence;
 use crate::size::{self, OrderSpec};
 use crate::{GAUGE, dgemm, peak};
 use nodegauge_gauge::Site;
@@ -70,7 +70,7 @@ pub(crate) fn places(placement: &Placement) -> Vec<Vec<CpuId>> {
     placement.threads.iter().map(|thread| place(&thread.cpus)).collect()
 }
 
-struct Run<'a> {
+struct HplRun<'a> {
     site: &'a Site,
     options: &'a HplOptions,
     /// Factor such that N is a multiple of NB times it.
@@ -112,7 +112,7 @@ pub(crate) fn run(
     let nodes = distribution::nodes_of_threads(&site.topology, placement);
     let each_peak = PEAKS.of(options.budget.div_f64(peak::loops().len().max(1) as f64));
     let overhead = 0.0;
-    let mut run = Run {
+    let mut run = HplRun {
         site,
         options,
         multiple,
@@ -136,11 +136,11 @@ pub(crate) fn run(
             run.library(at, multiplier, rate)?;
         }
     }
-    let Run { mut seen, meter, .. } = run;
+    let HplRun { mut seen, meter, .. } = run;
     seen.energy = Some(meter.map(|meter| meter.basis));
     let after = power::throttle_events(&site.root);
     seen.throttled = after.zip(throttled).map(|(after, before)| after.saturating_sub(before));
-    let evidence = Evidence { site, placement, options, seen: &seen };
+    let evidence = RatingEvidence { site, placement, options, seen: &seen };
     let measurements = evidence.measurements();
     let mut notices = evidence.notices();
     let stop = seen.interrupted.map(|at| {
@@ -150,7 +150,7 @@ pub(crate) fn run(
     Ok(Outcome { measurements, notices, details, stop, ..Outcome::default() })
 }
 
-impl Run<'_> {
+impl HplRun<'_> {
     fn interrupted(&mut self, at: &str) -> bool {
         if self.seen.interrupted.is_none() && self.observer.interrupted() {
             self.seen.interrupted = Some(at.to_owned());

@@ -44,7 +44,7 @@ const ABOVE: f64 = 0.02;
 const ABOVE_PEAK: &str = "above the measured peak: the clock or other work changed between them";
 
 /// Observations of a run and the settings under which they were made.
-pub(crate) struct Evidence<'a> {
+pub(crate) struct RatingEvidence<'a> {
     pub site: &'a Site,
     pub placement: &'a Placement,
     pub options: &'a HplOptions,
@@ -71,7 +71,7 @@ fn percent(share: f64) -> String {
     format!("{:.0} %", 100.0 * share)
 }
 
-impl Evidence<'_> {
+impl RatingEvidence<'_> {
     pub(crate) fn measurements(&self) -> Vec<Measurement> {
         let mut out = Vec::new();
         for library in &self.seen.libraries {

@@ -8,7 +8,8 @@ use crate::{lu, size};
 use nodegauge_analysis::ratio::closing;
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::{
-    Block, Cell, Chart, Note, Picture, Scale, Section, Series, Table, plain_table, summary,
+    Block, Chart, ChartSeries, Note, Picture, Scale, Section, Table, TableCell, plain_table,
+    summary,
 };
 use nodegauge_measure::record::{Category, Measurement, Quoted, Record};
 use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec, Hertz, Seconds, Unit};
@@ -210,13 +211,18 @@ fn ladder(all: &[&Measurement]) -> Option<Picture> {
 /// Returns the chart of the NB search, with one curve per N.
 fn searched(config: &RatingConfig) -> Option<Picture> {
     let search = config.search.as_ref().filter(|search| search.len() > 1)?;
-    let mut series: Vec<Series> = Vec::new();
+    let mut series: Vec<ChartSeries> = Vec::new();
     for step in search {
         let name = format!("N {}", step.n);
         let dot = (step.nb as f64, step.rate);
         match series.iter_mut().find(|series| series.name == name) {
             Some(series) => series.dots.push(dot),
-            None => series.push(Series { mark: '*', name, dots: vec![dot], ..Series::default() }),
+            None => series.push(ChartSeries {
+                mark: '*',
+                name,
+                dots: vec![dot],
+                ..ChartSeries::default()
+            }),
         }
     }
     series.iter_mut().for_each(|one| one.dots.sort_by(|a, b| a.0.total_cmp(&b.0)));
@@ -236,7 +242,7 @@ fn gflops(rate: f64) -> String {
     format!("{:.1}", rate / 1e9)
 }
 
-fn row(m: &Measurement, names_library: bool) -> [Cell; 6] {
+fn row(m: &Measurement, names_library: bool) -> [TableCell; 6] {
     let unknown = || "?".to_owned();
     let how = match m.name.as_str() {
         RATING => {
@@ -260,7 +266,7 @@ fn row(m: &Measurement, names_library: bool) -> [Cell; 6] {
             format!("{} in registers{clock}", isa.unwrap_or_else(unknown))
         }
     };
-    let rate = |value: f64| Cell::figure(value, m.unit, gflops(value));
+    let rate = |value: f64| TableCell::figure(value, m.unit, gflops(value));
     let several = m.summary.as_ref().filter(|summary| summary.n > 1);
     // A library is compared with the peak in registers, and that peak with cores x clock x width.
     let share = |of_processor: bool| {
@@ -268,7 +274,7 @@ fn row(m: &Measurement, names_library: bool) -> [Cell; 6] {
         let limit = m.limit.as_ref().filter(|_| of_this).map(|limit| limit.fraction);
         limit.map_or_else(
             || "-".into(),
-            |share| Cell::figure(share, Unit::Factor, format!("{:.1} %", 100.0 * share)),
+            |share| TableCell::figure(share, Unit::Factor, format!("{:.1} %", 100.0 * share)),
         )
     };
     [

@@ -12,9 +12,9 @@ use crate::config::CurveConfig;
 use crate::levels::Reported;
 use crate::pool::WorkerPool;
 use crate::region::MemoryRegion;
-use crate::run::{Figure, Run, Value};
+use crate::run::{CurveRun, FigureOutline, Value};
 use crate::traffic::{self, Traffic};
-use crate::{Mode, Setup, ladder, notice};
+use crate::{CurveSetup, Mode, ladder, notice};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_arena::ArenaError;
 use nodegauge_gauge::roofline::{BANDWIDTH, GAUGE, KERNEL, MEMORY};
@@ -60,7 +60,7 @@ impl Ceilings {
 }
 
 /// Plans ceilings, and kernels under them if requested.
-pub(super) fn plan(setup: Setup<'_>, notices: &mut Vec<Notice>) -> Result<Ceilings, Failure> {
+pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<Ceilings, Failure> {
     let sets = ladder::sets(setup, 1.0, notices)?;
     let caches = ladder::reported(&setup.site.topology, setup.placement);
     let mut left_out = Vec::new();
@@ -119,7 +119,7 @@ impl Mode for Ceilings {
         ]
     }
 
-    fn measure(&self, run: &mut Run<'_>) -> Result<(), ArenaError> {
+    fn measure(&self, run: &mut CurveRun<'_>) -> Result<(), ArenaError> {
         let setup = run.setup;
         let largest = self.levels[self.levels.len() - 1].set;
         run.observer.phase(&format!("preparing {} for each thread", Bytes(largest)));
@@ -179,7 +179,7 @@ impl Mode for Ceilings {
                     ..config.clone()
                 };
                 let limited = level.reported.is_none();
-                let figure = Figure {
+                let figure = FigureOutline {
                     name: self.name(level, traffic.kernel()),
                     quoted: Quoted::Best,
                     value: if is_ceiling {

@@ -25,21 +25,21 @@ use std::time::Instant;
 
 /// Order in which a chase visits its memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Order {
+pub struct ChaseOrder {
     /// Distance of neighbouring elements in memory, bytes.
     pub stride: usize,
     /// Range in which neighbours of the order lie.
     pub locality: Locality,
 }
 
-impl Default for Order {
+impl Default for ChaseOrder {
     /// Returns an order of one element per line, over the whole set.
     fn default() -> Self {
         Self { stride: LINE, locality: Locality::Whole }
     }
 }
 
-impl Order {
+impl ChaseOrder {
     /// Writes the order into a configuration.
     pub(crate) fn describe(self, config: &mut CurveConfig) {
         config.stride_bytes = Some(self.stride as u64);
@@ -116,7 +116,7 @@ pub(crate) struct Cycle {
 
 impl Cycle {
     /// Returns a cycle through `bytes`; the number of elements is below 2^32.
-    pub(crate) fn new(bytes: u64, how: Order) -> Self {
+    pub(crate) fn new(bytes: u64, how: ChaseOrder) -> Self {
         let elements = (bytes as usize / how.stride).max(1);
         let block = match how.locality {
             Locality::Whole => elements,
@@ -384,7 +384,7 @@ mod tests {
 
     fn walk(elements: usize, stride: usize, slot: usize, locality: Locality) -> Vec<usize> {
         let bytes = elements * stride;
-        let cycle = Cycle::new(bytes as u64, Order { stride, locality });
+        let cycle = Cycle::new(bytes as u64, ChaseOrder { stride, locality });
         let mut memory = vec![Aligned([0; 8]); bytes / LINE];
         let start = memory.as_mut_ptr() as usize;
         // SAFETY: the memory is as long as the elements need.
@@ -405,7 +405,7 @@ mod tests {
     fn a_run_takes_the_steps_it_says() {
         let mut memory = vec![Aligned([0; 8]); 100];
         let start = memory.as_mut_ptr() as usize;
-        let cycle = Cycle::new(6400, Order::default());
+        let cycle = Cycle::new(6400, ChaseOrder::default());
         // SAFETY: the memory is 100 lines.
         let mut chain = unsafe { Chain::write(start, 3, &cycle) };
         let first = chain.at;

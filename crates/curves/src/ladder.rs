@@ -10,9 +10,9 @@ use crate::config::CurveConfig;
 use crate::levels::{self, Dot, Named, Reported};
 use crate::pool::WorkerPool;
 use crate::region::MemoryRegion;
-use crate::run::{Figure, Run, Value};
+use crate::run::{CurveRun, FigureOutline, Value};
 use crate::traffic::{self, Traffic};
-use crate::{Mode, Setup, notice, refuse_below, thinned, too_large};
+use crate::{CurveSetup, Mode, notice, refuse_below, thinned, too_large};
 use nodegauge_arena::ArenaError;
 use nodegauge_kernels::{Kernel, Resident, Stores};
 use nodegauge_machine::Topology;
@@ -72,7 +72,7 @@ pub(crate) fn reported(topology: &Topology, placement: &Placement) -> Vec<Report
 /// # Errors
 /// Fails if the requested largest set is below the smallest, or does not fit.
 pub(crate) fn sets(
-    setup: Setup<'_>,
+    setup: CurveSetup<'_>,
     share: f64,
     notices: &mut Vec<Notice>,
 ) -> Result<Vec<u64>, Failure> {
@@ -106,7 +106,7 @@ pub(super) struct Ladder {
 }
 
 /// Plans a ladder.
-pub(super) fn plan(setup: Setup<'_>, notices: &mut Vec<Notice>) -> Result<Ladder, Failure> {
+pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<Ladder, Failure> {
     Ok(Ladder { sets: sets(setup, 1.0, notices)?, threads: setup.threads() })
 }
 
@@ -115,7 +115,7 @@ impl Mode for Ladder {
         Bytes(self.sets[self.sets.len() - 1] * self.threads)
     }
 
-    fn measure(&self, run: &mut Run<'_>) -> Result<(), ArenaError> {
+    fn measure(&self, run: &mut CurveRun<'_>) -> Result<(), ArenaError> {
         let setup = run.setup;
         let workers = self.threads;
         let largest = self.sets[self.sets.len() - 1];
@@ -200,7 +200,7 @@ impl Mode for Ladder {
                 // Only sets much larger than the caches move through main memory.
                 let limited =
                     *set == largest && level.is_some_and(|level| level.reported.is_none());
-                let figure = Figure {
+                let figure = FigureOutline {
                     name: (set * workers).to_string(),
                     quoted: Quoted::Best,
                     value: Value::Loop(traffic, limited),
@@ -226,7 +226,7 @@ fn trial_sets(sets: &[u64], caches: &[Reported]) -> Vec<u64> {
 mod tests {
     use super::*;
     use nodegauge_machine::TopologySource;
-    use nodegauge_placement::Request;
+    use nodegauge_placement::PlacementRequest;
 
     #[test]
     fn sets_are_two_an_octave_and_reach_beyond_the_largest() {
@@ -243,11 +243,15 @@ mod tests {
                     L2Cache:8(size=1MiB) L1dCache:1(size=32KiB) Core:1 PU:2";
         let source: TopologySource = text.parse().unwrap();
         let topology = Topology::load(&source).unwrap();
-        let plan = |request: &Request| nodegauge_placement::plan(&topology, request).unwrap();
-        let all = reported(&topology, &plan(&Request::default()));
+        let plan =
+            |request: &PlacementRequest| nodegauge_placement::plan(&topology, request).unwrap();
+        let all = reported(&topology, &plan(&PlacementRequest::default()));
         let sizes: Vec<(u32, u64)> = all.iter().map(|cache| (cache.level, cache.bytes)).collect();
         assert_eq!(sizes, [(1, 32 << 10), (2, 1 << 20), (3, 4 << 20)]);
-        let one = reported(&topology, &plan(&Request { threads: Some(1), ..Request::default() }));
+        let one = reported(
+            &topology,
+            &plan(&PlacementRequest { threads: Some(1), ..PlacementRequest::default() }),
+        );
         assert_eq!(one[2].bytes, 32 << 20);
     }
 

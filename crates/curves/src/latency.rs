@@ -13,10 +13,10 @@ use crate::ladder::{self, SMALLEST};
 use crate::levels::{self, Dot, Named};
 use crate::pool::WorkerPool;
 use crate::region::MemoryRegion;
-use crate::run::{Figure, Run, Value};
-use crate::{Mode, Setup, refuse_below, thinned};
+use crate::run::{CurveRun, FigureOutline, Value};
+use crate::{CurveSetup, Mode, refuse_below, thinned};
 use nodegauge_arena::ArenaError;
-use nodegauge_arena::Pages;
+use nodegauge_arena::RequestedPages;
 use nodegauge_arena::supply::best_pages;
 use nodegauge_measure::record::Quoted;
 use nodegauge_measure::samples::Sample;
@@ -48,11 +48,11 @@ pub(super) struct Latency {
     /// Sets, ascending.
     sets: Vec<u64>,
     /// Page sizes: as requested, or base pages and the largest that need no reservation.
-    kinds: Vec<Pages>,
+    kinds: Vec<RequestedPages>,
 }
 
 /// Plans the latencies of one thread.
-pub(super) fn plan(setup: Setup<'_>, notices: &mut Vec<Notice>) -> Result<Latency, Failure> {
+pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<Latency, Failure> {
     let threads = setup.threads();
     let options = setup.options;
     if threads != 1 {
@@ -63,8 +63,8 @@ pub(super) fn plan(setup: Setup<'_>, notices: &mut Vec<Notice>) -> Result<Latenc
     }
     let kinds = match (options.pages, best_pages(&setup.site.machine)) {
         (Some(pages), _) => vec![pages],
-        (None, Pages::Base) => vec![Pages::Base],
-        (None, best) => vec![Pages::Base, best],
+        (None, RequestedPages::Base) => vec![RequestedPages::Base],
+        (None, best) => vec![RequestedPages::Base, best],
     };
     let mut sets = ladder::sets(setup, 1.0 / (REGION_OVER_SET * kinds.len() as f64), notices)?;
     // A set of fewer than eight elements is not a chase.
@@ -79,7 +79,7 @@ impl Mode for Latency {
         Bytes(slots(&self.sets).1 * self.kinds.len() as u64)
     }
 
-    fn measure(&self, run: &mut Run<'_>) -> Result<(), ArenaError> {
+    fn measure(&self, run: &mut CurveRun<'_>) -> Result<(), ArenaError> {
         let setup = run.setup;
         let options = setup.options;
         let (places, bytes) = slots(&self.sets);
@@ -156,7 +156,7 @@ impl Mode for Latency {
                     level_reported_bytes: level.and_then(Named::share),
                     ..config.clone()
                 };
-                let figure = Figure {
+                let figure = FigureOutline {
                     name: set.to_string(),
                     quoted: Quoted::Median,
                     value: Value::Seconds,

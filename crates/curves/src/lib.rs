@@ -22,27 +22,27 @@ mod thinned;
 mod traffic;
 mod view;
 
-pub use chase::{Locality, Order};
+pub use chase::{ChaseOrder, Locality};
 pub use gauge::Curves;
 pub use nodegauge_arena::GAUGE;
 
 use nodegauge_analysis::expect::Figures;
 use nodegauge_arena::ArenaError;
-use nodegauge_arena::Pages;
+use nodegauge_arena::RequestedPages;
 use nodegauge_arena::supply::{available, best_pages};
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_machine::CpuId;
 use nodegauge_measure::schedule::Limits;
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Unit};
 use nodegauge_placement::{MemoryPolicy, Placement};
-use run::Run;
+use run::CurveRun;
 use std::time::Duration;
 
 /// Options of all curves.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CurveOptions {
     /// Page size; `None` for automatic choice.
-    pub pages: Option<Pages>,
+    pub pages: Option<RequestedPages>,
     /// Memory policy.
     pub policy: MemoryPolicy,
     /// Largest working set of all threads together; `None` for four times the last-level caches in use.
@@ -50,7 +50,7 @@ pub struct CurveOptions {
     /// Maximum share of the available memory to use, 0 to 1.
     pub memory_fraction: f64,
     /// Order in which a chase visits its memory.
-    pub order: Order,
+    pub order: ChaseOrder,
     /// True if ceilings include kernels under the roof.
     pub kernels: bool,
     /// Suffix of the names of ceilings.
@@ -68,7 +68,7 @@ impl Default for CurveOptions {
             policy: MemoryPolicy::default(),
             largest: None,
             memory_fraction: 0.5,
-            order: Order::default(),
+            order: ChaseOrder::default(),
             kernels: false,
             suffix: "",
             budget: Duration::ZERO,
@@ -105,7 +105,7 @@ trait Mode {
     }
 
     /// Measures and adds the results to the run's outcome.
-    fn measure(&self, run: &mut Run<'_>) -> Result<(), ArenaError>;
+    fn measure(&self, run: &mut CurveRun<'_>) -> Result<(), ArenaError>;
 }
 
 /// A planned curve.
@@ -134,7 +134,7 @@ impl CurvePlan {
             let placed = placement.notices.iter().map(|text| notice(NoticeId::Environment, text));
             nodegauge_measure::notice::add_new(&mut notices, placed);
         }
-        let setup = Setup { site, placement: &placement, options: &options };
+        let setup = CurveSetup { site, placement: &placement, options: &options };
         let mode: Box<dyn Mode> = match curve {
             Curve::Ladder => Box::new(ladder::plan(setup, &mut notices)?),
             Curve::Latency => Box::new(latency::plan(setup, &mut notices)?),
@@ -176,9 +176,9 @@ impl Planned for CurvePlan {
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
         let Self { curve, placement, options, notices, mode } = *self;
-        let mut run = Run {
+        let mut run = CurveRun {
             curve,
-            setup: Setup { site, placement: &placement, options: &options },
+            setup: CurveSetup { site, placement: &placement, options: &options },
             limits: Limits::new(options.budget, options.samples),
             observer,
             outcome: Outcome { notices, ..Outcome::default() },
@@ -198,13 +198,13 @@ const UNKNOWN_CACHE: Bytes = Bytes::mib(512);
 
 /// Node, threads and requested options.
 #[derive(Clone, Copy)]
-pub(crate) struct Setup<'a> {
+pub(crate) struct CurveSetup<'a> {
     site: &'a Site,
     placement: &'a Placement,
     options: &'a CurveOptions,
 }
 
-impl Setup<'_> {
+impl CurveSetup<'_> {
     fn threads(&self) -> u64 {
         self.placement.threads.len().max(1) as u64
     }
@@ -251,7 +251,7 @@ impl Setup<'_> {
     }
 
     /// Returns the page size to use.
-    fn pages(&self) -> Pages {
+    fn pages(&self) -> RequestedPages {
         self.options.pages.unwrap_or_else(|| best_pages(&self.site.machine))
     }
 

@@ -5,7 +5,7 @@
 //! machine.
 
 use crate::config::CurveConfig;
-use crate::run::{Figure, Run, Value};
+use crate::run::{CurveRun, FigureOutline, Value};
 use nodegauge_arena::ArenaError;
 use nodegauge_machine::Topology;
 use nodegauge_machine::topology::HardwareThread;
@@ -46,7 +46,7 @@ pub(crate) fn pairs(topology: &Topology) -> (Vec<CpuPair>, bool) {
 }
 
 /// Measures the pairs in turn; a sample is half of a round trip, in seconds.
-pub(crate) fn measure(run: &mut Run<'_>, pairs: &[CpuPair]) -> Result<(), ArenaError> {
+pub(crate) fn measure(run: &mut CurveRun<'_>, pairs: &[CpuPair]) -> Result<(), ArenaError> {
     let phase = format!("passing a line between {} pairs of cpus", pairs.len());
     let judged = run.samples(policy::CURVES, pairs.len(), &phase, |i| {
         let mut team = Team::start(&[vec![pairs[i].first], vec![pairs[i].second]])?;
@@ -63,7 +63,7 @@ pub(crate) fn measure(run: &mut Run<'_>, pairs: &[CpuPair]) -> Result<(), ArenaE
             what: Some("half of a cache line's round trip".to_owned()),
             ..CurveConfig::default()
         };
-        let figure = Figure {
+        let figure = FigureOutline {
             name: format!("cpu{}->cpu{}", pair.first.0, pair.second.0),
             quoted: Quoted::Median,
             value: Value::Seconds,

@@ -10,8 +10,8 @@ use crate::chase::{ChainPlace, Chase, Cycle};
 use crate::config::CurveConfig;
 use crate::pool::WorkerPool;
 use crate::region::{MemoryRegion, Pieces, SCALAR};
-use crate::run::{Figure, Run, Value};
-use crate::{Mode, Setup, notice, refuse_below, too_large, traffic};
+use crate::run::{CurveRun, FigureOutline, Value};
+use crate::{CurveSetup, Mode, notice, refuse_below, too_large, traffic};
 use nodegauge_arena::ArenaError;
 use nodegauge_kernels::{ARRAYS, Args, Resident};
 use nodegauge_measure::record::{Measurement, Quoted};
@@ -63,7 +63,7 @@ pub(super) struct Loaded {
 }
 
 /// Plans latency under load.
-pub(super) fn plan(setup: Setup<'_>, notices: &mut Vec<Notice>) -> Result<Loaded, Failure> {
+pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<Loaded, Failure> {
     let threads = setup.threads();
     if threads < 2 {
         return Err(Failure::usage(format!(
@@ -159,8 +159,8 @@ impl Mode for Loaded {
         Bytes(2 * self.set)
     }
 
-    fn measure(&self, run: &mut Run<'_>) -> Result<(), ArenaError> {
-        let Setup { options, placement, .. } = run.setup;
+    fn measure(&self, run: &mut CurveRun<'_>) -> Result<(), ArenaError> {
+        let CurveSetup { options, placement, .. } = run.setup;
         let threads = placement.threads.len();
         let loaders = threads - 1;
         run.observer.phase(&format!("preparing one chaser and {loaders} loaders"));
@@ -207,7 +207,7 @@ impl Mode for Loaded {
             for (part, (kind, value)) in
                 parts.into_iter().enumerate().take(1 + (share > 0) as usize)
             {
-                let figure = Figure {
+                let figure = FigureOutline {
                     name: format!("{kind}_{}", step(share)),
                     quoted: Quoted::Median,
                     value,

@@ -8,9 +8,9 @@ use crate::chase::{ChainPlace, Chase, Cycle};
 use crate::config::CurveConfig;
 use crate::pool::WorkerPool;
 use crate::region::MemoryRegion;
-use crate::run::{self, Figure, Run, Value};
+use crate::run::{self, CurveRun, FigureOutline, Value};
 use crate::traffic::{self, Traffic};
-use crate::{Mode, Setup, TIMES_LLC, lines, notice, refuse_below, too_large};
+use crate::{CurveSetup, Mode, TIMES_LLC, lines, notice, refuse_below, too_large};
 use nodegauge_arena::ArenaError;
 use nodegauge_machine::topology::TopologyNode;
 use nodegauge_machine::{CpuId, NodeId, Topology};
@@ -49,7 +49,7 @@ pub(super) struct Matrix {
 }
 
 /// Plans both matrices.
-pub(super) fn plan(setup: Setup<'_>, notices: &mut Vec<Notice>) -> Result<Matrix, Failure> {
+pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<Matrix, Failure> {
     let topology = &setup.site.topology;
     let (pairs, all) = lines::pairs(topology);
     let matrix = Matrix { pairs, ..nodes(topology, setup.options.largest) };
@@ -109,7 +109,7 @@ impl Mode for Matrix {
         Bytes(2 * self.bytes * self.memories.len() as u64)
     }
 
-    fn measure(&self, run: &mut Run<'_>) -> Result<(), ArenaError> {
+    fn measure(&self, run: &mut CurveRun<'_>) -> Result<(), ArenaError> {
         self.nodes(run)?;
         if self.pairs.is_empty() || run.outcome.is_interrupted() {
             return Ok(());
@@ -119,7 +119,7 @@ impl Mode for Matrix {
 }
 
 /// Regions of a node.
-struct Memory {
+struct NodeRegions {
     read: MemoryRegion,
     chased: MemoryRegion,
 }
@@ -137,7 +137,7 @@ impl Matrix {
         self.readers.iter().position(|readers| readers.node == node).unwrap_or(0)
     }
 
-    fn nodes(&self, run: &mut Run<'_>) -> Result<(), ArenaError> {
+    fn nodes(&self, run: &mut CurveRun<'_>) -> Result<(), ArenaError> {
         let setup = run.setup;
         let order = run.setup.options.order;
         run.observer.phase(&format!("preparing {} on each node", Bytes(2 * self.bytes)));
@@ -159,7 +159,7 @@ impl Matrix {
             let near = self.nearest(*node);
             let mut map =
                 || MemoryRegion::map_together(&mut pools[near], self.bytes, setup.pages(), &policy);
-            memories.push(Memory { read: map()?, chased: map()? });
+            memories.push(NodeRegions { read: map()?, chased: map()? });
         }
         let cells = self.cells();
         let cycle = Cycle::new(self.bytes, order);
@@ -222,7 +222,7 @@ impl Matrix {
                 if part == 1 {
                     order.describe(&mut config);
                 }
-                let figure = Figure {
+                let figure = FigureOutline {
                     name: format!("n{}->n{node}", readers.node),
                     quoted: Quoted::Best,
                     value,

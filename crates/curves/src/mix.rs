@@ -7,9 +7,9 @@
 use crate::config::CurveConfig;
 use crate::pool::WorkerPool;
 use crate::region::MemoryRegion;
-use crate::run::{Figure, Run, Value};
+use crate::run::{CurveRun, FigureOutline, Value};
 use crate::traffic::{self, Traffic};
-use crate::{Mode, Setup, TIMES_LLC, notice, refuse_below, too_large};
+use crate::{CurveSetup, Mode, TIMES_LLC, notice, refuse_below, too_large};
 use nodegauge_arena::ArenaError;
 use nodegauge_kernels::{self as kernels, Kernel, Stores};
 use nodegauge_measure::record::{Quoted, Status};
@@ -65,7 +65,7 @@ pub(super) struct Mixes {
 
 /// Plans mixes on arrays of the size of STREAM's rule, four times the last-level caches in use, or of the
 /// requested size. If memory is short, the arrays are smaller, with a notice.
-pub(super) fn plan(setup: Setup<'_>, notices: &mut Vec<Notice>) -> Result<Mixes, Failure> {
+pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<Mixes, Failure> {
     let threads = setup.threads();
     let array = setup.largest(notices);
     refuse_below(Bytes(4096 * threads), array)?;
@@ -97,7 +97,7 @@ impl Mode for Mixes {
         Bytes(self.array * MOST_ARRAYS * self.threads)
     }
 
-    fn measure(&self, run: &mut Run<'_>) -> Result<(), ArenaError> {
+    fn measure(&self, run: &mut CurveRun<'_>) -> Result<(), ArenaError> {
         let setup = run.setup;
         let piece = self.array * MOST_ARRAYS;
         let arrays = Bytes(self.array * self.threads);
@@ -175,7 +175,7 @@ impl Mode for Mixes {
                 writes: Some(spec.writes.is_some().into()),
                 ..config.clone()
             };
-            let figure = Figure {
+            let figure = FigureOutline {
                 name: mix.name.to_owned(),
                 quoted: Quoted::Best,
                 value: Value::Loop(traffic, true),

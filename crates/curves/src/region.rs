@@ -3,7 +3,7 @@
 use crate::pool::WorkerPool;
 use nodegauge_arena::ArenaError;
 use nodegauge_arena::PagedMapping;
-use nodegauge_arena::Pages;
+use nodegauge_arena::RequestedPages;
 use nodegauge_kernels::{ARRAYS, Args, Element, Kernel, LINE};
 use nodegauge_measure::Bytes;
 use nodegauge_placement::MemoryPolicy;
@@ -51,11 +51,11 @@ impl MemoryRegion {
         pool: &mut WorkerPool,
         workers: Range<usize>,
         piece: u64,
-        pages: Pages,
+        pages: RequestedPages,
         policy: &MemoryPolicy,
     ) -> Result<Self, ArenaError> {
         // Pieces are whole huge pages, so that no page belongs to two workers.
-        let granule = if pages == Pages::Base { 4096 } else { 2 << 20 };
+        let granule = if pages == RequestedPages::Base { 4096 } else { 2 << 20 };
         let piece = piece.next_multiple_of(granule);
         let mapping = PagedMapping::map(Bytes(piece * workers.len() as u64), pages)?;
         let (start, length) = mapping.range();
@@ -78,7 +78,7 @@ impl MemoryRegion {
     pub(crate) fn map_together(
         pool: &mut WorkerPool,
         bytes: u64,
-        pages: Pages,
+        pages: RequestedPages,
         policy: &MemoryPolicy,
     ) -> Result<Self, ArenaError> {
         let workers = pool.workers();
@@ -224,7 +224,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn mapping(bytes: u64) -> PagedMapping {
-        PagedMapping::map(Bytes(bytes), Pages::Base).unwrap()
+        PagedMapping::map(Bytes(bytes), RequestedPages::Base).unwrap()
     }
 
     #[test]
@@ -246,7 +246,8 @@ mod tests {
         let allowed = nodegauge_placement::pin::current_affinity().unwrap();
         let mut pool = WorkerPool::start(&[vec![allowed[0]], Vec::new()], None).unwrap();
         let policy = MemoryPolicy::Default;
-        let region = MemoryRegion::map_together(&mut pool, 20_000, Pages::Base, &policy).unwrap();
+        let region =
+            MemoryRegion::map_together(&mut pool, 20_000, RequestedPages::Base, &policy).unwrap();
         // Two parts of three pages, which one worker may have as one.
         assert_eq!(region.pieces().bytes(), 24_576);
         let set = region.shared_by(1, 20_000).set(0, 16_384).cast::<f64>();
@@ -261,7 +262,8 @@ mod tests {
         let allowed = nodegauge_placement::pin::current_affinity().unwrap();
         let mut pool = WorkerPool::start(&[vec![allowed[0]], Vec::new()], None).unwrap();
         let policy = MemoryPolicy::Default;
-        let region = MemoryRegion::map(&mut pool, 1..2, 5000, Pages::Base, &policy).unwrap();
+        let region =
+            MemoryRegion::map(&mut pool, 1..2, 5000, RequestedPages::Base, &policy).unwrap();
         assert_eq!((region.mapping().range().1 % 4096, region.pieces().bytes()), (0, 8192));
         let set = region.pieces().set(1, 8192).cast::<f64>();
         // SAFETY: the workers are done.

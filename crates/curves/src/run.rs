@@ -6,7 +6,7 @@ use crate::levels::{self, Dot, Named, Reported};
 use crate::pool::WorkerPool;
 use crate::region::{MemoryRegion, Pieces};
 use crate::traffic::{self, Traffic};
-use crate::{Curve, Setup, notice};
+use crate::{Curve, CurveSetup, notice};
 use nodegauge_arena::ArenaError;
 use nodegauge_arena::PagedMapping;
 use nodegauge_arena::evidence::{limited, several_regimes, small_pages, wrong_in_words};
@@ -19,7 +19,7 @@ use nodegauge_kernels::{self as kernels, Kernel, Resident, Stores};
 use nodegauge_machine::CpuId;
 use nodegauge_measure::record::{Measurement, Quoted, Status, Validity};
 use nodegauge_measure::samples::{OneRegime, Sample};
-use nodegauge_measure::schedule::{Limits, Policy, Schedule, policy};
+use nodegauge_measure::schedule::{Limits, RepetitionPolicy, Schedule, policy};
 use nodegauge_measure::{BytesPerSec, NoticeId, Observer, Outcome, Unit};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -50,9 +50,9 @@ impl Curve {
 }
 
 /// Run in progress.
-pub(crate) struct Run<'a> {
+pub(crate) struct CurveRun<'a> {
     pub curve: Curve,
-    pub setup: Setup<'a>,
+    pub setup: CurveSetup<'a>,
     pub limits: Limits,
     pub observer: &'a mut dyn Observer,
     pub outcome: Outcome,
@@ -75,7 +75,7 @@ pub(crate) enum Value<'a> {
 }
 
 /// Properties of a figure.
-pub(crate) struct Figure<'a> {
+pub(crate) struct FigureOutline<'a> {
     pub name: String,
     pub quoted: Quoted,
     pub value: Value<'a>,
@@ -84,11 +84,11 @@ pub(crate) struct Figure<'a> {
     pub validity: Validity,
 }
 
-impl Run<'_> {
+impl CurveRun<'_> {
     /// Takes samples of `cells` cells in turn.
     pub(crate) fn samples(
         &mut self,
-        policy: Policy,
+        policy: RepetitionPolicy,
         cells: usize,
         phase: &str,
         turn: impl FnMut(usize) -> Result<Sample, ArenaError>,
@@ -99,7 +99,7 @@ impl Run<'_> {
     /// Takes samples of cells in turn, after the warm-up of each.
     pub(crate) fn samples_behind(
         &mut self,
-        policy: Policy,
+        policy: RepetitionPolicy,
         warm_up: Vec<Vec<Sample>>,
         phase: &str,
         mut turn: impl FnMut(usize) -> Result<Sample, ArenaError>,
@@ -169,7 +169,7 @@ impl Run<'_> {
         }
         let mut field: Vec<Traffic> =
             variants.iter().map(|variant| Traffic::new(*variant, bytes)).collect();
-        let trial = Policy { measure: until * policy::CURVES.choose, ..policy::LOOPS };
+        let trial = RepetitionPolicy { measure: until * policy::CURVES.choose, ..policy::LOOPS };
         let limits = Limits { samples: None, ..self.limits };
         let mut schedule = Schedule::new(trial, limits, field.len());
         let mut trials = 0..;
@@ -212,9 +212,15 @@ impl Run<'_> {
     }
 
     /// Adds the figure of part number `part` of a cell, unless no sample counts.
-    pub(crate) fn add(&mut self, judged: &OneRegime, cell: usize, part: usize, figure: Figure<'_>) {
+    pub(crate) fn add(
+        &mut self,
+        judged: &OneRegime,
+        cell: usize,
+        part: usize,
+        figure: FigureOutline<'_>,
+    ) {
         let Some(timed) = judged.of(cell) else { return };
-        let Figure { name, quoted, value, mut config, mut validity } = figure;
+        let FigureOutline { name, quoted, value, mut config, mut validity } = figure;
         let threads = config.threads.unwrap_or(1) as f64;
         let counted = |traffic: &Traffic| traffic.counted() * threads;
         let test = self.curve.test();

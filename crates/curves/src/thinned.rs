@@ -21,7 +21,7 @@ const STEEPER: f64 = 1.5;
 const LISTED: usize = 6;
 
 /// Cell that is set up, with the durations of the setup and of a turn.
-struct Cell<T> {
+struct PreparedCell<T> {
     it: T,
     set_up: Duration,
     turn: Duration,
@@ -40,7 +40,7 @@ pub(crate) fn set_up<T, E>(
     notices: &mut Vec<Notice>,
     mut set_up: impl FnMut(usize) -> Result<(T, Duration), E>,
 ) -> Result<BTreeMap<usize, T>, E> {
-    let mut cells: BTreeMap<usize, Cell<T>> = BTreeMap::new();
+    let mut cells: BTreeMap<usize, PreparedCell<T>> = BTreeMap::new();
     for (done, i) in by_importance(sets).into_iter().enumerate() {
         if done > 0 && observer.interrupted() {
             break;
@@ -55,7 +55,7 @@ pub(crate) fn set_up<T, E>(
         }
         let begun = clock::now();
         let (it, turn) = set_up(i)?;
-        cells.insert(i, Cell { it, set_up: clock::now() - begun, turn });
+        cells.insert(i, PreparedCell { it, set_up: clock::now() - begun, turn });
         time.take(turn);
     }
     if !observer.interrupted() {

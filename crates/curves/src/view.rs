@@ -8,7 +8,7 @@ use nodegauge_arena::names::{LADDER, LATENCY, LOADED, MATRIX, MIX};
 use nodegauge_arena::words::pages as pages_in_words;
 use nodegauge_gauge::view::words::{self, several};
 use nodegauge_gauge::view::{
-    Block, Cell, Chart, Scale, Section, Series, Table, distinct, plain_table,
+    Block, Chart, ChartSeries, Scale, Section, Table, TableCell, distinct, plain_table,
 };
 use nodegauge_measure::quantity::significant;
 use nodegauge_measure::record::{Measurement, Record};
@@ -17,11 +17,11 @@ use nodegauge_measure::{Bytes, Seconds, Unit};
 use std::collections::BTreeSet;
 
 /// Figure with its configuration.
-type Figure<'a> = (&'a Measurement, CurveConfig);
+type CurvesFigure<'a> = (&'a Measurement, CurveConfig);
 /// Function that returns true if a view can show a figure; other figures are in a plain table.
-type Shows = fn(&Figure<'_>) -> bool;
+type Shows = fn(&CurvesFigure<'_>) -> bool;
 /// Function that adds the view of the figures of one test.
-type View = fn(&[Figure<'_>], &mut Section);
+type View = fn(&[CurvesFigure<'_>], &mut Section);
 
 /// Tests, in the order of the page.
 const TESTS: [(&str, Shows, View); 5] = [
@@ -45,7 +45,8 @@ fn section((test, shows, view): (&'static str, Shows, View), all: &[Measurement]
     let own = |m: &&Measurement| m.gauge == GAUGE && m.test == test;
     let own: Vec<&Measurement> = all.iter().filter(own).collect();
     let with_config = own.iter().map(|m| (*m, m.read_config()));
-    let (shown, rest): (Vec<Figure<'_>>, Vec<Figure<'_>>) = with_config.partition(shows);
+    let (shown, rest): (Vec<CurvesFigure<'_>>, Vec<CurvesFigure<'_>>) =
+        with_config.partition(shows);
     let mut section = Section::new(test);
     if !shown.is_empty() {
         view(&shown, &mut section);
@@ -64,17 +65,17 @@ fn ns(seconds: f64) -> String {
 }
 
 /// Returns a time for a column of nanoseconds.
-fn time(seconds: f64) -> Cell {
-    Cell::figure(seconds, Unit::Seconds, ns(seconds))
+fn time(seconds: f64) -> TableCell {
+    TableCell::figure(seconds, Unit::Seconds, ns(seconds))
 }
 
 /// Returns a number for a column of GB/s or ns.
-fn number(value: f64, unit: Unit) -> Cell {
+fn number(value: f64, unit: Unit) -> TableCell {
     if unit == Unit::Seconds { time(value) } else { words::rate(Some(value)) }
 }
 
 /// Returns the value of a figure for a column of GB/s or ns, or its verdict; a dash if there is none.
-fn value(figure: Option<&Figure<'_>>) -> Cell {
+fn value(figure: Option<&CurvesFigure<'_>>) -> TableCell {
     let Some((m, _)) = figure else { return "-".into() };
     m.value.map_or_else(|| m.validity.status.name().into(), |value| number(value, m.unit))
 }
@@ -83,12 +84,12 @@ fn bytes(bytes: Option<u64>) -> Option<String> {
     bytes.map(|bytes| Bytes(bytes).to_string())
 }
 
-fn or(text: Option<String>, otherwise: &str) -> Cell {
+fn or(text: Option<String>, otherwise: &str) -> TableCell {
     text.unwrap_or_else(|| otherwise.to_owned()).into()
 }
 
 /// Adds notes on the method and the number of samples.
-fn evidence(section: &mut Section, of: &[Figure<'_>], what: String) {
+fn evidence(section: &mut Section, of: &[CurvesFigure<'_>], what: String) {
     let Some((_, first)) = of.first() else { return };
     let threads = several(first.threads.unwrap_or(0), "thread");
     let places = words::places(first.places.as_deref().unwrap_or_default());
@@ -120,7 +121,7 @@ fn evidence(section: &mut Section, of: &[Figure<'_>], what: String) {
 
 /// Figures by working set, with one curve per kind.
 struct Curves<'a> {
-    figures: &'a [Figure<'a>],
+    figures: &'a [CurvesFigure<'a>],
     kind_of: fn(&CurveConfig) -> Option<&str>,
     /// Kinds, in order of appearance.
     kinds: Vec<&'a str>,
@@ -128,20 +129,20 @@ struct Curves<'a> {
 }
 
 impl<'a> Curves<'a> {
-    fn new(figures: &'a [Figure<'a>], kind_of: fn(&CurveConfig) -> Option<&str>) -> Self {
+    fn new(figures: &'a [CurvesFigure<'a>], kind_of: fn(&CurveConfig) -> Option<&str>) -> Self {
         let kinds = distinct(figures.iter().filter_map(|(_, config)| kind_of(config)));
         let sets = figures.iter().filter_map(|(_, config)| config.set_bytes).collect();
         Self { figures, kind_of, kinds, sets }
     }
 
-    fn at(&self, set: u64, kind: &str) -> Option<&'a Figure<'a>> {
-        let is = |(_, config): &&Figure<'_>| {
+    fn at(&self, set: u64, kind: &str) -> Option<&'a CurvesFigure<'a>> {
+        let is = |(_, config): &&CurvesFigure<'_>| {
             config.set_bytes == Some(set) && (self.kind_of)(config) == Some(kind)
         };
         self.figures.iter().find(is)
     }
 
-    fn curve(&self, kind: &str) -> Vec<&'a Figure<'a>> {
+    fn curve(&self, kind: &str) -> Vec<&'a CurvesFigure<'a>> {
         self.sets.iter().filter_map(|set| self.at(*set, kind)).collect()
     }
 
@@ -152,7 +153,7 @@ impl<'a> Curves<'a> {
         section: &mut Section,
         (unit, suffix, levels_of): (Unit, &str, &str),
         more_titles: &[&str],
-        more: impl Fn(u64) -> Vec<Cell>,
+        more: impl Fn(u64) -> Vec<TableCell>,
     ) {
         let (symbol, y) = match unit {
             Unit::Seconds => (">ns", Scale::Nanoseconds),
@@ -167,12 +168,12 @@ impl<'a> Curves<'a> {
             let cells = std::iter::once(Bytes(*set).to_string().into()).chain(values);
             table.row(cells.chain(more(*set)));
         }
-        let dot = |(m, config): &&Figure<'_>| Some((config.set_bytes? as f64, m.value?));
-        let series = |kind: &&str| Series {
+        let dot = |(m, config): &&CurvesFigure<'_>| Some((config.set_bytes? as f64, m.value?));
+        let series = |kind: &&str| ChartSeries {
             mark: kind.chars().next().unwrap_or('*'),
             name: format!("{kind}{suffix}"),
             dots: self.curve(kind).iter().filter_map(dot).collect(),
-            ..Series::default()
+            ..ChartSeries::default()
         };
         let series = self.kinds.iter().map(series).collect();
         // Ticks are powers of four times the first set.
@@ -212,7 +213,7 @@ impl<'a> Curves<'a> {
 }
 
 /// Adds the view of bandwidth by working set.
-fn ladder(of: &[Figure<'_>], section: &mut Section) {
+fn ladder(of: &[CurvesFigure<'_>], section: &mut Section) {
     let curves = Curves::new(of, |config| config.kernel.as_deref());
     let more = |set: u64| {
         let config = curves.kinds.iter().find_map(|kind| curves.at(set, kind)).map(|(_, c)| c);
@@ -226,7 +227,7 @@ fn ladder(of: &[Figure<'_>], section: &mut Section) {
 }
 
 /// Adds the view of idle latency by working set.
-fn latency(of: &[Figure<'_>], section: &mut Section) {
+fn latency(of: &[CurvesFigure<'_>], section: &mut Section) {
     let curves = Curves::new(of, |config| config.pages.as_ref().map(|pages| pages.asked.as_str()));
     let first = curves.kinds[0];
     let last = curves.kinds[curves.kinds.len() - 1];
@@ -264,11 +265,11 @@ fn latency(of: &[Figure<'_>], section: &mut Section) {
 }
 
 /// Adds the view of latency under load.
-fn loaded(of: &[Figure<'_>], section: &mut Section) {
+fn loaded(of: &[CurvesFigure<'_>], section: &mut Section) {
     let find = |unit: Unit, share: Option<f64>| {
         of.iter().find(|(m, config)| m.unit == unit && config.load_share == share)
     };
-    let steps: Vec<&Figure<'_>> =
+    let steps: Vec<&CurvesFigure<'_>> =
         of.iter().filter(|(m, c)| m.unit == Unit::Seconds && c.load_share.is_some()).collect();
     let rate = |share: Option<f64>| find(Unit::BytesPerSecond, share);
     let idle = find(Unit::Seconds, Some(0.0)).and_then(|(m, _)| m.value);
@@ -289,17 +290,17 @@ fn loaded(of: &[Figure<'_>], section: &mut Section) {
             of(|summary| summary.p05),
             of(|summary| summary.p95),
             or(times, "-"),
-            Cell::bar(m.value.unwrap_or(0.0) / most),
+            TableCell::bar(m.value.unwrap_or(0.0) / most),
         ]);
     }
-    let dot = |(m, config): &&Figure<'_>| Some((rate(config.load_share)?.0.value?, m.value?));
+    let dot = |(m, config): &&CurvesFigure<'_>| Some((rate(config.load_share)?.0.value?, m.value?));
     let dots: Vec<(f64, f64)> = steps.iter().filter_map(dot).collect();
     let ticks = dots.iter().map(|(rate, _)| *rate).collect();
-    let series = vec![Series {
+    let series = vec![ChartSeries {
         mark: '*',
         name: "ns by read rate of the loaders".to_owned(),
         dots,
-        ..Series::default()
+        ..ChartSeries::default()
     }];
     let x = Scale::Rate(Unit::BytesPerSecond);
     let marks = Vec::new();
@@ -314,7 +315,7 @@ fn loaded(of: &[Figure<'_>], section: &mut Section) {
 }
 
 /// Adds the view of mixes of reads and writes.
-fn mix(of: &[Figure<'_>], section: &mut Section) {
+fn mix(of: &[CurvesFigure<'_>], section: &mut Section) {
     let most = of.iter().filter_map(|(m, _)| m.value).fold(0.0, f64::max);
     let titles = ["GB/s", ">best", ">median", ">5 %", ">95 %", ">of limit", "loop", ""];
     let mut table = Table::new(&titles);
@@ -324,7 +325,7 @@ fn mix(of: &[Figure<'_>], section: &mut Section) {
         let summary = m.summary.as_ref().filter(|_| m.value.is_some());
         let isa = config.isa.as_deref();
         table.row([
-            Cell::text(m.name.clone()),
+            TableCell::text(m.name.clone()),
             value(Some(figure)),
             words::rate(summary.map(|summary| summary.median)),
             words::rate(summary.map(|summary| summary.p05)),
@@ -332,7 +333,7 @@ fn mix(of: &[Figure<'_>], section: &mut Section) {
             words::of_limit(m.limit.as_ref().filter(|_| m.value.is_some())),
             words::native_loop(config.stores.as_deref(), isa, config.unroll, config.side_by_side)
                 .into(),
-            Cell::bar(m.value.unwrap_or(0.0) / most),
+            TableCell::bar(m.value.unwrap_or(0.0) / most),
         ]);
     }
     let text = "reads to writes of lines that move; -nt: with non-temporal stores".to_owned();

@@ -23,7 +23,7 @@ const ROUNDED_SECONDS: f64 = 5.1e-6;
 
 /// Line of a kernel.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Line {
+pub struct BabelstreamLine {
     /// Kernel; BabelStream's Mul is Scale.
     pub kernel: Kernel,
     /// Best rate, B/s.
@@ -50,7 +50,7 @@ pub struct BabelStreamOutput {
     /// Message about wrong results.
     pub failed: Option<String>,
     /// Lines of the table.
-    pub lines: Vec<Line>,
+    pub lines: Vec<BabelstreamLine>,
 }
 
 impl BabelStreamOutput {
@@ -108,7 +108,11 @@ impl BabelStreamOutput {
                     (_, numbers) => numbers.try_into().ok(),
                 }
                 .ok_or_else(|| format!("a line of four figures was expected: {line:?}"))?;
-                found.lines.push(Line { kernel, rate: rate * unit, times: [least, most, average] });
+                found.lines.push(BabelstreamLine {
+                    kernel,
+                    rate: rate * unit,
+                    times: [least, most, average],
+                });
             }
         }
         if found.lines.is_empty() && found.failed.is_none() {
@@ -149,7 +153,7 @@ impl BabelStreamOutput {
             array_bytes: Some(self.elements * self.element.bytes()),
             ..DeviceStreamConfig::default()
         };
-        let figure = |line: &Line| {
+        let figure = |line: &BabelstreamLine| {
             let mut validity = Validity::valid();
             if let Some(failed) = &self.failed {
                 validity.invalid(failed.clone());
@@ -189,7 +193,7 @@ fn kernel_of(name: &str) -> Option<Kernel> {
 impl fmt::Display for BabelStreamOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{CSV}MB_per_sec,min_runtime,max_runtime,avg_runtime")?;
-        for Line { kernel, rate, times: [least, most, average] } in &self.lines {
+        for BabelstreamLine { kernel, rate, times: [least, most, average] } in &self.lines {
             let (name, repeats, elements) = (name_of(*kernel), self.repeats, self.elements);
             let (bytes, rate) = (self.element.bytes(), rate / 1e6);
             writeln!(f, "{name},{repeats},{elements},{bytes},{rate},{least},{most},{average}")?;

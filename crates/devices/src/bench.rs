@@ -1,7 +1,8 @@
 //! Arrays on a device, the loops that run over them, and the check of every element.
 
 use crate::driver::{
-    Arg, Copy, Device, DeviceError, Grid, HostMemory, Kernel as Loop, Memory, Program, Queue,
+    Arg, Copy, DeviceBuffer, DeviceError, DeviceKernel as Loop, DeviceProgram, HostMemory,
+    LaunchGrid, OpenDevice, Queue,
 };
 use crate::info::{Class, DeviceInfo};
 use crate::kernels::{self, CHECK, FILL, KernelSource, LARGEST_SUM_GROUP, TILE};
@@ -20,7 +21,7 @@ const CHECKERS: usize = 8;
 
 /// Parameters of the build and launch of a loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Shape {
+pub struct LoopShape {
     /// Elements per vector.
     pub width: u32,
     /// Vectors in flight per work-item.
@@ -32,7 +33,7 @@ pub struct Shape {
 }
 
 /// Candidate shapes on GPUs, best guess first. They differ in the data in flight per compute unit and in the width of
-/// accesses. Columns: the fields of [`Shape`].
+/// accesses. Columns: the fields of [`LoopShape`].
 const ON_GPU: [(u32, u32, usize, Option<usize>); 13] = [
     (1, 1, 256, None),
     (2, 2, 256, Some(16)),
@@ -50,7 +51,7 @@ const ON_GPU: [(u32, u32, usize, Option<usize>); 13] = [
 ];
 
 /// Candidate shapes on processors: the driver combines neighbouring work-items into vectors, or a single work-item
-/// uses vectors itself. Columns: the fields of [`Shape`].
+/// uses vectors itself. Columns: the fields of [`LoopShape`].
 const ON_CPU: [(u32, u32, usize, Option<usize>); 6] = [
     (1, 1, 1024, None),
     (8, 8, 1, Some(2)),
@@ -61,13 +62,13 @@ const ON_CPU: [(u32, u32, usize, Option<usize>); 6] = [
 ];
 
 /// Returns all candidate shapes for devices of a class.
-pub fn shapes(class: Class) -> impl Iterator<Item = Shape> {
+pub fn shapes(class: Class) -> impl Iterator<Item = LoopShape> {
     let all = if class == Class::Cpu { &ON_CPU[..] } else { &ON_GPU[..] };
-    let shape = |(width, vectors, group, strided)| Shape { width, vectors, group, strided };
+    let shape = |(width, vectors, group, strided)| LoopShape { width, vectors, group, strided };
     all.iter().copied().map(shape)
 }
 
-impl Shape {
+impl LoopShape {
     /// Returns the shapes that a kernel can have on a device. Reductions require a grid-stride loop.
     pub fn of(kernel: Kernel, device: &DeviceInfo) -> Vec<Self> {
         let largest_group = device.largest_group.max(1);
@@ -93,7 +94,7 @@ impl Shape {
     }
 
     /// Returns the grid for `elements` elements on `units` compute units.
-    pub fn grid(self, kernel: Kernel, elements: u64, units: u32) -> Grid {
+    pub fn grid(self, kernel: Kernel, elements: u64, units: u32) -> LaunchGrid {
         let vectors = elements / u64::from(self.width);
         let tiles = vectors / (self.group as u64 * u64::from(self.vectors));
         let least =
@@ -101,7 +102,7 @@ impl Shape {
         let groups = self.strided.map_or(tiles, |per_unit| {
             (per_unit as u64 * u64::from(units.max(1))).clamp(least, tiles.max(least))
         });
-        Grid { groups: groups.max(1) as usize, items: self.group }
+        LaunchGrid { groups: groups.max(1) as usize, items: self.group }
     }
 }
 
@@ -128,14 +129,14 @@ pub struct Bench {
     pub checked: Checked,
     values: Values,
     loops: HashMap<(KernelSource, String), Loop>,
-    programs: HashMap<KernelSource, Program>,
-    arrays: Vec<Memory>,
-    sums: Memory,
-    worst: Memory,
+    programs: HashMap<KernelSource, DeviceProgram>,
+    arrays: Vec<DeviceBuffer>,
+    sums: DeviceBuffer,
+    worst: DeviceBuffer,
     here: [HostMemory; 2],
     queue: Box<dyn Queue>,
     /// Dropped last.
-    device: Rc<dyn Device>,
+    device: Rc<dyn OpenDevice>,
 }
 
 /// Times of a kernel, seconds: by the device's clock and by the host's clock.
@@ -148,7 +149,7 @@ impl Bench {
     /// # Errors
     /// Fails if there is too little memory, or if the loops cannot be built.
     pub fn new(
-        device: Rc<dyn Device>,
+        device: Rc<dyn OpenDevice>,
         kernels: &[Kernel],
         element: Element,
         elements: u64,
@@ -186,8 +187,8 @@ impl Bench {
     }
 
     /// Shape of the fill and check kernels; any valid shape serves.
-    fn plain(&self) -> Shape {
-        Shape::of(Kernel::Dot, self.device.info())[0]
+    fn plain(&self) -> LoopShape {
+        LoopShape::of(Kernel::Dot, self.device.info())[0]
     }
 
     fn build(&mut self, source: KernelSource, name: &str) -> Result<(), DeviceError> {
@@ -232,7 +233,7 @@ impl Bench {
     ///
     /// # Errors
     /// Returns the failure of the device.
-    pub fn pass(&mut self, loops: &[(Kernel, Shape)]) -> Result<Vec<Times>, DeviceError> {
+    pub fn pass(&mut self, loops: &[(Kernel, LoopShape)]) -> Result<Vec<Times>, DeviceError> {
         if self.values.must_renew() {
             self.check()?;
             self.fill()?;
@@ -240,7 +241,7 @@ impl Bench {
         loops.iter().map(|(kernel, shape)| self.run(*kernel, *shape)).collect()
     }
 
-    fn run(&mut self, kernel: Kernel, shape: Shape) -> Result<Times, DeviceError> {
+    fn run(&mut self, kernel: Kernel, shape: LoopShape) -> Result<Times, DeviceError> {
         let source = shape.source(self.element);
         let symbol = kernels::symbol(kernel);
         self.build(source, &symbol)?;
@@ -319,7 +320,7 @@ impl Bench {
             let element = self.element.bytes() as usize;
             // SAFETY: the arguments match the source; all memories live until the queue is done.
             unsafe {
-                self.queue.launch(kernel, &args, Grid { groups, items: shape.group })?;
+                self.queue.launch(kernel, &args, LaunchGrid { groups, items: shape.group })?;
                 self.queue.copy(Copy::Out(&self.sums, &self.here[0]), groups * 8)?;
                 self.queue.copy(Copy::Out(&self.worst, &self.here[1]), groups * element)?;
             }
@@ -382,13 +383,13 @@ mod tests {
         for kernel in [Kernel::Dot, Kernel::Triad] {
             for largest_group in [1, 3, 64, 256, 4096] {
                 let device = DeviceInfo { largest_group, ..DeviceInfo::default() };
-                let shapes = Shape::of(kernel, &device);
-                let fits = |shape: &Shape| shape.group <= largest_group;
+                let shapes = LoopShape::of(kernel, &device);
+                let fits = |shape: &LoopShape| shape.group <= largest_group;
                 assert!(!shapes.is_empty() && shapes.iter().all(fits));
             }
         }
         // With 256 items in 8 groups, each item would add four million of 2^33 numbers.
-        let sum = Shape { width: 1, vectors: 1, group: 256, strided: Some(1) };
+        let sum = LoopShape { width: 1, vectors: 1, group: 256, strided: Some(1) };
         let groups = sum.grid(Kernel::Dot, 1 << 33, 8).groups as u64;
         assert!((1 << 33) / (groups * 256) <= MOST_ADDITIONS);
     }

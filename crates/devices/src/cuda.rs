@@ -6,9 +6,9 @@ mod compile;
 mod context;
 pub(crate) mod device;
 
-use crate::driver::{Device, DeviceError, Driver, Kind};
+use crate::driver::{DeviceError, Driver, FailureClass, OpenDevice};
 use crate::info::{Class, DeviceInfo};
-use api::{Api, Dialect, text_of};
+use api::{CudaApi, VendorApi, text_of};
 use device::OpenedDevice;
 use nodegauge_machine::devices::nvml::{self, Nvml, NvmlError, NvmlReading};
 use nodegauge_measure::record::Figure;
@@ -57,7 +57,7 @@ const CAPABILITY: [c_int; 2] = [75, 76];
 
 /// Loaded CUDA driver.
 pub struct Cuda {
-    api: &'static Api,
+    api: &'static CudaApi,
 }
 
 impl Cuda {
@@ -66,10 +66,10 @@ impl Cuda {
     /// # Errors
     /// Fails if the library is missing or too old, or lists no device.
     pub fn load() -> Result<Self, DeviceError> {
-        let api = Api::load(Dialect::Cuda, LIBRARIES).map_err(explained)?;
+        let api = CudaApi::load(VendorApi::Cuda, LIBRARIES).map_err(explained)?;
         let version = version(api)?;
         if version < OLDEST {
-            let error = Dialect::Cuda.error(Kind::TooOld, LIBRARIES[0], 0);
+            let error = VendorApi::Cuda.error(FailureClass::TooOld, LIBRARIES[0], 0);
             return Err(
                 error.with_detail(format!("found CUDA {}, 8.0 is required", words(version)))
             );
@@ -105,16 +105,16 @@ impl Cuda {
 
 impl Driver for Cuda {
     fn name(&self) -> &'static str {
-        Dialect::Cuda.name()
+        VendorApi::Cuda.name()
     }
 
     fn devices(&self) -> Result<Vec<DeviceInfo>, DeviceError> {
-        try_compiler(Dialect::Cuda);
+        try_compiler(VendorApi::Cuda);
         let count = count(self.api).map_err(explained)?;
         (0..count).map(|index| self.describe(index)).collect()
     }
 
-    fn open(&self, index: usize) -> Result<Box<dyn Device>, DeviceError> {
+    fn open(&self, index: usize) -> Result<Box<dyn OpenDevice>, DeviceError> {
         let info = self.describe(index)?;
         let number = number(self.api, index)?;
         let [major, minor] = self.capability(number)?;
@@ -126,14 +126,14 @@ impl Driver for Cuda {
 
 /// Loads the run-time compiler into the child process that lists devices, so that a crash does not affect the main
 /// process.
-pub(crate) fn try_compiler(dialect: Dialect) {
+pub(crate) fn try_compiler(dialect: VendorApi) {
     compile::is_there(dialect);
 }
 
 /// Reads the properties of a device that CUDA and HIP report in the same way; returns them with the driver's number
 /// of the device.
 pub(crate) fn describe(
-    api: &'static Api,
+    api: &'static CudaApi,
     attributes: &Attributes,
     index: usize,
 ) -> Result<(DeviceInfo, c_int), DeviceError> {
@@ -182,18 +182,18 @@ pub(crate) fn describe(
 }
 
 /// Returns the number of devices that the driver lists.
-pub(crate) fn count(api: &Api) -> Result<usize, DeviceError> {
+pub(crate) fn count(api: &CudaApi) -> Result<usize, DeviceError> {
     let mut count = 0;
     // SAFETY: the call fills in the count.
     unsafe { api.count(&raw mut count)? };
     match count {
-        0 => Err(api.dialect.error(Kind::NoDevice, "cuDeviceGetCount", 0)),
+        0 => Err(api.dialect.error(FailureClass::NoDevice, "cuDeviceGetCount", 0)),
         count => Ok(count as usize),
     }
 }
 
 /// Returns the driver's number of a device.
-pub(crate) fn number(api: &Api, index: usize) -> Result<c_int, DeviceError> {
+pub(crate) fn number(api: &CudaApi, index: usize) -> Result<c_int, DeviceError> {
     let mut number = 0;
     // SAFETY: the call fills in the number.
     unsafe { api.device(&raw mut number, index as c_int)? };
@@ -201,14 +201,14 @@ pub(crate) fn number(api: &Api, index: usize) -> Result<c_int, DeviceError> {
 }
 
 /// Returns the driver's version, as the driver encodes it.
-pub(crate) fn version(api: &Api) -> Result<c_int, DeviceError> {
+pub(crate) fn version(api: &CudaApi) -> Result<c_int, DeviceError> {
     let mut version = 0;
     // SAFETY: the call fills in the version.
     unsafe { api.version(&raw mut version)? };
     Ok(version)
 }
 
-fn attribute(api: &Api, what: c_int, number: c_int) -> Result<c_int, DeviceError> {
+fn attribute(api: &CudaApi, what: c_int, number: c_int) -> Result<c_int, DeviceError> {
     let mut value = 0;
     // SAFETY: the call fills in the value.
     unsafe { api.attribute(&raw mut value, what, number)? };
@@ -221,7 +221,7 @@ fn words(version: c_int) -> String {
 }
 
 /// Returns a device's UUID by one of two functions; the one with `_v2` returns that of a MIG slice.
-fn uuid(api: &Api, function: &str, number: c_int) -> Option<String> {
+fn uuid(api: &CudaApi, function: &str, number: c_int) -> Option<String> {
     type Uuid = unsafe extern "C" fn(*mut [u8; 16], c_int) -> c_int;
     let mut bytes = [0; 16];
     // SAFETY: the type is that of the declaration; the call fills in 16 bytes.
@@ -232,7 +232,7 @@ fn uuid(api: &Api, function: &str, number: c_int) -> Option<String> {
 }
 
 /// Returns the description of a MIG slice; `None` if the device is a whole GPU. A slice has a UUID of its own.
-fn slice(api: &Api, number: c_int) -> Option<String> {
+fn slice(api: &CudaApi, number: c_int) -> Option<String> {
     let own = uuid(api, "cuDeviceGetUuid_v2", number)?;
     let whole = uuid(api, "cuDeviceGetUuid", number)?;
     (own != whole).then(|| format!("MIG slice of GPU-{whole}"))
@@ -277,7 +277,7 @@ fn explained(error: DeviceError) -> DeviceError {
             .with_detail("NVSwitch's fabric manager (nvidia-fabricmanager) is not running");
     }
     match error.kind {
-        Kind::NoDevice | Kind::NotAllowed => {
+        FailureClass::NoDevice | FailureClass::NotAllowed => {
             let hidden = std::env::var("CUDA_VISIBLE_DEVICES").ok();
             because(error, nvml::read(), hidden.as_deref())
         }
@@ -298,7 +298,7 @@ fn because(
     };
     if let Some((index, cause)) = seen.silent.first() {
         if *cause == NvmlError::NoPermission {
-            error.kind = Kind::NotAllowed;
+            error.kind = FailureClass::NotAllowed;
         }
         return error.with_detail(format!("GPU {index}: {cause}"));
     }

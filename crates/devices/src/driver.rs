@@ -1,10 +1,10 @@
-//! Traits of a back end: a [`Driver`] lists and opens devices, an opened [`Device`] has memory,
+//! Traits of a back end: a [`Driver`] lists and opens devices, an opened [`OpenDevice`] has memory,
 //! programs and queues, and a [`Queue`] runs work asynchronously.
 //!
 //! The traits do not assume a processor: device memory has no address and no pages, and calls that put work in a
 //! queue return at once. A back end is one module that implements the three traits.
 
-use crate::info::{DeviceInfo, DeviceState};
+use crate::info::{ClockState, DeviceInfo};
 use crate::kernels::KernelSource;
 use nodegauge_measure::{Bytes, Seconds};
 use nodegauge_os::{Mapping, PageSize};
@@ -20,18 +20,18 @@ pub trait Driver {
     /// Lists the devices in the driver's order; creates no context.
     ///
     /// # Errors
-    /// Fails if the driver returns an error; an empty list is [`Kind::NoDevice`].
+    /// Fails if the driver returns an error; an empty list is [`FailureClass::NoDevice`].
     fn devices(&self) -> Result<Vec<DeviceInfo>, DeviceError>;
 
     /// Opens the device at `index` of that list.
     ///
     /// # Errors
     /// Fails if the device is missing or in exclusive use by another process.
-    fn open(&self, index: usize) -> Result<Box<dyn Device>, DeviceError>;
+    fn open(&self, index: usize) -> Result<Box<dyn OpenDevice>, DeviceError>;
 }
 
 /// Opened device.
-pub trait Device {
+pub trait OpenDevice {
     /// Properties of the device.
     fn info(&self) -> &DeviceInfo;
 
@@ -42,7 +42,7 @@ pub trait Device {
     fn free_memory(&self) -> Result<Option<Bytes>, DeviceError>;
 
     /// Current clocks, reasons for reduced clocks, and memory errors; `None` if they cannot be read.
-    fn state(&self) -> Option<DeviceState> {
+    fn state(&self) -> Option<ClockState> {
         None
     }
 
@@ -50,7 +50,7 @@ pub trait Device {
     ///
     /// # Errors
     /// Fails if the device has too little memory.
-    fn allocate(&self, bytes: usize) -> Result<Memory, DeviceError>;
+    fn allocate(&self, bytes: usize) -> Result<DeviceBuffer, DeviceError>;
 
     /// Allocates host memory for copies and fills it with zeros, which places its pages according to the NUMA
     /// policy of the calling thread. The device can access pinned memory directly.
@@ -62,14 +62,14 @@ pub trait Device {
     /// Builds the loops.
     ///
     /// # Errors
-    /// Returns [`Kind::Build`] with a line of the compiler's log.
-    fn build(&self, source: &KernelSource) -> Result<Program, DeviceError>;
+    /// Returns [`FailureClass::Build`] with a line of the compiler's log.
+    fn build(&self, source: &KernelSource) -> Result<DeviceProgram, DeviceError>;
 
     /// Looks up a kernel of a program by name.
     ///
     /// # Errors
     /// Fails if the program has no kernel of this name.
-    fn kernel(&self, program: &Program, name: &str) -> Result<Kernel, DeviceError>;
+    fn kernel(&self, program: &DeviceProgram, name: &str) -> Result<DeviceKernel, DeviceError>;
 
     /// Creates an in-order queue; its work runs concurrently with that of other queues.
     ///
@@ -98,9 +98,9 @@ pub trait Queue {
     /// until [`Self::wait`] has returned.
     unsafe fn launch(
         &mut self,
-        kernel: &Kernel,
+        kernel: &DeviceKernel,
         args: &[Arg<'_>],
-        grid: Grid,
+        grid: LaunchGrid,
     ) -> Result<(), DeviceError>;
 
     /// Enqueues a copy of the first `bytes` bytes.
@@ -160,13 +160,13 @@ pub trait Blas {
         &mut self,
         queue: &mut dyn Queue,
         n: usize,
-        matrices: [&Memory; 3],
+        matrices: [&DeviceBuffer; 3],
     ) -> Result<(), DeviceError>;
 }
 
 /// Number of work-items: groups, and work-items per group.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Grid {
+pub struct LaunchGrid {
     /// Work-groups (blocks).
     pub groups: usize,
     /// Work-items (threads) per group.
@@ -177,7 +177,7 @@ pub struct Grid {
 #[derive(Debug)]
 pub enum Arg<'a> {
     /// Device memory.
-    Memory(&'a Memory),
+    Memory(&'a DeviceBuffer),
     /// `ulong`
     U64(u64),
     /// `double`
@@ -202,11 +202,11 @@ impl Arg<'_> {
 #[derive(Debug)]
 pub enum Copy<'a> {
     /// Host to device.
-    In(&'a HostMemory, &'a Memory),
+    In(&'a HostMemory, &'a DeviceBuffer),
     /// Device to host.
-    Out(&'a Memory, &'a HostMemory),
+    Out(&'a DeviceBuffer, &'a HostMemory),
     /// Device to the same device or to another device of the same driver.
-    Across(&'a Memory, &'a Memory),
+    Across(&'a DeviceBuffer, &'a DeviceBuffer),
 }
 
 /// Object of the driver, released when the handle is dropped.
@@ -239,7 +239,7 @@ impl fmt::Debug for Handle {
 
 /// Device memory.
 #[derive(Debug)]
-pub struct Memory {
+pub struct DeviceBuffer {
     /// Handle of the memory.
     pub handle: Handle,
     /// Context of the device, for copies between devices.
@@ -250,11 +250,11 @@ pub struct Memory {
 
 /// Compiled loops.
 #[derive(Debug)]
-pub struct Program(pub Handle);
+pub struct DeviceProgram(pub Handle);
 
 /// Kernel of a program; it may outlive the program.
 #[derive(Debug)]
-pub struct Kernel(pub Handle);
+pub struct DeviceKernel(pub Handle);
 
 /// Position in a queue.
 #[derive(Debug)]
@@ -279,8 +279,9 @@ impl HostMemory {
     /// # Errors
     /// Fails if the operating system has too little memory.
     pub fn pageable(bytes: usize) -> Result<Self, DeviceError> {
-        let no_memory =
-            |error| DeviceError::new(Kind::OutOfMemory, "host", "mmap", 0).with_detail(error);
+        let no_memory = |error| {
+            DeviceError::new(FailureClass::OutOfMemory, "host", "mmap", 0).with_detail(error)
+        };
         let pages = Mapping::anonymous(bytes, PageSize::PreferHuge).map_err(no_memory)?;
         let start = pages.at(0, bytes);
         // SAFETY: the mapping is new and `bytes` long.
@@ -291,7 +292,7 @@ impl HostMemory {
 
 /// Kind of a failure; it alone decides how a command reacts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub enum Kind {
+pub enum FailureClass {
     /// The driver's library is not installed.
     NoDriver,
     /// The driver is too old for a requested function or for the device.
@@ -320,7 +321,7 @@ pub enum Kind {
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct DeviceError {
     /// Kind of the failure.
-    pub kind: Kind,
+    pub kind: FailureClass,
     /// Driver, e.g. `opencl`.
     pub driver: String,
     /// Call or library that failed.
@@ -333,7 +334,7 @@ pub struct DeviceError {
 
 impl DeviceError {
     /// Creates a failure of `call` with the driver's error code.
-    pub fn new(kind: Kind, driver: &str, call: impl Into<String>, code: i64) -> Self {
+    pub fn new(kind: FailureClass, driver: &str, call: impl Into<String>, code: i64) -> Self {
         Self { kind, driver: driver.to_owned(), call: call.into(), code, detail: String::new() }
     }
 
@@ -351,37 +352,37 @@ impl DeviceError {
     /// Returns the text of the failure and advice, if there is any.
     fn meaning_and_hint(&self) -> (&'static str, Option<&'static str>) {
         match self.kind {
-            Kind::NoDriver => ("the driver's library is not installed", None),
-            Kind::TooOld => ("the driver is too old", Some("update the driver")),
-            Kind::NoDevice => (
+            FailureClass::NoDriver => ("the driver's library is not installed", None),
+            FailureClass::TooOld => ("the driver is too old", Some("update the driver")),
+            FailureClass::NoDevice => (
                 "there is no device",
                 Some(
                     "check that lspci lists the device and that CUDA_VISIBLE_DEVICES or a similar variable does not hide it",
                 ),
             ),
-            Kind::NotAllowed => (
+            FailureClass::NotAllowed => (
                 "no permission to use the device",
                 Some("check the permissions of the device files in /dev and the cgroup of the job"),
             ),
-            Kind::OutOfMemory => (
+            FailureClass::OutOfMemory => (
                 "not enough memory",
                 Some("use smaller arrays (--size), or end other programs on the device"),
             ),
-            Kind::InUse => (
+            FailureClass::InUse => (
                 "the device is in exclusive use by another process",
                 Some("end that process, or set the device to the default compute mode"),
             ),
-            Kind::Lost => (
+            FailureClass::Lost => (
                 "the device was lost during the measurement",
                 Some("check the kernel log (dmesg); the device may need a reset"),
             ),
-            Kind::Ecc => (
+            FailureClass::Ecc => (
                 "the device memory has an error that could not be corrected",
                 Some("reset the device; replace it if the error occurs again"),
             ),
-            Kind::Build => ("a kernel cannot be built", None),
-            Kind::Unsupported => ("not supported by the device", None),
-            Kind::Other => ("the driver failed", None),
+            FailureClass::Build => ("a kernel cannot be built", None),
+            FailureClass::Unsupported => ("not supported by the device", None),
+            FailureClass::Other => ("the driver failed", None),
         }
     }
 }

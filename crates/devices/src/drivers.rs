@@ -3,7 +3,7 @@
 
 use crate::GAUGE;
 use crate::cuda::Cuda;
-use crate::driver::{Device, DeviceError, Driver, Kind};
+use crate::driver::{DeviceError, Driver, FailureClass, OpenDevice};
 use crate::hip::Hip;
 use crate::info::DeviceInfo;
 use crate::opencl::OpenCl;
@@ -52,7 +52,10 @@ pub fn answer(name: &str) -> String {
 
 fn load(name: &str) -> Result<Box<dyn Driver>, DeviceError> {
     let known = DRIVERS.iter().find(|(known, _)| *known == name);
-    known.map_or_else(|| Err(DeviceError::new(Kind::NoDriver, name, name, 0)), |(_, load)| load())
+    known.map_or_else(
+        || Err(DeviceError::new(FailureClass::NoDriver, name, name, 0)),
+        |(_, load)| load(),
+    )
 }
 
 /// Lists the devices of all drivers, each in a child process.
@@ -72,7 +75,7 @@ pub fn list(interrupted: &dyn Fn() -> bool) -> Result<Vec<Listing>, Failure> {
             let lines = last_lines(&output.stderr);
             let last_line = lines.lines().last().map(|line| format!(": {line}"));
             let last_line = last_line.unwrap_or_default();
-            DeviceError::new(Kind::Other, name, "listed in a child process", 0)
+            DeviceError::new(FailureClass::Other, name, "listed in a child process", 0)
                 .with_detail(format!("it ended with {how}{last_line}"))
         };
         let devices = match output.end {
@@ -170,11 +173,13 @@ pub fn chosen(
                 let listing = listings.iter().find(|listing| listing.driver == *driver);
                 let devices = match listing.map(|listing| &listing.devices) {
                     Some(Ok(devices)) => devices,
-                    Some(Err(error)) if error.kind == Kind::NoDriver => {
+                    Some(Err(error)) if error.kind == FailureClass::NoDriver => {
                         return Err(Failure::missing(error).hint(INSTALL));
                     }
                     Some(Err(error)) => return Err(error.clone().into()),
-                    None => return Err(DeviceError::new(Kind::NoDriver, driver, "", 0).into()),
+                    None => {
+                        return Err(DeviceError::new(FailureClass::NoDriver, driver, "", 0).into());
+                    }
                 };
                 let device = devices.get(*index).ok_or_else(|| {
                     let known: Vec<String> = all().map(DeviceInfo::id).collect();
@@ -213,7 +218,7 @@ pub fn lacking(listings: &[Listing]) -> Vec<String> {
 ///
 /// # Errors
 /// Returns the first failure to open a device.
-pub fn open(devices: &[DeviceInfo]) -> Result<Vec<Rc<dyn Device>>, DeviceError> {
+pub fn open(devices: &[DeviceInfo]) -> Result<Vec<Rc<dyn OpenDevice>>, DeviceError> {
     let mut loaded: Vec<Box<dyn Driver>> = Vec::new();
     let mut opened = Vec::new();
     for device in devices {
@@ -221,8 +226,8 @@ pub fn open(devices: &[DeviceInfo]) -> Result<Vec<Rc<dyn Device>>, DeviceError> 
             loaded.push(load(&device.driver)?);
         }
         let driver = loaded.iter().find(|driver| driver.name() == device.driver);
-        let driver =
-            driver.ok_or_else(|| DeviceError::new(Kind::NoDriver, &device.driver, "", 0))?;
+        let driver = driver
+            .ok_or_else(|| DeviceError::new(FailureClass::NoDriver, &device.driver, "", 0))?;
         opened.push(Rc::from(driver.open(device.index)?));
     }
     Ok(opened)
@@ -232,7 +237,7 @@ impl From<DeviceError> for Failure {
     fn from(error: DeviceError) -> Self {
         let kind = match error.kind {
             // Figures from faulty memory are invalid.
-            Kind::Ecc => FailureKind::Unmet,
+            FailureClass::Ecc => FailureKind::Unmet,
             _ => FailureKind::Missing,
         };
         Self::new(kind, &error).hint_if(error.hint().map(str::to_owned))
@@ -253,7 +258,7 @@ mod tests {
         let of = |driver: &str, devices| Listing { driver: driver.to_owned(), devices };
         let listings = [
             of("cuda", Ok(vec![device("cuda", 0, "0000:17:00.0")])),
-            of("hip", Err(DeviceError::new(Kind::NoDriver, "hip", "libamdhip64.so.6", 0))),
+            of("hip", Err(DeviceError::new(FailureClass::NoDriver, "hip", "libamdhip64.so.6", 0))),
             of(
                 "opencl",
                 Ok(vec![device("opencl", 0, "0000:17:00.0"), device("opencl", 1, "0000:65:00.0")]),

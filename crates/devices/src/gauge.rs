@@ -5,7 +5,7 @@ use crate::drivers::{self, DeviceChoice};
 use crate::info::{Class, DeviceInfo};
 use crate::links::{LinkOptions, LinkPlan};
 use crate::peaks::{self, PeakPlan};
-use crate::stream::{StreamOptions, StreamPlan};
+use crate::stream::{DeviceStreamOptions, DeviceStreamPlan};
 use crate::{GAUGE, links, stream, view};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::view::Section;
@@ -26,7 +26,7 @@ pub struct Devices;
 /// Plans all three parts (STREAM, links, peaks), each with its share of `budget`.
 ///
 /// # Errors
-/// The errors of [`StreamPlan::new`].
+/// The errors of [`DeviceStreamPlan::new`].
 pub fn all_parts(
     devices: Vec<DeviceInfo>,
     budget: Duration,
@@ -43,7 +43,7 @@ pub fn all_parts(
 /// Plans the parts of a roofline: the kernels of STREAM, and peaks.
 ///
 /// # Errors
-/// The errors of [`StreamPlan::new`].
+/// The errors of [`DeviceStreamPlan::new`].
 pub fn roof_parts(
     devices: Vec<DeviceInfo>,
     budget: Duration,
@@ -52,9 +52,10 @@ pub fn roof_parts(
 ) -> Result<InTurn, Failure> {
     let of_stream = budget.mul_f64(2.0 / 3.0);
     let of_peaks = budget.mul_f64(1.0 / 3.0);
-    let stream = StreamOptions { budget: of_stream, samples, ..StreamOptions::default() };
+    let stream =
+        DeviceStreamOptions { budget: of_stream, samples, ..DeviceStreamOptions::default() };
     Ok(InTurn(vec![
-        Box::new(StreamPlan::new(devices.clone(), stream, notices)?),
+        Box::new(DeviceStreamPlan::new(devices.clone(), stream, notices)?),
         Box::new(PeakPlan::new(devices, Vec::new(), (of_peaks, samples), Vec::new())),
     ]))
 }

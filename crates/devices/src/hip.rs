@@ -1,9 +1,9 @@
 //! Back end for HIP: AMD's GPUs through ROCm, with the same loops as CUDA.
 
-use crate::cuda::api::{Api, Dialect};
+use crate::cuda::api::{CudaApi, VendorApi};
 use crate::cuda::device::OpenedDevice;
 use crate::cuda::{self, Attributes};
-use crate::driver::{Device, DeviceError, Driver};
+use crate::driver::{DeviceError, Driver, OpenDevice};
 use crate::info::DeviceInfo;
 use std::ffi::c_int;
 
@@ -25,7 +25,7 @@ const ATTRIBUTES: Attributes = Attributes {
 
 /// Loaded HIP runtime.
 pub struct Hip {
-    api: &'static Api,
+    api: &'static CudaApi,
 }
 
 impl Hip {
@@ -34,7 +34,7 @@ impl Hip {
     /// # Errors
     /// Fails if the library is missing or lists no device.
     pub fn load() -> Result<Self, DeviceError> {
-        Ok(Self { api: Api::load(Dialect::Hip, LIBRARIES)? })
+        Ok(Self { api: CudaApi::load(VendorApi::Hip, LIBRARIES)? })
     }
 
     fn describe(&self, index: usize) -> Result<(DeviceInfo, c_int), DeviceError> {
@@ -50,16 +50,16 @@ fn words(version: c_int) -> String {
 
 impl Driver for Hip {
     fn name(&self) -> &'static str {
-        Dialect::Hip.name()
+        VendorApi::Hip.name()
     }
 
     fn devices(&self) -> Result<Vec<DeviceInfo>, DeviceError> {
-        cuda::try_compiler(Dialect::Hip);
+        cuda::try_compiler(VendorApi::Hip);
         let count = cuda::count(self.api)?;
         (0..count).map(|index| self.describe(index).map(|(info, _)| info)).collect()
     }
 
-    fn open(&self, index: usize) -> Result<Box<dyn Device>, DeviceError> {
+    fn open(&self, index: usize) -> Result<Box<dyn OpenDevice>, DeviceError> {
         let (info, number) = self.describe(index)?;
         Ok(Box::new(OpenedDevice::open(self.api, number, info, None, None)?))
     }

@@ -72,7 +72,7 @@ impl DeviceInfo {
 
 /// State of a device.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct DeviceState {
+pub struct ClockState {
     /// Current clock of the compute units.
     pub clock: Option<Hertz>,
     /// Current clock of the memory.

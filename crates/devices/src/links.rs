@@ -4,7 +4,7 @@
 mod rig;
 
 use crate::config::LinkConfig;
-use crate::driver::{Device, DeviceError};
+use crate::driver::{DeviceError, OpenDevice};
 use crate::info::DeviceInfo;
 use crate::reference::{self, BEHIND, UsersProgram};
 use crate::state::Watched;
@@ -17,7 +17,7 @@ use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::{OneRegime, Sample};
 use nodegauge_measure::schedule::{Limits, Schedule, Turn, policy};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Unit, clock};
-use rig::{Cell, End, Leg, Rig};
+use rig::{CopyCell, End, Leg, Rig};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -93,7 +93,7 @@ impl LinkPlan {
     fn sizes(
         &self,
         site: &Site,
-        devices: &[Rc<dyn Device>],
+        devices: &[Rc<dyn OpenDevice>],
         nodes: usize,
     ) -> Result<Vec<u64>, Failure> {
         let mut most = u64::MAX;
@@ -189,7 +189,8 @@ impl Planned for LinkPlan {
             }
             let left = limits.budget.saturating_sub(limits.elapsed());
             let share = Limits::new(left.div_f64((count - number) as f64), limits.samples);
-            let devices: Vec<Rc<dyn Device>> = of.iter().map(|at| devices[*at].clone()).collect();
+            let devices: Vec<Rc<dyn OpenDevice>> =
+                of.iter().map(|at| devices[*at].clone()).collect();
             let nvbandwidth = self.nvbandwidth.as_ref();
             let stage =
                 Stage { site, devices: &devices, nodes: &nodes, sizes: &sizes, nvbandwidth };
@@ -211,7 +212,7 @@ impl Planned for LinkPlan {
 /// Devices that are measured together: one with the host, or several with each other and with the host.
 struct Stage<'a> {
     site: &'a Site,
-    devices: &'a [Rc<dyn Device>],
+    devices: &'a [Rc<dyn OpenDevice>],
     nodes: &'a [Node],
     sizes: &'a [u64],
     nvbandwidth: Option<&'a UsersProgram>,
@@ -287,7 +288,7 @@ impl Stage<'_> {
 
     /// Prepares copies between the host and one device: all sizes with memory of the near NUMA node, the smallest
     /// and the largest size with memory of the other nodes.
-    fn with_host(&self, device: &Rc<dyn Device>) -> Result<Rig, DeviceError> {
+    fn with_host(&self, device: &Rc<dyn OpenDevice>) -> Result<Rig, DeviceError> {
         let mut rig = Rig::new(self.devices);
         let largest = self.largest();
         let here = [rig.memory(0, largest)?, rig.memory(0, largest)?];
@@ -370,7 +371,7 @@ impl Stage<'_> {
     fn figure(
         &self,
         number: usize,
-        cell: &Cell,
+        cell: &CopyCell,
         rig: &Rig,
         judged: &OneRegime,
         watched: &[Watched],

@@ -4,9 +4,9 @@ mod api;
 mod device;
 mod queue;
 
-use crate::driver::{Device, DeviceError, Driver, Kind};
+use crate::driver::{DeviceError, Driver, FailureClass, OpenDevice};
 use crate::info::{Class, DeviceInfo};
-use api::{Api, Object, check};
+use api::{Object, OpenClApi, check};
 use device::OpenClDevice;
 use nodegauge_measure::{Bytes, Hertz};
 use std::ffi::c_void;
@@ -14,7 +14,7 @@ use std::ptr::{null, null_mut};
 
 /// OpenCL's drivers, accessed through the system's loader.
 pub struct OpenCl {
-    api: &'static Api,
+    api: &'static OpenClApi,
 }
 
 impl OpenCl {
@@ -23,7 +23,7 @@ impl OpenCl {
     /// # Errors
     /// Fails if the library is missing.
     pub fn load() -> Result<Self, DeviceError> {
-        Ok(Self { api: Api::load()? })
+        Ok(Self { api: OpenClApi::load()? })
     }
 
     /// Lists all devices of all platforms in order, each with its platform.
@@ -41,12 +41,12 @@ impl OpenCl {
             });
             match devices {
                 Ok(devices) => all.extend(devices.into_iter().map(|device| (platform, device))),
-                Err(error) if error.kind == Kind::NoDevice => {}
+                Err(error) if error.kind == FailureClass::NoDevice => {}
                 Err(error) => return Err(error),
             }
         }
         if all.is_empty() {
-            return Err(DeviceError::new(Kind::NoDevice, api::NAME, "clGetDeviceIDs", -1));
+            return Err(DeviceError::new(FailureClass::NoDevice, api::NAME, "clGetDeviceIDs", -1));
         }
         Ok(all)
     }
@@ -62,9 +62,9 @@ impl Driver for OpenCl {
         all.map(|(index, (platform, device))| self.describe(index, platform, device)).collect()
     }
 
-    fn open(&self, index: usize) -> Result<Box<dyn Device>, DeviceError> {
+    fn open(&self, index: usize) -> Result<Box<dyn OpenDevice>, DeviceError> {
         let all = self.all()?;
-        let gone = DeviceError::new(Kind::NoDevice, api::NAME, "clGetDeviceIDs", -1);
+        let gone = DeviceError::new(FailureClass::NoDevice, api::NAME, "clGetDeviceIDs", -1);
         let (platform, device) = *all.get(index).ok_or(gone)?;
         let info = self.describe(index, platform, device)?;
         // One context for all devices of a platform, so that they can copy from each other.

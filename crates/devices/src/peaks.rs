@@ -5,7 +5,7 @@ mod chains;
 mod product;
 
 use crate::config::DevicePeakConfig;
-use crate::driver::{Device, DeviceError};
+use crate::driver::{DeviceError, OpenDevice};
 use crate::info::{Class, DeviceInfo};
 use crate::state::Watched;
 use crate::{GAUGE, drivers, turns};
@@ -16,7 +16,7 @@ use nodegauge_kernels::Element;
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
 use nodegauge_measure::samples::{OneRegime, Sample};
 use nodegauge_measure::schedule::halving::{
-    self, Candidates, Check, Halving, Leave, Passes, Prepared, Rules, TurnRate,
+    self, Candidates, DeadlineCheck, Halving, Passes, Prepared, RoundRule, Rules, TurnRate,
 };
 use nodegauge_measure::schedule::{Limits, Schedule, policy};
 use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome, Unit, clock};
@@ -70,14 +70,14 @@ enum Work {
     Product(Product),
 }
 
-struct Cell {
-    device: Rc<dyn Device>,
+struct PeakCell {
+    device: Rc<dyn OpenDevice>,
     work: Work,
     watched: Watched,
 }
 
-impl Cell {
-    fn new(device: &Rc<dyn Device>, work: Work) -> Self {
+impl PeakCell {
+    fn new(device: &Rc<dyn OpenDevice>, work: Work) -> Self {
         let watched = Watched::new(device.state());
         Self { device: device.clone(), work, watched }
     }
@@ -111,10 +111,10 @@ impl Planned for PeakPlan {
         let limits = Limits::new(self.budget, self.samples);
         let mut notices = self.notices;
         let devices = drivers::open(&self.devices)?;
-        let mut cells: Vec<Cell> = Vec::new();
+        let mut cells: Vec<PeakCell> = Vec::new();
         let all =
             devices.iter().flat_map(|device| self.elements.iter().map(move |of| (device, *of)));
-        let all: Vec<(&Rc<dyn Device>, Element)> = all.collect();
+        let all: Vec<(&Rc<dyn OpenDevice>, Element)> = all.collect();
         let choose = limits.budget.mul_f64(CHOOSE / all.len().max(1) as f64);
         for (device, element) in &all {
             let id = device.info().id();
@@ -126,10 +126,10 @@ impl Planned for PeakPlan {
             observer.phase(&format!("{id}: trying loops in {element}"));
             let deadline = clock::now() + choose;
             let chains = best(device, *element, deadline, observer)?;
-            cells.push(Cell::new(device, Work::Chains(chains)));
+            cells.push(PeakCell::new(device, Work::Chains(chains)));
             if *element == Element::F64 {
                 let product = Product::of(device)?;
-                cells.extend(product.map(|product| Cell::new(device, Work::Product(product))));
+                cells.extend(product.map(|product| PeakCell::new(device, Work::Product(product))));
             }
         }
         observer.phase("computing interleaved");
@@ -156,16 +156,16 @@ impl Planned for PeakPlan {
 const RULES: Rules = Rules {
     seed: 0x7065_616B,
     passes: Passes::One,
-    leave: Leave::SlowerHalf { from: 1, left: 1 },
+    leave: RoundRule::SlowerHalf { from: 1, left: 1 },
     least_rounds: 0,
     most_rounds: None,
     whole_rounds: 0,
-    check: Check::Round,
+    check: DeadlineCheck::Round,
 };
 
 /// Returns the fastest loop of multiply-adds, by successive halving. Loops that the device does not build are left out.
 fn best(
-    device: &Rc<dyn Device>,
+    device: &Rc<dyn OpenDevice>,
     element: Element,
     deadline: Instant,
     observer: &dyn Observer,
@@ -205,7 +205,7 @@ impl Candidates for Loops<'_> {
     }
 }
 
-impl Cell {
+impl PeakCell {
     /// Returns the largest relative deviation from the expected result; `None` for work that is not checked.
     fn check(&mut self) -> Result<Option<f64>, DeviceError> {
         match &mut self.work {

@@ -9,7 +9,7 @@ use crate::nvbandwidth::NvbandwidthOutput;
 use nodegauge_kernels::Element;
 use nodegauge_measure::record::{Category, Measurement};
 use nodegauge_measure::{Failure, Notice, NoticeId};
-use nodegauge_toolchain::program::{self, Run};
+use nodegauge_toolchain::program::{self, ProgramJob};
 use nodegauge_toolchain::{CommandLine, ToolchainError, find_program, with_path_hint};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -51,7 +51,7 @@ impl UsersProgram {
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Option<String>, Failure> {
         let command = CommandLine::new(self.path.display().to_string(), arguments.iter().cloned());
-        let run = Run::new(command, LIMIT).with_environment(environment);
+        let run = ProgramJob::new(command, LIMIT).with_environment(environment);
         let ended = program::run(&run, interrupted)?;
         match ended.success("run it by hand") {
             Err(ToolchainError::Interrupted) => Ok(None),

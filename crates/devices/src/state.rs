@@ -1,7 +1,7 @@
 //! Judges figures by the device's error counts and clocks before and after the measurement.
 
 use crate::config::DeviceConfig;
-use crate::info::{Class, DeviceInfo, DeviceState};
+use crate::info::{Class, ClockState, DeviceInfo};
 use nodegauge_measure::record::{Status, Validity};
 
 /// A decrease of the clock by more than this share is reported.
@@ -10,19 +10,19 @@ const FALLS: f64 = 0.03;
 /// States of a device: before the measurement, after the first turn, and after the last turn.
 #[derive(Debug, Clone, Default)]
 pub struct Watched {
-    before: Option<DeviceState>,
-    warm: Option<DeviceState>,
-    after: Option<DeviceState>,
+    before: Option<ClockState>,
+    warm: Option<ClockState>,
+    after: Option<ClockState>,
 }
 
 impl Watched {
     /// Starts with the state before the measurement.
-    pub fn new(before: Option<DeviceState>) -> Self {
+    pub fn new(before: Option<ClockState>) -> Self {
         Self { before, ..Self::default() }
     }
 
     /// Records the state after a turn.
-    pub fn look(&mut self, now: Option<DeviceState>) {
+    pub fn look(&mut self, now: Option<ClockState>) {
         if self.warm.is_none() {
             self.warm.clone_from(&now);
         }
@@ -44,7 +44,7 @@ impl Watched {
     /// Adds reasons for doubt: memory errors, a decreased clock, and other processes on the device.
     pub fn judge(&self, id: &str, validity: &mut Validity) {
         let (Some(before), Some(after)) = (&self.before, &self.after) else { return };
-        let more = |of: fn(&DeviceState) -> Option<u64>| {
+        let more = |of: fn(&ClockState) -> Option<u64>| {
             Some(of(after)?.saturating_sub(of(before)?)).filter(|more| *more > 0)
         };
         if let Some(errors) = more(|state| state.uncorrected) {
@@ -106,13 +106,13 @@ mod tests {
 
     #[test]
     fn errors_and_falling_clocks_are_judged_by_what_came_between() {
-        let state = |corrected, uncorrected, mhz: f64| DeviceState {
+        let state = |corrected, uncorrected, mhz: f64| ClockState {
             clock: Some(Hertz(mhz * 1e6)),
             corrected: Some(corrected),
             uncorrected: Some(uncorrected),
-            ..DeviceState::default()
+            ..ClockState::default()
         };
-        let judged = |after: DeviceState| {
+        let judged = |after: ClockState| {
             let mut watched = Watched::new(Some(state(7, 1, 300.0)));
             watched.look(Some(state(7, 1, 1980.0)));
             watched.look(Some(after));
@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(judged(state(7, 1, 1980.0)), Validity::valid());
         assert_eq!(judged(state(9, 1, 1980.0)).status, Status::Suspect);
         assert_eq!(judged(state(9, 2, 1980.0)).status, Status::Invalid);
-        let slow = DeviceState { slowed_by: vec!["power limit".into()], ..state(7, 1, 1200.0) };
+        let slow = ClockState { slowed_by: vec!["power limit".into()], ..state(7, 1, 1200.0) };
         let slow = judged(slow);
         assert_eq!(slow.status, Status::Valid);
         assert_eq!(

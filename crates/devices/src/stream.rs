@@ -1,9 +1,9 @@
 //! `device stream`: STREAM on devices. Passes of all devices and element types are interleaved; every element is
 //! checked on the device; times are taken by the device's clock and by the host's clock.
 
-use crate::bench::{Bench, Shape};
+use crate::bench::{Bench, LoopShape};
 use crate::config::DeviceStreamConfig;
-use crate::driver::{Device, DeviceError};
+use crate::driver::{DeviceError, OpenDevice};
 use crate::drivers;
 use crate::info::{Class, DeviceInfo};
 use crate::reference::{self, BEHIND, UsersProgram};
@@ -11,7 +11,7 @@ use crate::state::Watched;
 use crate::{GAUGE, tuner, turns};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::{Foreseen, Planned, Site};
-use nodegauge_kernels::size::{self, SizeSpec, Surroundings};
+use nodegauge_kernels::size::{self, SizeConditions, SizeSpec};
 use nodegauge_kernels::{Element, Kernel, STREAM_ARRAYS, arrays_of};
 use nodegauge_machine::devices::catalog;
 use nodegauge_measure::interference::{Cause, stolen_ticks};
@@ -33,7 +33,7 @@ const OWN_MEMORY: Bytes = Bytes::gib(1);
 
 /// Options of a run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct StreamOptions {
+pub struct DeviceStreamOptions {
     /// Length of each array.
     pub size: SizeSpec,
     /// Largest share of the free memory that arrays may take.
@@ -48,7 +48,7 @@ pub struct StreamOptions {
     pub samples: Option<usize>,
 }
 
-impl Default for StreamOptions {
+impl Default for DeviceStreamOptions {
     fn default() -> Self {
         let mut kernels = nodegauge_kernels::STREAM.to_vec();
         kernels.extend([Kernel::Dot, Kernel::Nstream]);
@@ -64,16 +64,16 @@ impl Default for StreamOptions {
 }
 
 /// Planned run.
-pub struct StreamPlan {
+pub struct DeviceStreamPlan {
     devices: Vec<DeviceInfo>,
     /// Index of the device, and element type.
     cells: Vec<(usize, Element)>,
-    options: StreamOptions,
+    options: DeviceStreamOptions,
     babelstream: Option<UsersProgram>,
     notices: Vec<Notice>,
 }
 
-impl StreamPlan {
+impl DeviceStreamPlan {
     /// Returns the plan with a run of BabelStream on the same devices, with native passes before and after it.
     #[must_use]
     pub fn beside(self, babelstream: Option<UsersProgram>) -> Self {
@@ -86,7 +86,7 @@ impl StreamPlan {
     /// Fails if a device does not support a requested element type.
     pub fn new(
         devices: Vec<DeviceInfo>,
-        options: StreamOptions,
+        options: DeviceStreamOptions,
         mut notices: Vec<Notice>,
     ) -> Result<Self, Failure> {
         let mut cells = Vec::new();
@@ -123,7 +123,7 @@ impl StreamPlan {
     fn size(
         &self,
         site: &Site,
-        device: &dyn Device,
+        device: &dyn OpenDevice,
         element: Element,
         notices: &mut Vec<Notice>,
     ) -> Result<(u64, Option<f64>), Failure> {
@@ -138,7 +138,7 @@ impl StreamPlan {
             None => info.memory,
         };
         let with_it = self.cells.iter().filter(|(at, _)| self.devices[*at].id() == info.id());
-        let around = Surroundings {
+        let around = SizeConditions {
             gauge: GAUGE,
             arrays: self.arrays(),
             llc: info.last_cache,
@@ -176,16 +176,16 @@ impl StreamPlan {
 }
 
 /// Device with its arrays, its loops and its recorded states.
-struct Cell {
-    device: Rc<dyn Device>,
+struct StreamCell {
+    device: Rc<dyn OpenDevice>,
     bench: Bench,
-    loops: Vec<(Kernel, Shape)>,
+    loops: Vec<(Kernel, LoopShape)>,
     tried: usize,
     times_llc: Option<f64>,
     watched: Watched,
 }
 
-impl Planned for StreamPlan {
+impl Planned for DeviceStreamPlan {
     fn foreseen(&self) -> Foreseen {
         Foreseen { time: Some(self.options.budget), memory: None }
     }
@@ -199,7 +199,7 @@ impl Planned for StreamPlan {
         let limits = Limits::new(self.options.budget, self.options.samples);
         let mut notices = self.notices.clone();
         let opened = drivers::open(&self.devices)?;
-        let mut cells: Vec<Cell> = Vec::new();
+        let mut cells: Vec<StreamCell> = Vec::new();
         let choose = limits.budget.mul_f64(policy::DEVICES.choose / self.cells.len().max(1) as f64);
         for (at, element) in &self.cells {
             let device = &opened[*at];
@@ -215,7 +215,7 @@ impl Planned for StreamPlan {
             let deadline = clock::now() + choose;
             let stop = || observer.interrupted();
             let chosen = tuner::choose(&mut bench, kernels, device.info(), deadline, &stop)?;
-            cells.push(Cell {
+            cells.push(StreamCell {
                 device: device.clone(),
                 bench,
                 loops: chosen.loops,
@@ -227,7 +227,7 @@ impl Planned for StreamPlan {
         let setting_up = limits.elapsed();
         observer.phase("measuring interleaved");
         let mut schedule = Schedule::new(policy::DEVICES, limits, cells.len());
-        let last: Vec<(String, f64)> = cells.iter().map(Cell::last).collect();
+        let last: Vec<(String, f64)> = cells.iter().map(StreamCell::last).collect();
         let latest = |samples: &[Vec<Sample>]| {
             let words = last.iter().zip(samples).filter_map(|((what, bytes), samples)| {
                 let seconds = samples.last()?.seconds.get(self.options.kernels.len() - 1)?;
@@ -278,7 +278,7 @@ impl Planned for StreamPlan {
     }
 }
 
-impl Cell {
+impl StreamCell {
     /// Returns the name of the last kernel of a pass, and its bytes.
     fn last(&self) -> (String, f64) {
         let name = self.loops.last().map_or("", |(kernel, _)| kernel.name());
@@ -325,7 +325,7 @@ impl Cell {
             Class::Cpu => site.machine.memory.theoretical.clone(),
             _ => info.theoretical.clone().or_else(sheet),
         };
-        let figure = |(part, (kernel, shape)): (usize, &(Kernel, Shape))| {
+        let figure = |(part, (kernel, shape)): (usize, &(Kernel, LoopShape))| {
             let timed = judged.of(cell)?;
             let mut validity = Validity::valid();
             for reason in &checked.reasons {

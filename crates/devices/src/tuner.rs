@@ -1,13 +1,13 @@
 //! Choice of the fastest loop per kernel on a device, by successive halving with short measurements. Kernels are
 //! interleaved as in the run itself.
 
-use crate::bench::{Bench, Shape, Times};
-use crate::driver::{DeviceError, Kind};
+use crate::bench::{Bench, LoopShape, Times};
+use crate::driver::{DeviceError, FailureClass};
 use crate::info::DeviceInfo;
 use nodegauge_kernels::Kernel;
 use nodegauge_measure::clock;
 use nodegauge_measure::schedule::halving::{
-    self, Candidates, Check, Halving, Leave, Passes, Prepared, Rules, TurnRate,
+    self, Candidates, DeadlineCheck, Halving, Passes, Prepared, RoundRule, Rules, TurnRate,
 };
 use std::time::Instant;
 
@@ -15,7 +15,7 @@ use std::time::Instant;
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Chosen {
     /// Chosen loop of each kernel.
-    pub loops: Vec<(Kernel, Shape)>,
+    pub loops: Vec<(Kernel, LoopShape)>,
     /// Largest number of loops that were tried for a kernel.
     pub tried: usize,
 }
@@ -28,11 +28,11 @@ const HOPELESS: f64 = 0.25;
 const RULES: Rules = Rules {
     seed: 0x6465_7669,
     passes: Passes::Growing,
-    leave: Leave::SlowerHalf { from: 1, left: 1 },
+    leave: RoundRule::SlowerHalf { from: 1, left: 1 },
     least_rounds: 0,
     most_rounds: None,
     whole_rounds: 0,
-    check: Check::Turn,
+    check: DeadlineCheck::Turn,
 };
 
 /// Chooses a loop for each kernel, until `deadline` at the latest or until `stop` returns true. Loops that cannot be
@@ -47,20 +47,21 @@ pub fn choose(
     deadline: Instant,
     stop: &dyn Fn() -> bool,
 ) -> Result<Chosen, DeviceError> {
-    let shapes: Vec<Vec<Shape>> = kernels.iter().map(|kernel| Shape::of(*kernel, device)).collect();
+    let shapes: Vec<Vec<LoopShape>> =
+        kernels.iter().map(|kernel| LoopShape::of(*kernel, device)).collect();
     let late = || clock::now() >= deadline || stop();
     // The first turn of a loop builds it.
-    let mut first_turn = |group: usize, shape: &Shape| match bench.pass(&[(kernels[group], *shape)])
-    {
-        Ok(times) => Ok(Prepared::Works((*shape, device_rate(&times[0])))),
-        Err(error) if matches!(error.kind, Kind::Build | Kind::Unsupported) => {
-            Ok(Prepared::Refused(error))
-        }
-        Err(error) => Err(error),
-    };
+    let mut first_turn =
+        |group: usize, shape: &LoopShape| match bench.pass(&[(kernels[group], *shape)]) {
+            Ok(times) => Ok(Prepared::Works((*shape, device_rate(&times[0])))),
+            Err(error) if matches!(error.kind, FailureClass::Build | FailureClass::Unsupported) => {
+                Ok(Prepared::Refused(error))
+            }
+            Err(error) => Err(error),
+        };
     let working = halving::prepared(&shapes, &late, &mut first_turn)?;
     let tried = working.iter().map(Vec::len).max().unwrap_or(0);
-    let mut groups: Vec<Halving<Shape>> = working.into_iter().map(without_hopeless).collect();
+    let mut groups: Vec<Halving<LoopShape>> = working.into_iter().map(without_hopeless).collect();
     let mut turns = Loops { bench, kernels, stop };
     halving::choose(&mut turns, &mut groups, &RULES, deadline)?;
     let leaders = groups.iter().map(|group| *group.leader());
@@ -73,7 +74,7 @@ fn device_rate(times: &Times) -> TurnRate {
 }
 
 /// The loops that are not far behind, with the samples of their first turns.
-fn without_hopeless(working: Vec<(Shape, TurnRate)>) -> Halving<Shape> {
+fn without_hopeless(working: Vec<(LoopShape, TurnRate)>) -> Halving<LoopShape> {
     let best = working.iter().map(|(_, first)| first.rate).fold(0.0, f64::max);
     let near = || working.iter().filter(|(_, first)| first.rate >= HOPELESS * best);
     let mut halving = Halving::new(near().map(|(shape, _)| *shape));
@@ -92,12 +93,12 @@ struct Loops<'a> {
 }
 
 impl Candidates for Loops<'_> {
-    type Candidate = Shape;
+    type Candidate = LoopShape;
     type Error = DeviceError;
 
-    fn turn(&mut self, picked: &mut [&mut Shape]) -> Result<Vec<TurnRate>, DeviceError> {
+    fn turn(&mut self, picked: &mut [&mut LoopShape]) -> Result<Vec<TurnRate>, DeviceError> {
         let shapes = picked.iter().map(|shape| **shape);
-        let pass: Vec<(Kernel, Shape)> = self.kernels.iter().copied().zip(shapes).collect();
+        let pass: Vec<(Kernel, LoopShape)> = self.kernels.iter().copied().zip(shapes).collect();
         Ok(self.bench.pass(&pass)?.iter().map(device_rate).collect())
     }
 

@@ -8,7 +8,7 @@ mod stream;
 use crate::config::{DeviceConfig, DevicePeakConfig};
 use crate::{GAUGE, links as of_links, peaks, stream as of_stream};
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::{Cell, Section, Table};
+use nodegauge_gauge::view::{Section, Table, TableCell};
 use nodegauge_measure::Unit;
 use nodegauge_measure::keys::Config;
 use nodegauge_measure::quantity::significant;
@@ -16,7 +16,7 @@ use nodegauge_measure::record::{Category, Limit, Measurement, Record};
 use nodegauge_published as published;
 
 /// Figure with its configuration.
-type Figure<'a, C> = (&'a Measurement, C);
+type DeviceFigure<'a, C> = (&'a Measurement, C);
 
 /// Returns the sections of a record; none if it has no figures of devices.
 pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
@@ -40,7 +40,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
 }
 
 /// Returns the native figures of a test.
-fn figures<'a, C: Config>(record: &'a Record, test: &str) -> Vec<Figure<'a, C>> {
+fn figures<'a, C: Config>(record: &'a Record, test: &str) -> Vec<DeviceFigure<'a, C>> {
     let own = record
         .measurements
         .iter()
@@ -56,23 +56,23 @@ fn heading(on: &DeviceConfig) -> String {
 }
 
 /// Cell of a rate in a column of GB/s; a dash if there is none.
-fn rate(rate: Option<f64>) -> Cell {
+fn rate(rate: Option<f64>) -> TableCell {
     rate.map_or_else(
         || "-".into(),
-        |rate| Cell::figure(rate, Unit::BytesPerSecond, significant(rate / 1e9)),
+        |rate| TableCell::figure(rate, Unit::BytesPerSecond, significant(rate / 1e9)),
     )
 }
 
 /// Cell of the value in a column of GB/s or GFLOP/s, or its validity if there is no value.
-fn value(m: &Measurement) -> Cell {
+fn value(m: &Measurement) -> TableCell {
     m.value.map_or_else(
         || m.validity.status.name().into(),
-        |value| Cell::figure(value, m.unit, significant(value / 1e9)),
+        |value| TableCell::figure(value, m.unit, significant(value / 1e9)),
     )
 }
 
 /// Cell of the share of a limit that was reached.
-fn of_limit(limit: Option<&Limit>) -> Cell {
+fn of_limit(limit: Option<&Limit>) -> TableCell {
     limit.map_or_else(|| "?".into(), |limit| format!("{:.1} %", limit.fraction * 100.0).into())
 }
 
@@ -88,7 +88,7 @@ fn drivers<'a>(section: &mut Section, all: impl Iterator<Item = &'a DeviceConfig
 }
 
 /// Section with the table of peaks.
-fn of_peaks(all: &[Figure<'_, DevicePeakConfig>]) -> Section {
+fn of_peaks(all: &[DeviceFigure<'_, DevicePeakConfig>]) -> Section {
     let mut section = Section::new(peaks::TEST);
     let titles = ["GFLOP/s", "", ">best", ">median", ">5 %", ">95 %", ">of limit", "loop"];
     let mut table = Table::new(&titles);
@@ -100,7 +100,7 @@ fn of_peaks(all: &[Figure<'_, DevicePeakConfig>]) -> Section {
         }
         let summary = m.summary.as_ref().filter(|_| m.value.is_some());
         let of = |x: Option<f64>| match x {
-            Some(x) => Cell::figure(x, m.unit, significant(x / 1e9)),
+            Some(x) => TableCell::figure(x, m.unit, significant(x / 1e9)),
             None => "-".into(),
         };
         table.row([

@@ -9,7 +9,7 @@ use crate::error;
 use crate::operation::{self, Direction, Operation};
 use crate::pass::{self, Bench, Pass, PassEnd, PassResult};
 use crate::scratch::ScratchDirectory;
-use crate::task::{Setup, Task};
+use crate::task::{Task, TaskSetup};
 use crate::volume::Volume;
 use crate::workers::{FileWorkers, OperationSample, SharedFlags, WorkerReport, WorkerTask, summed};
 use nodegauge_machine::SysRoot;
@@ -190,7 +190,7 @@ impl CellRunner {
     /// Reads whole files once more, from the device where that can be had, and compares.
     fn read_back(&mut self, task: &Task) -> Result<(), Failure> {
         let Some(operation) = operation::named("read") else { return Ok(()) };
-        let setup = Setup { verify: true, engine: IoEngine::Sync, depth: 1, ..task.setup };
+        let setup = TaskSetup { verify: true, engine: IoEngine::Sync, depth: 1, ..task.setup };
         let task = Task { setup, ..task.clone() };
         for bench in &mut self.benches {
             if !setup.direct {

@@ -37,7 +37,7 @@ pub use operation::{Operation, OperationList, in_order};
 pub use plan::{FilesOptions, FilesPlan, QUICK, ShortGrid, plan};
 pub use run::{cost_of_latency, run};
 pub use scratch::{Leftover, remove_leftovers};
-pub use task::{CacheMode, Setup};
+pub use task::{CacheMode, TaskSetup};
 pub use workers::{FileWorkers, WorkerKind};
 
 use nodegauge_gauge::view::Section;

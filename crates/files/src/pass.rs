@@ -8,14 +8,14 @@
 use crate::clock::Clock;
 use crate::data::Data;
 use crate::engine::{
-    self, Calls, Engine, IoEngine, Mapped, OneByOne, POSITIONAL, Request, SEQUENTIAL, Stdio, Uring,
-    VECTORED,
+    self, BlockRequest, Calls, Engine, IoEngine, Mapped, OneByOne, POSITIONAL, SEQUENTIAL, Stdio,
+    Uring, VECTORED,
 };
 use crate::error;
 use crate::latency::Latency;
 use crate::operation::{Direction, Operation, Way};
 use crate::pattern::{AccessPattern, Walk, mix};
-use crate::task::{Setup, Task};
+use crate::task::{Task, TaskSetup};
 use nodegauge_measure::Failure;
 use nodegauge_os::{Buffer, check};
 use schemars::JsonSchema;
@@ -199,14 +199,14 @@ impl Bench {
                     self.data.stamp(&mut block, offset, stamp);
                 }
                 let since = if E::QUEUES { clock.now() } else { last };
-                let request = Request { block, write, offset, since };
+                let request = BlockRequest { block, write, offset, since };
                 engine.submit(request).map_err(|cause| fail(Some(offset), cause))?;
             }
             if free.len() == depth {
                 break;
             }
             let (request, moved) = engine.wait().map_err(|cause| fail(None, cause))?;
-            let Request { block, write, offset, since } = request;
+            let BlockRequest { block, write, offset, since } = request;
             last = clock.now();
             moved.map_err(|cause| fail(Some(offset), cause))?;
             self.latency.record(last.saturating_sub(since));
@@ -301,7 +301,7 @@ pub(crate) fn covers(operation: &Operation) -> bool {
 
 /// True if block `number` is written.
 #[inline]
-fn writes(operation: &Operation, setup: &Setup, seed: u64, number: u64) -> bool {
+fn writes(operation: &Operation, setup: &TaskSetup, seed: u64, number: u64) -> bool {
     match operation.direction {
         Direction::Read => false,
         Direction::Write => true,

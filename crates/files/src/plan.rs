@@ -5,7 +5,7 @@ use crate::engine::IoEngine;
 use crate::grid::{self, CellSize};
 use crate::operation::{self, Operation};
 use crate::reference::ReferenceProgram;
-use crate::task::{CacheMode, Setup, Task};
+use crate::task::{CacheMode, Task, TaskSetup};
 use crate::volume::{self, Volume};
 use crate::workers::FileWorkers;
 use crate::{GAUGE, error, scratch};
@@ -63,7 +63,7 @@ pub struct FilesOptions {
     /// Operations, in the table's order; empty means the usual ones.
     pub operations: Vec<&'static Operation>,
     /// Way in which operations are carried out.
-    pub setup: Setup,
+    pub setup: TaskSetup,
     /// Uses of the page cache; empty for the usual ones.
     pub caches: Vec<CacheMode>,
     /// True if pages are dropped before each operation that reads.
@@ -141,7 +141,7 @@ pub fn plan(options: FilesOptions, programs: Vec<ReferenceProgram>) -> Result<Fi
 
 /// Refuses combinations that are impossible on any machine.
 fn check(options: &FilesOptions) -> Result<(), Failure> {
-    let Setup { engine, depth, direct, verify, .. } = options.setup;
+    let TaskSetup { engine, depth, direct, verify, .. } = options.setup;
     let direct = direct || options.caches.contains(&CacheMode::Direct);
     let refused = [
         (
@@ -197,7 +197,7 @@ fn tasks_of(
         let task = |cell, read_percent, operations| Task {
             cell,
             cache,
-            setup: Setup { read_percent, ..setup },
+            setup: TaskSetup { read_percent, ..setup },
             drop_before_reads: options.drop_before_reads || cache == CacheMode::Fsync,
             operations,
         };
@@ -221,7 +221,7 @@ fn tasks_of(
 fn carried_out(
     options: &FilesOptions,
     cache: CacheMode,
-    setup: &Setup,
+    setup: &TaskSetup,
     notices: &mut Vec<Notice>,
 ) -> Result<Vec<&'static Operation>, Failure> {
     let is_wanted = |o: &&'static Operation| match options.short {

@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 /// Way in which operations are carried out.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Setup {
+pub struct TaskSetup {
     /// Calls of the plain operations.
     pub engine: IoEngine,
     /// Blocks under way at once; one unless the engine queues.
@@ -30,7 +30,7 @@ pub struct Setup {
     pub read_percent: u8,
 }
 
-impl Default for Setup {
+impl Default for TaskSetup {
     fn default() -> Self {
         Self {
             engine: IoEngine::Sync,
@@ -46,7 +46,7 @@ impl Default for Setup {
     }
 }
 
-impl Setup {
+impl TaskSetup {
     /// Returns why an operation cannot be carried out this way; `None` if it can.
     pub(crate) fn refuses(&self, operation: &Operation) -> Option<&'static str> {
         match operation.way {
@@ -88,7 +88,7 @@ impl CacheMode {
     }
 
     /// The setup with what this mode asks for.
-    pub(crate) fn applied(self, mut setup: Setup) -> Setup {
+    pub(crate) fn applied(self, mut setup: TaskSetup) -> TaskSetup {
         setup.direct |= self == Self::Direct;
         setup.include_fsync |= self == Self::Fsync;
         setup
@@ -107,7 +107,7 @@ impl FromStr for CacheMode {
 pub(crate) struct Task {
     pub(crate) cell: CellSize,
     pub(crate) cache: CacheMode,
-    pub(crate) setup: Setup,
+    pub(crate) setup: TaskSetup,
     /// True if pages are dropped before operations that read.
     pub(crate) drop_before_reads: bool,
     /// Which operations, in order.

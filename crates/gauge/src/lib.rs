@@ -16,7 +16,7 @@ use nodegauge_measure::record::SavedTrips;
 use nodegauge_measure::record::{Machine, Measurement, Record};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome};
 use nodegauge_placement::Environment;
-use roofline::{CeilingsAsk, Point};
+use roofline::{CeilingsAsk, RooflinePoint};
 use std::time::Duration;
 use view::Section;
 
@@ -217,7 +217,7 @@ pub trait Gauge: Sync {
 
     /// Returns the points that the gauge can add to a roofline from its saved figures. `newest` returns the
     /// newest saved run of this node that itself measured a figure with this test and name.
-    fn points(&self, newest: &dyn Fn(&str, &str) -> Option<Record>) -> Vec<Point> {
+    fn points(&self, newest: &dyn Fn(&str, &str) -> Option<Record>) -> Vec<RooflinePoint> {
         let _ = newest;
         Vec::new()
     }

@@ -14,7 +14,7 @@ mod tests;
 
 pub use ceiling::{Ceiling, Roofline};
 pub use chart::{Dot, chart, intensity};
-pub use point::{Point, PointConfig};
+pub use point::{RooflinePoint, RooflinePointConfig};
 
 use nodegauge_measure::Bytes;
 use nodegauge_placement::{MemoryPolicy, Placement};

@@ -9,11 +9,11 @@ mod groups;
 mod picture;
 pub mod words;
 
-pub use chart::{Axis, Chart, HeatMap, HeatMaps, Joined, Scale, Series};
+pub use chart::{Chart, ChartAxis, ChartSeries, DotConnection, HeatMap, HeatMaps, Scale};
 pub use groups::{distinct, grouped};
 pub use picture::{
-    Bar, BarSeries, Bars, Beside, Card, Drawing, Grid, NodeThreads, Picture, Sample, SampleSeries,
-    Samples, Step, Steps, Trend, TrendBand, TrendDot,
+    Bar, BarSeries, Bars, Beside, Card, Drawing, Grid, NodeThreads, Picture, PlottedSample,
+    SampleSeries, Samples, Step, Steps, Trend, TrendBand, TrendDot,
 };
 
 use nodegauge_measure::Unit;
@@ -220,9 +220,9 @@ pub struct Table {
     /// Columns, left to right; empty for a table without a header.
     pub columns: Vec<Column>,
     /// Cells, row by row.
-    pub rows: Vec<Vec<Cell>>,
+    pub rows: Vec<Vec<TableCell>>,
     /// Headings with the row that each precedes, by ascending row; an empty cell ends the group before.
-    pub headings: Vec<(usize, Cell)>,
+    pub headings: Vec<(usize, TableCell)>,
     /// Maximum length of a bar in text, in characters; `None` for the renderer's default.
     pub longest_bar: Option<usize>,
 }
@@ -235,12 +235,12 @@ impl Table {
     }
 
     /// Adds a heading above the rows that are added next.
-    pub fn heading(&mut self, heading: impl Into<Cell>) {
+    pub fn heading(&mut self, heading: impl Into<TableCell>) {
         self.headings.push((self.rows.len(), heading.into()));
     }
 
     /// Adds a row.
-    pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) -> &mut Self {
+    pub fn row(&mut self, cells: impl IntoIterator<Item = TableCell>) -> &mut Self {
         self.rows.push(cells.into_iter().collect());
         self
     }
@@ -284,7 +284,7 @@ impl Column {
 
 /// A cell of a table.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
-pub struct Cell {
+pub struct TableCell {
     /// Text of the cell.
     pub text: String,
     /// Value behind the text, in base units.
@@ -295,7 +295,7 @@ pub struct Cell {
     pub tone: Tone,
 }
 
-impl Cell {
+impl TableCell {
     /// Creates a cell with a text.
     pub fn text(text: impl Into<String>) -> Self {
         Self { text: text.into(), ..Self::default() }
@@ -324,7 +324,7 @@ impl Cell {
     }
 }
 
-impl<T: Into<String>> From<T> for Cell {
+impl<T: Into<String>> From<T> for TableCell {
     fn from(text: T) -> Self {
         Self::text(text)
     }
@@ -335,8 +335,8 @@ pub fn plain_table(measurements: &[&Measurement]) -> Table {
     let mut table = Table::new(&["figure", ">value", "unit", "status"]);
     for m in measurements {
         let value = m.value.map_or_else(
-            || Cell::text("-"),
-            |value| Cell::figure(value, m.unit, significant(value)),
+            || TableCell::text("-"),
+            |value| TableCell::figure(value, m.unit, significant(value)),
         );
         table.row([
             format!("{} {}", m.test, m.name_in_words()).into(),
@@ -379,8 +379,8 @@ mod tests {
     #[test]
     fn columns_that_hold_nothing_are_absent() {
         let mut table = Table::new(&["what", ">a", ">b", ">c", ""]);
-        table.row(["x".into(), "-".into(), "1".into(), "?".into(), Cell::bar(0.0)]);
-        table.row(["".into(), "-".into(), "-".into(), "".into(), Cell::bar(0.5)]);
+        table.row(["x".into(), "-".into(), "1".into(), "?".into(), TableCell::bar(0.0)]);
+        table.row(["".into(), "-".into(), "-".into(), "".into(), TableCell::bar(0.5)]);
         let Block::Table(table) = Block::from(table) else { panic!() };
         let titles: Vec<&str> = table.columns.iter().map(|column| &*column.title).collect();
         assert_eq!(titles, ["what", "b", ""]);

@@ -18,7 +18,7 @@ mod store;
 mod transfer;
 
 pub use error::HistoryError;
-pub use list::{Figures, RunFilter, RunLine, Series};
+pub use list::{LabelledRuns, ListedFigures, RunFilter, RunLine};
 pub use moment::Moment;
 pub use selector::{means_a_file, parse, read_file};
 pub use store::Store;

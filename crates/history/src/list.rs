@@ -52,7 +52,7 @@ pub struct RunLine {
     /// Labels.
     pub labels: BTreeMap<String, String>,
     /// Figures without reference figures of other programs and publications, grouped by name.
-    pub figures: Vec<Figures>,
+    pub figures: Vec<ListedFigures>,
     /// Source file, for imported output of another program.
     #[serde(skip)]
     pub imported_from: Option<String>,
@@ -60,7 +60,7 @@ pub struct RunLine {
 
 /// Runs that share a label.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Series {
+pub struct LabelledRuns {
     /// Value of the label.
     pub value: String,
     /// Start time of the first run, RFC 3339.
@@ -71,7 +71,7 @@ pub struct Series {
 
 /// Figures of one name in a run of a list.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Figures {
+pub struct ListedFigures {
     /// Gauge.
     pub gauge: String,
     /// Test.
@@ -199,7 +199,7 @@ impl Store {
         host: Option<&str>,
         key: &str,
         value: Option<&str>,
-    ) -> Result<Option<Series>, HistoryError> {
+    ) -> Result<Option<LabelledRuns>, HistoryError> {
         self.connection
             .prepare(
                 "SELECT value, min(started), count(*) FROM label JOIN run ON label.run = run.id
@@ -208,7 +208,7 @@ impl Store {
             )
             .and_then(|mut found| {
                 let series = |row: &Row<'_>| {
-                    Ok(Series { value: row.get(0)?, first: row.get(1)?, runs: row.get(2)? })
+                    Ok(LabelledRuns { value: row.get(0)?, first: row.get(1)?, runs: row.get(2)? })
                 };
                 found.query_row((key, value, host), series).optional()
             })
@@ -254,7 +254,7 @@ impl Store {
             .collect()
     }
 
-    fn figures(&self, id: &str, others: bool) -> rusqlite::Result<Vec<Figures>> {
+    fn figures(&self, id: &str, others: bool) -> rusqlite::Result<Vec<ListedFigures>> {
         let result = "CASE status WHEN 'invalid' THEN NULL ELSE value END";
         self.connection
             .prepare_cached(&format!(
@@ -265,7 +265,7 @@ impl Store {
             .query_map((id, others), |row| {
                 let unit = Unit::of_symbol(&row.get::<_, String>(3)?);
                 let lower = unit.is_some_and(|unit| unit.better() == Better::Lower);
-                Ok(Figures {
+                Ok(ListedFigures {
                     gauge: row.get(0)?,
                     test: row.get(1)?,
                     name: row.get(2)?,

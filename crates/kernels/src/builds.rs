@@ -9,7 +9,7 @@
 use super::entry::{Args, VectorSet, Way};
 use super::isa::Isa;
 use super::pass::{Body, Pass};
-use super::shape::{Element, Shape};
+use super::shape::{Element, KernelShape};
 use super::table::Kernel;
 use super::vector::{Scalar, Vector};
 
@@ -18,8 +18,8 @@ use super::vector::{Scalar, Vector};
 pub(super) struct Build {
     pub kernel: Kernel,
     pub element: Element,
-    /// Shape, as [`Shape::built`] returns it.
-    pub shape: Shape,
+    /// Shape, as [`KernelShape::built`] returns it.
+    pub shape: KernelShape,
     /// True if the function is for resident sets.
     pub resident: bool,
     /// Function; the processor must have its instruction set.
@@ -44,7 +44,7 @@ where
     Build {
         kernel: B::SPEC.kernel,
         element: V::Scalar::ELEMENT,
-        shape: Shape::built(I::ISA, NT, U as u8, SIDE, P),
+        shape: KernelShape::built(I::ISA, NT, U as u8, SIDE, P),
         resident: RESIDENT,
         run: I::enter::<Pass<V, B, RESIDENT, NT, U, SIDE, P>>,
     }

@@ -2,7 +2,7 @@
 //! everything inlined into it.
 
 use super::isa::{self, InstructionSet};
-use super::shape::Shape;
+use super::shape::KernelShape;
 use super::table::ARRAYS;
 use super::vector::{Lanes, Vector};
 use std::ptr::NonNull;
@@ -38,14 +38,14 @@ pub(super) struct Way {
 impl Way {
     /// Parameters of a loop of this shape.
     #[inline]
-    pub fn of(shape: Shape) -> Self {
+    pub fn of(shape: KernelShape) -> Self {
         let (near, far) = shape.prefetch.bytes();
         Self { near, far, pages: shape.side_by_side.pages().into() }
     }
 }
 
 /// Loop that is inlined into the function of an instruction set.
-pub(super) trait Run {
+pub(super) trait InlinedLoop {
     /// Runs the loop on one thread's share; returns the sum of a kernel that sums, else 0.
     ///
     /// # Safety
@@ -65,8 +65,8 @@ pub(super) trait VectorSet: InstructionSet {
     /// Runs a loop with the instruction set enabled.
     ///
     /// # Safety
-    /// The conditions of [`Run::run`] hold.
-    unsafe fn enter<R: Run>(args: &Args, way: Way) -> f64;
+    /// The conditions of [`InlinedLoop::run`] hold.
+    unsafe fn enter<R: InlinedLoop>(args: &Args, way: Way) -> f64;
 }
 
 /// Vectors of plain code for the target's baseline.
@@ -74,7 +74,7 @@ impl VectorSet for isa::Portable {
     const PREFETCHES: bool = false;
     type F64 = Lanes<f64, 8>;
     type F32 = Lanes<f32, 16>;
-    unsafe fn enter<R: Run>(args: &Args, way: Way) -> f64 {
+    unsafe fn enter<R: InlinedLoop>(args: &Args, way: Way) -> f64 {
         // SAFETY: guaranteed by the caller.
         unsafe { R::run(args, way) }
     }
@@ -88,7 +88,7 @@ macro_rules! vector_sets {
             type F64 = std::arch::$arch::$f64;
             type F32 = std::arch::$arch::$f32;
             crate::enabled! { $isa,
-                unsafe fn enter<R: Run>(args: &Args, way: Way) -> f64 {
+                unsafe fn enter<R: InlinedLoop>(args: &Args, way: Way) -> f64 {
                     // SAFETY: guaranteed by the caller.
                     unsafe { R::run(args, way) }
                 }

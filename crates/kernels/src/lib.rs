@@ -1,4 +1,4 @@
-//! Kernels: their table ([`KERNELS`]), the shapes of their loops ([`Shape`]), and the compiled loops
+//! Kernels: their table ([`KERNELS`]), the shapes of their loops ([`KernelShape`]), and the compiled loops
 //! ([`Variant`] for passes over long arrays, [`Resident`] for cached sets).
 //!
 //! The loops are written once, in `pass`, generic over the vectors of `vector` and the kernel's operation
@@ -24,7 +24,7 @@ mod vector;
 pub use entry::{Args, LINE};
 pub use isa::Isa;
 pub use prefetch::prefetch;
-pub use shape::{Element, Prefetch, Shape, SideBySide, Stores, UnknownName};
+pub use shape::{Element, KernelShape, Prefetch, SideBySide, Stores, UnknownName};
 pub use table::{
     ARRAYS, Array, KERNELS, Kernel, KernelSpec, Loops, SCALAR, STREAM, STREAM_ARRAYS, arrays_of,
 };

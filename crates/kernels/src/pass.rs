@@ -18,7 +18,7 @@
 //! are in the middle of a walk, and walks of a single page would start every page twice
 //! (docs/benchmarks.md).
 
-use super::entry::{Args, LINE, Run, Way};
+use super::entry::{Args, InlinedLoop, LINE, Way};
 use super::table::{ARRAYS, KernelSpec};
 use super::vector::{Lanes, Scalar, Vector};
 use std::marker::PhantomData;
@@ -65,7 +65,7 @@ impl<
     const U: usize,
     const SIDE: bool,
     const P: u8,
-> Run for Pass<V, B, RESIDENT, NT, U, SIDE, P>
+> InlinedLoop for Pass<V, B, RESIDENT, NT, U, SIDE, P>
 {
     #[inline(always)]
     unsafe fn run(args: &Args, way: Way) -> f64 {
@@ -226,7 +226,7 @@ impl<
     /// Runs one pass of a kernel that writes `array`.
     ///
     /// # Safety
-    /// The conditions of [`Run`] and of [`super::Variant::run`] hold.
+    /// The conditions of [`InlinedLoop`] and of [`super::Variant::run`] hold.
     #[inline(always)]
     unsafe fn write_once(args: &Args, array: usize, way: Way) -> f64 {
         let at: [*mut V::Scalar; ARRAYS] = args.at.map(|at| at.as_ptr().cast());
@@ -309,7 +309,7 @@ impl<
     /// Runs the requested number of passes over whole lines; sums stay in registers between passes.
     ///
     /// # Safety
-    /// The conditions of [`Run`] and of [`super::Resident::run`] hold.
+    /// The conditions of [`InlinedLoop`] and of [`super::Resident::run`] hold.
     #[inline(always)]
     unsafe fn repeated(args: &Args, way: Way) -> f64 {
         let at: [*mut V::Scalar; ARRAYS] = args.at.map(|at| at.as_ptr().cast());

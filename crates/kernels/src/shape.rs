@@ -183,7 +183,7 @@ impl FromStr for SideBySide {
 /// Shape of a kernel's loop. A further axis is a field here, a parameter of `pass::Pass` and its values in
 /// `builds`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Shape {
+pub struct KernelShape {
     /// Instruction set.
     pub isa: Isa,
     /// Kind of store.
@@ -196,7 +196,7 @@ pub struct Shape {
     pub prefetch: Prefetch,
 }
 
-impl Shape {
+impl KernelShape {
     /// Shape of a compiled loop with this number of prefetch `distances`. The distances are 0 and the pages
     /// side by side [`SideBySide::SOME`], because both are arguments of the loop.
     pub(super) const fn built(
@@ -216,7 +216,7 @@ impl Shape {
     }
 }
 
-impl fmt::Display for Shape {
+impl fmt::Display for KernelShape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} stores, {}, unroll {}", self.stores, self.isa, self.unroll)?;
         if self.side_by_side != SideBySide::ONE {

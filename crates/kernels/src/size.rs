@@ -106,7 +106,7 @@ impl FromStr for SizeSpec {
 
 /// Facts about the machine that determine the length.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Surroundings {
+pub struct SizeConditions {
     /// Gauge that chooses the length.
     pub gauge: &'static str,
     /// Number of arrays that must fit.
@@ -123,7 +123,7 @@ pub struct Surroundings {
 
 /// Length of the arrays, and its relation to the rule.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Size {
+pub struct ArraySize {
     /// Elements per array.
     pub elements: u64,
     /// Ratio of one array to the sum of last-level caches; `None` if that is unknown.
@@ -149,7 +149,11 @@ fn share(fraction: f64) -> String {
 ///
 /// # Errors
 /// If an explicit size does not fit, or not even the rule's minimum number of elements fits.
-pub fn choose(spec: SizeSpec, element: Element, around: &Surroundings) -> Result<Size, Failure> {
+pub fn choose(
+    spec: SizeSpec,
+    element: Element,
+    around: &SizeConditions,
+) -> Result<ArraySize, Failure> {
     let allowed = around.available.as_f64() * around.fraction;
     let arrays = around.arrays as u64;
     let most = (allowed / (arrays * element.bytes()) as f64) as u64;
@@ -203,10 +207,10 @@ pub fn choose(spec: SizeSpec, element: Element, around: &Surroundings) -> Result
         );
         notices.push(Notice::new(NoticeId::Clamped, around.gauge, text));
     }
-    Ok(Size::of(elements, element, llc, notices))
+    Ok(ArraySize::of(elements, element, llc, notices))
 }
 
-impl Size {
+impl ArraySize {
     /// Compares arrays of `elements` elements with the sum of last-level caches, bytes.
     pub fn of(elements: u64, element: Element, llc: Option<f64>, notices: Vec<Notice>) -> Self {
         let bytes = (elements * element.bytes()) as f64;
@@ -227,8 +231,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn around(llc_mib: u64, available_mib: u64) -> Surroundings {
-        Surroundings {
+    fn around(llc_mib: u64, available_mib: u64) -> SizeConditions {
+        SizeConditions {
             gauge: "memory",
             arrays: 3,
             llc: Some(Bytes::mib(llc_mib)),
@@ -248,8 +252,8 @@ mod tests {
 
     #[test]
     fn a_guest_is_not_believed_and_its_arrays_are_a_gibibyte_if_they_fit() {
-        let guest = |llc, available| Surroundings { guest: true, ..around(llc, available) };
-        let bytes = |around: Surroundings| {
+        let guest = |llc, available| SizeConditions { guest: true, ..around(llc, available) };
+        let bytes = |around: SizeConditions| {
             let size = choose(SizeSpec::Auto, Element::F64, &around).unwrap();
             (3 * size.elements * 8) >> 20
         };
@@ -276,7 +280,7 @@ mod tests {
 
     #[test]
     fn a_fourth_array_needs_its_part_of_the_memory() {
-        let four = |around: Surroundings| Surroundings { arrays: 4, ..around };
+        let four = |around: SizeConditions| SizeConditions { arrays: 4, ..around };
         let elements = |around| choose(SizeSpec::Auto, Element::F64, &around).unwrap().elements;
         let enough = around(32, 20_000);
         assert_eq!(elements(four(enough)), elements(enough));

@@ -121,7 +121,7 @@ fn every_shape_that_can_be_asked_for_has_a_loop_of_every_kernel() {
                     }
                     let stores = Stores::Regular;
                     let side_by_side = SideBySide::new(side_by_side).unwrap();
-                    let shape = Shape { isa, stores, unroll, side_by_side, prefetch };
+                    let shape = KernelShape { isa, stores, unroll, side_by_side, prefetch };
                     assert!(find(spec.kernel, *element, shape).is_some(), "{} {shape}", spec.name);
                 }
             }
@@ -292,7 +292,7 @@ fn a_sum_of_many_equal_values_does_not_drift() {
     let at = [std::ptr::NonNull::from(&mut data[..]).cast(); ARRAYS];
     let args = Args { at, n: N, scalar: SCALAR, repeats: 1 };
     let isa = available_isas()[0];
-    let shape = Shape {
+    let shape = KernelShape {
         isa,
         stores: Stores::Regular,
         unroll: 4,

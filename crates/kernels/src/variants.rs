@@ -5,7 +5,7 @@ use super::bodies;
 use super::builds::Build;
 use super::entry::{Args, Way};
 use super::isa::{self, Isa};
-use super::shape::{Element, Shape, SideBySide, Stores};
+use super::shape::{Element, KernelShape, SideBySide, Stores};
 #[cfg(target_arch = "aarch64")]
 use super::sve;
 use super::table::Kernel;
@@ -30,7 +30,7 @@ static BUILDS: &[&[&[Build]]] = &[
 #[derive(Debug, Clone, Copy)]
 pub struct Variant {
     build: &'static Build,
-    shape: Shape,
+    shape: KernelShape,
 }
 
 impl Variant {
@@ -45,7 +45,7 @@ impl Variant {
     }
 
     /// Shape of the loop; a kernel without stores has regular ones.
-    pub fn shape(&self) -> Shape {
+    pub fn shape(&self) -> KernelShape {
         self.shape
     }
 
@@ -68,7 +68,7 @@ impl Variant {
 #[derive(Debug, Clone, Copy)]
 pub struct Resident {
     build: &'static Build,
-    shape: Shape,
+    shape: KernelShape,
 }
 
 impl Resident {
@@ -78,7 +78,7 @@ impl Resident {
     }
 
     /// Shape of the loop.
-    pub fn shape(&self) -> Shape {
+    pub fn shape(&self) -> KernelShape {
         self.shape
     }
 
@@ -107,14 +107,14 @@ pub fn compiled_in() -> usize {
 
 /// Returns the loop of a kernel and a shape; `None` if this processor lacks the instruction set or no such
 /// loop is compiled in. For a kernel without stores the kind of store is ignored.
-pub fn find(kernel: Kernel, element: Element, shape: Shape) -> Option<Variant> {
+pub fn find(kernel: Kernel, element: Element, shape: KernelShape) -> Option<Variant> {
     let stores = if kernel.writes() { shape.stores } else { Stores::Regular };
-    let shape = Shape { stores, ..shape };
+    let shape = KernelShape { stores, ..shape };
     let side_by_side = match shape.side_by_side {
         SideBySide::ONE => SideBySide::ONE,
         _ => SideBySide::SOME,
     };
-    let wanted = Shape { prefetch: shape.prefetch.kind(), side_by_side, ..shape };
+    let wanted = KernelShape { prefetch: shape.prefetch.kind(), side_by_side, ..shape };
     builds()
         .find(|build| {
             (build.kernel, build.element, build.resident) == (kernel, element, false)
@@ -125,11 +125,11 @@ pub fn find(kernel: Kernel, element: Element, shape: Shape) -> Option<Variant> {
 }
 
 /// Shapes of a build that are tried, with different numbers of pages side by side.
-fn shapes(build: &Build) -> impl Iterator<Item = Shape> {
+fn shapes(build: &Build) -> impl Iterator<Item = KernelShape> {
     let shape = build.shape;
     let pages: &[u8] = if shape.side_by_side == SideBySide::SOME { &[2, 4, 8] } else { &[1] };
     let known = pages.iter().filter_map(|pages| SideBySide::new(*pages));
-    known.map(move |side_by_side| Shape { side_by_side, ..shape })
+    known.map(move |side_by_side| KernelShape { side_by_side, ..shape })
 }
 
 /// Returns the resident loops of a kernel with one kind of store that this processor can run: widest
@@ -166,6 +166,6 @@ pub(super) fn variants() -> impl Iterator<Item = Variant> {
             Prefetch::Near(_) => Prefetch::Near(512),
             Prefetch::FarNear(..) => Prefetch::FarNear(4096, 512),
         };
-        shapes(build).map(move |shape| Variant { build, shape: Shape { prefetch, ..shape } })
+        shapes(build).map(move |shape| Variant { build, shape: KernelShape { prefetch, ..shape } })
     })
 }

@@ -2,7 +2,7 @@
 //! memory channels. The data are in `data/processors.toml` with their sources; a processor that is not in it is
 //! reported as unknown.
 
-use crate::processor::Identity;
+use crate::processor::ProcessorIdentity;
 use nodegauge_measure::{Failure, Hertz};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -122,7 +122,7 @@ struct WholeFamily {
 }
 
 impl WholeFamily {
-    fn holds(&self, name: &str, identity: &Identity) -> bool {
+    fn holds(&self, name: &str, identity: &ProcessorIdentity) -> bool {
         let name = plain(name);
         self.vendor == identity.vendor
             && self.family == identity.family
@@ -168,7 +168,9 @@ impl Generation {
 }
 
 /// Returns the microarchitecture of a processor with this identification.
-pub(crate) fn microarchitecture(identity: &Identity) -> Option<&'static Microarchitecture> {
+pub(crate) fn microarchitecture(
+    identity: &ProcessorIdentity,
+) -> Option<&'static Microarchitecture> {
     tables().microarchitecture.iter().find(|row| {
         row.vendor == identity.vendor
             && row.family == identity.family
@@ -211,7 +213,10 @@ impl Microarchitecture {
 
 /// Returns the catalog's entry for a processor: the longest entry whose words the name contains in order,
 /// otherwise the entry of its whole generation, by identification.
-pub(crate) fn find(name: Option<&str>, identity: Option<&Identity>) -> Option<ProcessorEntry> {
+pub(crate) fn find(
+    name: Option<&str>,
+    identity: Option<&ProcessorIdentity>,
+) -> Option<ProcessorEntry> {
     name.and_then(by_name).or_else(|| {
         let identity = identity?;
         let name = name.unwrap_or_default();
@@ -305,8 +310,8 @@ pub(crate) fn clock_in_name(name: &str) -> Option<Hertz> {
 mod tests {
     use super::*;
 
-    fn x86(vendor: &str, family: u32, model: u32, stepping: u32) -> Identity {
-        Identity { vendor: vendor.to_owned(), family, model, stepping: Some(stepping) }
+    fn x86(vendor: &str, family: u32, model: u32, stepping: u32) -> ProcessorIdentity {
+        ProcessorIdentity { vendor: vendor.to_owned(), family, model, stepping: Some(stepping) }
     }
 
     fn node_bandwidth(name: &str, sockets: u32) -> f64 {
@@ -393,7 +398,8 @@ mod tests {
         }
         let naples = x86("AuthenticAMD", 0x17, 0x01, 2);
         assert_eq!(find(Some("AMD EPYC 3251 8-Core Processor"), Some(&naples)), None);
-        let memory = |name: &str, identity: &Identity| find(Some(name), Some(identity))?.memory;
+        let memory =
+            |name: &str, identity: &ProcessorIdentity| find(Some(name), Some(identity))?.memory;
         assert!(memory("AMD EPYC-Rome Processor", &rome).unwrap().at_most);
         assert!(!memory("AMD EPYC 7742 64-Core Processor", &rome).unwrap().at_most);
     }
@@ -422,7 +428,8 @@ mod tests {
 
     #[test]
     fn microarchitectures_by_identification() {
-        let name = |identity: Identity| microarchitecture(&identity).map(|row| row.name.as_str());
+        let name =
+            |identity: ProcessorIdentity| microarchitecture(&identity).map(|row| row.name.as_str());
         assert_eq!(name(x86("GenuineIntel", 6, 0x55, 4)), Some("Skylake-SP"));
         assert_eq!(name(x86("GenuineIntel", 6, 0x55, 7)), Some("Cascade Lake"));
         assert_eq!(name(x86("GenuineIntel", 6, 0x55, 11)), Some("Cooper Lake"));

@@ -11,7 +11,7 @@ pub use flops::FlopCounters;
 pub use open::{CounterReading, CycleCounter, MemoryCounters, MemoryTraffic};
 
 use crate::host;
-use crate::processor::{self, Identity};
+use crate::processor::{self, ProcessorIdentity};
 use crate::root::{SysRoot, list};
 use serde::Deserialize;
 use std::sync::OnceLock;
@@ -150,7 +150,7 @@ fn is_instance(pmu: &str, kind: &str) -> bool {
 }
 
 impl CounterFamily {
-    fn is_for(&self, identity: Option<&Identity>) -> bool {
+    fn is_for(&self, identity: Option<&ProcessorIdentity>) -> bool {
         let Some(vendor) = &self.vendor else { return true };
         identity.is_some_and(|identity| {
             identity.vendor == *vendor

@@ -7,7 +7,7 @@
 use crate::catalog::{self, Microarchitecture, ProcessorEntry};
 use crate::dimms::{self, DimmSpec};
 use crate::ids::CpuId;
-use crate::processor::{self, Chip, Identity};
+use crate::processor::{self, Chip, ProcessorIdentity};
 use crate::root::SysRoot;
 use crate::topology::{Topology, TopologySource};
 use crate::{cgroup, clock, devices, host, memory};
@@ -64,11 +64,8 @@ fn chip(topology: &Topology, root: &SysRoot, options: &DescribeOptions) -> Chip 
         TopologySource::Xml(_) | TopologySource::Synthetic(_) => Chip::default(),
     };
     if chip.identity.is_none() {
-        chip.identity = topology.identification.clone().map(|(vendor, family, model)| Identity {
-            vendor,
-            family,
-            model,
-            stepping: None,
+        chip.identity = topology.identification.clone().map(|(vendor, family, model)| {
+            ProcessorIdentity { vendor, family, model, stepping: None }
         });
     }
     let given = options.processor.clone().map(|name| match catalog::named(&name) {
@@ -126,7 +123,7 @@ fn processor(
         model: chip.name.clone(),
         architecture: chip.architecture.clone(),
         microarchitecture: row.map(|row| row.name.clone()),
-        identification: chip.identity.as_ref().map(Identity::to_string),
+        identification: chip.identity.as_ref().map(ProcessorIdentity::to_string),
         sockets: topology.sockets.len() as u32,
         cores: topology.cores.len() as u32,
         threads: topology.threads.len() as u32,

@@ -56,10 +56,10 @@ fn found(text: impl Into<String>, remedy: impl Into<String>) -> Found {
 }
 
 /// A check: its id, its usual severity, and its function.
-type Check = (&'static str, Severity, fn(&Examined<'_>) -> Option<Found>);
+type DoctorCheck = (&'static str, Severity, fn(&Examined<'_>) -> Option<Found>);
 
 /// Checks of the node on which the program runs. Findings of one severity are shown in this order.
-const LIVE: [Check; 31] = {
+const LIVE: [DoctorCheck; 31] = {
     use Severity::{Critical, Info, Warning};
     [
         (OTHER_LOAD, Warning, load::other_load),
@@ -97,13 +97,13 @@ const LIVE: [Check; 31] = {
 };
 
 /// Checks of any machine, including machines that are only described.
-const DESCRIBED: [Check; 1] = [("theoretical-unknown", Severity::Info, memory::theoretical)];
+const DESCRIBED: [DoctorCheck; 1] = [("theoretical-unknown", Severity::Info, memory::theoretical)];
 
 /// Examines the node. On a live node this takes about 25 ms, to detect other load. A machine that is only
 /// described has no state: for it, only gaps in the description are reported.
 pub fn examine(topology: &Topology, root: &SysRoot, machine: &Machine) -> Vec<Finding> {
     let node = Examined { topology, root, machine };
-    let live: &[Check] = if topology.source == TopologySource::Live { &LIVE } else { &[] };
+    let live: &[DoctorCheck] = if topology.source == TopologySource::Live { &LIVE } else { &[] };
     let mut findings: Vec<Finding> = live
         .iter()
         .chain(&DESCRIBED)

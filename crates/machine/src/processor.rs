@@ -10,7 +10,7 @@ use std::fmt;
 
 /// Identification of a processor. For Arm it consists of the implementer, 0, the part, and the revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Identity {
+pub struct ProcessorIdentity {
     /// Vendor: `GenuineIntel`, `AuthenticAMD`, ...; for Arm the implementer, as `0x41`.
     pub vendor: String,
     /// Family.
@@ -21,7 +21,7 @@ pub struct Identity {
     pub stepping: Option<u32>,
 }
 
-impl fmt::Display for Identity {
+impl fmt::Display for ProcessorIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { vendor, family, model, stepping } = self;
         if vendor.starts_with("0x") {
@@ -41,7 +41,7 @@ pub struct Chip {
     /// Name of the processor.
     pub name: Option<String>,
     /// Identification.
-    pub identity: Option<Identity>,
+    pub identity: Option<ProcessorIdentity>,
     /// Instruction sets that matter here; `None` if unknown.
     pub isa: Option<Vec<String>>,
     /// Hypervisor: `kvm`, `vmware`, ...; empty if its name is unknown; `None` on bare metal or if the processor
@@ -100,7 +100,7 @@ fn from_cpuinfo(text: &str) -> Chip {
         }
     };
     let x86 = || {
-        Some(Identity {
+        Some(ProcessorIdentity {
             vendor: field("vendor_id")?,
             family: number("cpu family")?,
             model: number("model")?,
@@ -108,7 +108,7 @@ fn from_cpuinfo(text: &str) -> Chip {
         })
     };
     let arm = || {
-        Some(Identity {
+        Some(ProcessorIdentity {
             vendor: field("CPU implementer")?,
             family: 0,
             model: number("CPU part")?,
@@ -196,7 +196,7 @@ mod tests {
         let chip = read(&SysRoot::live());
         let cpuid = raw_cpuid::CpuId::new();
         let features = cpuid.get_feature_info().unwrap();
-        let identity = Identity {
+        let identity = ProcessorIdentity {
             vendor: cpuid.get_vendor_info().unwrap().as_str().to_owned(),
             family: u32::from(features.family_id()),
             model: u32::from(features.model_id()),

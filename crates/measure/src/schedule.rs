@@ -3,7 +3,7 @@
 //! This is the only loop that repeats measurements. A cell is one of the compared configurations: loops on one
 //! placement, the build of a compiler, a file and its block size, a start of MPI ranks. Every round gives each
 //! cell a turn, so that drift of the machine appears as spread and not as a trend. Modes differ in their
-//! [`Policy`], a row of the table in [`policy`].
+//! [`RepetitionPolicy`], a row of the table in [`policy`].
 
 mod affordable;
 pub mod halving;
@@ -11,7 +11,7 @@ pub mod policy;
 pub mod shuffle;
 
 pub use affordable::Affordable;
-pub use policy::{Leave, Order, Policy, WarmUp};
+pub use policy::{CellRule, RepetitionPolicy, RoundOrder, WarmUp};
 
 use crate::clock;
 use crate::failure::Failure;
@@ -116,7 +116,7 @@ pub type Latest<'a> = &'a dyn Fn(&[Vec<Sample>]) -> String;
 
 /// Cells and their samples under one policy.
 pub struct Schedule {
-    policy: Policy,
+    policy: RepetitionPolicy,
     limits: Limits,
     /// Samples of each cell in order of time, the warm-up first; empty for a cell that had no turn.
     pub samples: Vec<Vec<Sample>>,
@@ -126,7 +126,7 @@ pub struct Schedule {
 
 impl Schedule {
     /// Returns a schedule of `cells` cells.
-    pub fn new(policy: Policy, limits: Limits, cells: usize) -> Self {
+    pub fn new(policy: RepetitionPolicy, limits: Limits, cells: usize) -> Self {
         Self {
             shuffler: Shuffler::new(policy.seed),
             policy,
@@ -302,12 +302,12 @@ impl Schedule {
     fn round_order(&mut self) -> Vec<usize> {
         let mut order = self.active.clone();
         match self.policy.order {
-            Order::AsGiven => order,
-            Order::Shuffled => {
+            RoundOrder::AsGiven => order,
+            RoundOrder::Shuffled => {
                 self.shuffler.shuffle(&mut order);
                 order
             }
-            Order::ReferenceBeforeEach => {
+            RoundOrder::ReferenceBeforeEach => {
                 order.retain(|cell| *cell != 0);
                 self.shuffler.shuffle(&mut order);
                 if order.is_empty() {
@@ -336,8 +336,8 @@ impl Schedule {
         self.policy.tolerance?;
         let is_stable = |cell: &usize| self.is_stable(rule, *cell, elapsed);
         match self.policy.leave {
-            Leave::Together => self.active.iter().all(is_stable).then_some(Stop::Stable),
-            Leave::OnceStable => {
+            CellRule::Together => self.active.iter().all(is_stable).then_some(Stop::Stable),
+            CellRule::OnceStable => {
                 let stay: Vec<usize> =
                     self.active.iter().copied().filter(|cell| !is_stable(cell)).collect();
                 self.active = stay;

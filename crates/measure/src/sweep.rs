@@ -25,7 +25,7 @@ pub trait Setting: Clone + PartialEq + fmt::Display + 'static {
     fn axis(&self) -> &'static str;
 
     /// Returns the syntax of the values of axis `name`; `None` if there is no such axis.
-    fn values(name: &str) -> Option<Values<Self>>;
+    fn values(name: &str) -> Option<AxisSyntax<Self>>;
 
     /// Returns the values of one axis as they are typed.
     fn list(all: &[Self]) -> String {
@@ -35,7 +35,7 @@ pub trait Setting: Clone + PartialEq + fmt::Display + 'static {
 }
 
 /// Syntax of the values of an axis.
-pub struct Values<S> {
+pub struct AxisSyntax<S> {
     /// Separator of the values; `None` if lists have their own grammar.
     pub separator: Option<char>,
     /// Parser of one part of the list.
@@ -44,7 +44,7 @@ pub struct Values<S> {
     pub alone: Vec<S>,
 }
 
-impl<S> Values<S> {
+impl<S> AxisSyntax<S> {
     /// Returns the syntax of values separated by commas.
     pub fn parted(read: fn(&str) -> Result<Vec<S>, Wrong>) -> Self {
         Self { separator: Some(','), read, alone: Vec::new() }

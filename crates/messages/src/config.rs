@@ -1,6 +1,6 @@
 //! Keys of `config` of the gauge's measurements.
 
-use crate::curve::Curve;
+use crate::curve::MessageCurve;
 use nodegauge_measure::config;
 use nodegauge_measure::keys::shared;
 use schemars::JsonSchema;
@@ -62,7 +62,7 @@ config! {
         /// The figure before it was measured again because it fell out of its curve.
         dip: DipConfig = Observation "dip";
         /// Properties of the curve over all sizes, in the figure of the first size.
-        curve: Curve = Observation "curve";
+        curve: MessageCurve = Observation "curve";
         /// The figure over that of the OSU micro-benchmarks.
         over_osu: f64 = Observation "over OSU";
         /// The figure against what the hardware allows.

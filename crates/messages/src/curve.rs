@@ -18,7 +18,7 @@ pub type CurvePoint = (u64, f64);
 /// Properties of a whole curve.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
-pub struct Curve {
+pub struct MessageCurve {
     /// Sizes at which the time jumps and stays higher.
     pub switches: Vec<Switch>,
     /// From how many bytes on messages wait for the receiver; `null` when the library does not tell.
@@ -31,7 +31,7 @@ pub struct Curve {
     pub hockney: Vec<Fit>,
 }
 
-impl Curve {
+impl MessageCurve {
     /// Analyses points of ascending sizes of a library that sends messages below `limit` eagerly.
     pub fn of(points: &[CurvePoint], limit: Option<&EagerLimit>) -> Self {
         let bytes = limit.map(|limit| limit.bytes);
@@ -254,14 +254,14 @@ mod tests {
     }
 
     fn leaps(points: &[CurvePoint]) -> Vec<u64> {
-        Curve::of(points, None).switches.iter().map(|switch| switch.bytes).collect()
+        MessageCurve::of(points, None).switches.iter().map(|switch| switch.bytes).collect()
     }
 
     #[test]
     fn a_leap_is_found_and_is_no_dip() {
         let points = curve(&OPEN_MPI);
         assert!(dips(&points, None).is_empty());
-        let found = Curve::of(&points, None);
+        let found = MessageCurve::of(&points, None);
         assert_eq!((leaps(&points), found.rendezvous_bytes), (vec![4096], None));
         assert!(found.switches[0].leap > 5.0);
         let fits = found.hockney;
@@ -285,7 +285,7 @@ mod tests {
     #[test]
     fn the_overflow_of_a_cache_is_no_change_of_protocol() {
         for times in [GUEST_OPEN_MPI, GUEST_MPICH] {
-            let found = Curve::of(&curve(&times), None);
+            let found = MessageCurve::of(&curve(&times), None);
             assert_eq!((found.switches, found.rendezvous_bytes), (vec![], None));
         }
     }
@@ -302,7 +302,7 @@ mod tests {
         let mut times = GUEST_OPEN_MPI;
         times[12] *= 2.0;
         assert_eq!(dips(&curve(&times), None), [4096]);
-        let told = Curve::of(&curve(&times), Some(&vader()));
+        let told = MessageCurve::of(&curve(&times), Some(&vader()));
         assert!(told.dips.is_empty());
         assert_eq!(told.rendezvous_bytes, Some(4096));
         assert_eq!(told.rendezvous_source.as_deref(), Some("btl_vader_eager_limit"));
@@ -338,7 +338,7 @@ mod tests {
             let points: Vec<CurvePoint> =
                 (0..23).map(|i| (1u64 << i, t0 + (1u64 << i) as f64 / rate)).collect();
             prop_assert!(leaps(&points).is_empty() && dips(&points, None).is_empty());
-            let fits = Curve::of(&points, None).hockney;
+            let fits = MessageCurve::of(&points, None).hockney;
             prop_assert_eq!(fits.len(), 1);
             prop_assert!((fits[0].latency_s / t0 - 1.0).abs() < 1e-3);
             prop_assert!(fits[0].error < 1e-6);
@@ -347,7 +347,7 @@ mod tests {
         #[test]
         fn no_curve_makes_it_fail(times in proptest::collection::vec(1e-9f64..1.0, 0..30)) {
             let points = curve(&times.iter().map(|t| t * 1e6).collect::<Vec<_>>());
-            let _ = Curve::of(&points, None);
+            let _ = MessageCurve::of(&points, None);
         }
     }
 }

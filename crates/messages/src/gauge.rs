@@ -1,6 +1,6 @@
 //! A run: the probes compiled, every start with every MPI, dips measured again, curves judged.
 
-use crate::curve::{self, Curve, CurvePoint, EagerLimit};
+use crate::curve::{self, CurvePoint, EagerLimit, MessageCurve};
 use crate::eager;
 use crate::floor;
 use crate::launch::{Launch, Where};
@@ -391,7 +391,7 @@ fn judge_curves(figures: &mut [MessageFigure], limit: Option<&EagerLimit>) {
         if points.len() > 1 {
             let collective = |name: &str| name.parse().is_ok_and(Pattern::is_collective);
             let limit = limit.filter(|_| !collective(&curve[0].measurement.name));
-            curve[0].config.curve = Some(Curve::of(&points, limit));
+            curve[0].config.curve = Some(MessageCurve::of(&points, limit));
         }
     }
 }

@@ -12,7 +12,7 @@ use nodegauge_measure::record::Measurement;
 use nodegauge_measure::schedule::shuffle::Shuffler;
 use nodegauge_os::describe;
 use nodegauge_placement::Distance;
-use nodegauge_toolchain::program::{self, Run};
+use nodegauge_toolchain::program::{self, ProgramJob};
 use nodegauge_toolchain::{ChildEnd, KillReason};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -120,7 +120,7 @@ pub(crate) fn ask(
 fn one(mpi: &Starter<'_>, host: &str, ended: &AtomicBool) -> Result<(), String> {
     let launch = Launch::new(Where::Hosts(vec![host.to_owned()]), None, Vec::new());
     let run = mpi.program(&launch, "true", &[]).map_err(|error| error.to_string())?;
-    let run = Run { limit: ANSWER, ..run };
+    let run = ProgramJob { limit: ANSWER, ..run };
     let mut monitor = |_: &str| ended.load(Ordering::Relaxed).then_some(KillReason::Interrupted);
     let output = program::listen(&run, &mut monitor).map_err(|error| error.to_string())?;
     Err(match output.end {

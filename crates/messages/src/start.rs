@@ -7,12 +7,12 @@ use crate::options::MessageOptions;
 use crate::pattern::Pattern;
 use crate::probe::Probe;
 use crate::protocol::{ProbeOutput, SizeRun};
-use crate::transport::{self, Fabric, Order};
+use crate::transport::{self, Fabric, RankJob};
 use nodegauge_machine::Topology;
 use nodegauge_measure::{Bytes, Failure, Observer, stats};
 use nodegauge_os::describe;
 use nodegauge_toolchain::mpi::{LauncherKind, Mpi};
-use nodegauge_toolchain::program::{self, Run};
+use nodegauge_toolchain::program::{self, ProgramJob};
 use nodegauge_toolchain::{ChildEnd, CommandLine, KillReason};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -256,7 +256,7 @@ impl Starter<'_> {
     }
 
     /// The run that has `launch` measured.
-    fn measuring_run<'a>(&'a self, launch: &'a Launch) -> Result<Run<'a>, MessagesError> {
+    fn measuring_run<'a>(&'a self, launch: &'a Launch) -> Result<ProgramJob<'a>, MessagesError> {
         let run = match self.transport {
             MessageTransport::Mpi(_, probe) => {
                 let program = probe.path.display().to_string();
@@ -264,16 +264,16 @@ impl Starter<'_> {
                 self.program(launch, &program, &[probe.arguments.as_slice(), &own].concat())?
             }
             MessageTransport::Own(fabric) => {
-                let order = Order::of(launch, fabric, self.options).ok_or_else(only_mpi)?;
+                let order = RankJob::of(launch, fabric, self.options).ok_or_else(only_mpi)?;
                 let command = CommandLine::new("/proc/self/exe", []).with(order.arguments());
-                Run::new(command, FOREVER)
+                ProgramJob::new(command, FOREVER)
             }
         };
         let seconds = self.options.size_limit.as_secs().saturating_add(1);
         let sizes = launch.count(self.options) as u64;
         let measured = seconds.saturating_mul(sizes).saturating_mul(OUTPUT_A_SECOND);
         let output_limit = run.output_limit.saturating_add(measured);
-        Ok(Run { output_limit, ..run })
+        Ok(ProgramJob { output_limit, ..run })
     }
 
     /// The run of `program` whose ranks are started as `launch` says.
@@ -282,11 +282,11 @@ impl Starter<'_> {
         launch: &'a Launch,
         program: &str,
         arguments: &[String],
-    ) -> Result<Run<'a>, MessagesError> {
+    ) -> Result<ProgramJob<'a>, MessagesError> {
         let MessageTransport::Mpi(mpi, _) = self.transport else { return Err(only_mpi()) };
         let command = CommandLine::new(program, []).with(arguments.iter().cloned());
         let launch = launch.by(&mpi.launcher, self.topology, cares_for_root(mpi));
-        let mut run = Run::new(command, FOREVER).launched(launch);
+        let mut run = ProgramJob::new(command, FOREVER).launched(launch);
         // What UCX tells of its transport, it tells once at its start.
         if std::env::var_os(UCX_LOG_LEVEL).is_none() {
             run.environment.push((UCX_LOG_LEVEL.to_owned(), Some("info".to_owned())));

@@ -81,7 +81,7 @@ type SizeOrder = (u64, u64, u64);
 
 /// Job of the ranks.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Order {
+pub(crate) struct RankJob {
     /// The process that gives it.
     parent: u32,
     fabric: Fabric,
@@ -99,7 +99,7 @@ pub(crate) struct Order {
     steps: Vec<(usize, usize)>,
 }
 
-impl Order {
+impl RankJob {
     /// To do what `launch` says on this node; `None` where it is for other hosts.
     pub(crate) fn of(launch: &Launch, fabric: Fabric, options: &MessageOptions) -> Option<Self> {
         let Where::Here(_) = &launch.ranks else { return None };

@@ -11,7 +11,7 @@ use crate::config::MessageConfig;
 use crate::pattern::Pattern;
 use nodegauge_analysis::ratio::closing;
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::{self, Cell, Section, Table, distinct, grouped};
+use nodegauge_gauge::view::{self, Section, Table, TableCell, distinct, grouped};
 use nodegauge_measure::quantity::significant;
 use nodegauge_measure::record::{Category, Measurement, Record};
 use nodegauge_measure::{Bytes, NoticeId, Unit};
@@ -247,8 +247,8 @@ impl FigureUnit {
         significant((self.convert)(value))
     }
 
-    fn cell(self, value: Option<f64>) -> Cell {
-        let figure = |value| Cell::figure(value, self.unit, self.words(value));
+    fn cell(self, value: Option<f64>) -> TableCell {
+        let figure = |value| TableCell::figure(value, self.unit, self.words(value));
         value.map_or_else(|| NONE.into(), figure)
     }
 }

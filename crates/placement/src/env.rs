@@ -6,7 +6,7 @@
 //! Every variable that is set gives a notice. An invalid value is an error only if it would be used.
 
 use crate::grammar;
-use crate::plan::Request;
+use crate::plan::PlacementRequest;
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
 use std::str::FromStr;
@@ -46,7 +46,7 @@ impl Environment {
     ///
     /// # Errors
     /// Fails when a variable that would be used has a syntax error; the error names the variable.
-    pub fn apply(&self, request: &mut Request) -> Result<Vec<String>, SyntaxError> {
+    pub fn apply(&self, request: &mut PlacementRequest) -> Result<Vec<String>, SyntaxError> {
         let mut notices = Vec::new();
         let mut note = |name: &str, text: &str, why_not: Option<&str>| {
             notices.push(match why_not {
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn variables_fill_what_options_left_absent() {
-        let mut request = Request::default();
+        let mut request = PlacementRequest::default();
         let environment = environment(&[
             ("OMP_NUM_THREADS", "96,4"),
             ("OMP_PLACES", "0:96:2"),
@@ -163,10 +163,10 @@ mod tests {
 
     #[test]
     fn options_win_over_variables_even_wrong_ones() {
-        let mut request = Request {
+        let mut request = PlacementRequest {
             threads: Some(2),
             places: Some("cores".parse().unwrap()),
-            ..Request::default()
+            ..PlacementRequest::default()
         };
         let environment = environment(&[
             ("OMP_NUM_THREADS", "zero"),
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn threads_by_cache_leave_nothing_to_variables() {
-        let mut request = Request { per_cache: Some(2), ..Request::default() };
+        let mut request = PlacementRequest { per_cache: Some(2), ..PlacementRequest::default() };
         let environment = environment(&[("OMP_NUM_THREADS", "1"), ("OMP_PLACES", "cores")]);
         assert_eq!(
             environment.apply(&mut request).unwrap(),
@@ -197,13 +197,13 @@ mod tests {
                 "OMP_PLACES=cores ignored: --per-cache is given"
             ]
         );
-        assert_eq!(request, Request { per_cache: Some(2), ..Request::default() });
+        assert_eq!(request, PlacementRequest { per_cache: Some(2), ..PlacementRequest::default() });
     }
 
     #[test]
     fn kmp_affinity_wins_over_openmp_when_it_has_a_type() {
         let openmp = [("OMP_PLACES", "cores"), ("OMP_PROC_BIND", "true")];
-        let mut request = Request::default();
+        let mut request = PlacementRequest::default();
         let with_type =
             environment(&[&openmp[..], &[("KMP_AFFINITY", "verbose,scatter")]].concat());
         assert_eq!(
@@ -215,7 +215,7 @@ mod tests {
             ]
         );
         assert!(request.kmp.is_some() && request.places.is_none());
-        let mut request = Request::default();
+        let mut request = PlacementRequest::default();
         let without = environment(&[&openmp[..], &[("KMP_AFFINITY", "verbose")]].concat());
         let notices = without.apply(&mut request).unwrap();
         assert_eq!(notices[0], "KMP_AFFINITY=verbose ignored: it names no type");
@@ -233,7 +233,8 @@ mod tests {
             ("OMP_PROC_BIND", "compact", 0),
             ("KMP_AFFINITY", "compact,x", 8),
         ] {
-            let error = environment(&[(name, text)]).apply(&mut Request::default()).unwrap_err();
+            let error =
+                environment(&[(name, text)]).apply(&mut PlacementRequest::default()).unwrap_err();
             assert_eq!((error.what, error.at), (name, at), "{text}");
             assert!(error.example.starts_with(name));
         }

@@ -127,14 +127,16 @@ impl From<&MemoryPolicy> for MemoryEntry {
 mod tests {
     use super::*;
     use crate::tests::{T2K, machine};
-    use crate::{Request, plan};
+    use crate::{PlacementRequest, plan};
     use nodegauge_machine::NodeId;
     use serde_json::json;
 
     #[test]
     fn one_process() {
         let t2k = machine(T2K);
-        let placement = plan(&t2k, &Request { threads: Some(4), ..Request::default() }).unwrap();
+        let placement =
+            plan(&t2k, &PlacementRequest { threads: Some(4), ..PlacementRequest::default() })
+                .unwrap();
         let rank = RankPlace { rank: None, placement, memory: MemoryPolicy::Default };
         let document = PlacesDocument::new(&t2k, &[rank]);
         let value = serde_json::to_value(&document).unwrap();
@@ -156,7 +158,9 @@ mod tests {
     #[test]
     fn several_processes_are_listed_rank_by_rank() {
         let t2k = machine(T2K);
-        let placement = plan(&t2k, &Request { threads: Some(2), ..Request::default() }).unwrap();
+        let placement =
+            plan(&t2k, &PlacementRequest { threads: Some(2), ..PlacementRequest::default() })
+                .unwrap();
         let memory = MemoryPolicy::Bind(vec![NodeId(1), NodeId(2)]);
         let ranks = [0, 1].map(|rank| RankPlace {
             rank: Some(rank),

@@ -6,7 +6,8 @@
 //! tasks) and `mpirun -np 1`.
 
 use crate::{
-    Bind, MemoryPolicy, Placement, PlacementError, RankPlace, RankPlan, Request, ThreadPlace,
+    Bind, MemoryPolicy, Placement, PlacementError, PlacementRequest, RankPlace, RankPlan,
+    ThreadPlace,
 };
 use nodegauge_machine::{CpuId, Topology};
 use std::collections::BTreeSet;
@@ -194,7 +195,7 @@ pub fn limited<'a>(topology: &Topology, cpus: impl IntoIterator<Item = &'a u32>)
 /// over them. A rank with every CPU of the machine is not bound.
 fn within(topology: &Topology, cpus: &[u32], threads: u32) -> Result<Placement, PlacementError> {
     if threads > 1 {
-        let request = Request { threads: Some(threads), ..Request::default() };
+        let request = PlacementRequest { threads: Some(threads), ..PlacementRequest::default() };
         return crate::plan(&limited(topology, cpus), &request);
     }
     let everywhere = cpus.len() >= topology.threads.len();

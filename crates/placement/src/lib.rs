@@ -1,7 +1,7 @@
 //! Placement of threads and memory: OpenMP places, binding, `KMP_AFFINITY`, threads per cache, NUMA
 //! policy, and the system calls that apply a placement and read back what the kernel granted.
 //!
-//! Planning is pure: a [`Request`] and a [`Topology`](nodegauge_machine::Topology) give a
+//! Planning is pure: a [`PlacementRequest`] and a [`Topology`](nodegauge_machine::Topology) give a
 //! [`Placement`], for this machine or any other that can be described. Only [`pin`], [`numa`] and
 //! [`display`] call the kernel, through `nodegauge_os`. This crate measures nothing.
 
@@ -43,6 +43,6 @@ pub use numa::{MemoryPolicy, NumaSpec};
 pub use pairs::{CpuPair, Distance};
 pub use pin::{PinError, pin_current_thread};
 pub use places::{Place, PlacesSpec};
-pub use plan::{Placement, Request, ThreadPlace, plan};
-pub use ranks::{Policies, Policy, RankMap, RankPlace, RankPlan, RankRequest, plan_ranks};
+pub use plan::{Placement, PlacementRequest, ThreadPlace, plan};
+pub use ranks::{LecturePolicy, Policies, RankMap, RankPlace, RankPlan, RankRequest, plan_ranks};
 pub use threads::ThreadList;

@@ -55,7 +55,7 @@ pub enum PlacesSpec {
         count: Option<u32>,
     },
     /// A list of places: `{0:4}:4:8,!{8:4}`.
-    Explicit(Vec<Interval<PlaceExpr>>),
+    Explicit(Vec<ListEntry<PlaceExpr>>),
 }
 
 /// Abstract names of OpenMP 5.2.
@@ -84,7 +84,7 @@ nodegauge_measure::names!(
 
 /// Entry of an explicit list: of places, or of CPUs within braces.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Interval<T> {
+pub enum ListEntry<T> {
     /// `first[:count[:stride]]`: the first item and its copies, each shifted by `stride` CPUs.
     Include {
         /// First place or CPU.
@@ -104,7 +104,7 @@ pub enum PlaceExpr {
     /// `5`, short for `{5}`.
     Cpu(u32),
     /// `{0:4,8,!2}`.
-    Set(Vec<Interval<u32>>),
+    Set(Vec<ListEntry<u32>>),
 }
 
 impl FromStr for PlacesSpec {
@@ -125,7 +125,7 @@ impl FromStr for PlacesSpec {
                 return Ok(Self::Explicit(items));
             }
             let problem = match items.last() {
-                Some(Interval::Exclude(_)) => "expected ',' or the end after an excluded place",
+                Some(ListEntry::Exclude(_)) => "expected ',' or the end after an excluded place",
                 _ => "expected ',', ':' or the end after a place",
             };
             cursor.expect(',', problem)?;
@@ -170,16 +170,16 @@ fn interval<T>(
     cursor: &mut Cursor<'_>,
     problems: [&str; 2],
     item: fn(&mut Cursor<'_>, &str) -> Result<T, SyntaxError>,
-) -> Result<Interval<T>, SyntaxError> {
+) -> Result<ListEntry<T>, SyntaxError> {
     cursor.skip_blanks();
     if cursor.eat('!') {
         cursor.skip_blanks();
-        return Ok(Interval::Exclude(item(cursor, problems[1])?));
+        return Ok(ListEntry::Exclude(item(cursor, problems[1])?));
     }
     let first = item(cursor, problems[0])?;
     cursor.skip_blanks();
     if !cursor.eat(':') {
-        return Ok(Interval::Include { first, count: 1, stride: 1 });
+        return Ok(ListEntry::Include { first, count: 1, stride: 1 });
     }
     cursor.skip_blanks();
     let count = count(cursor, "expected a count after ':'")?;
@@ -191,7 +191,7 @@ fn interval<T>(
     if count == 1 {
         stride = 1;
     }
-    Ok(Interval::Include { first, count, stride })
+    Ok(ListEntry::Include { first, count, stride })
 }
 
 fn read_stride(cursor: &mut Cursor<'_>) -> Result<i32, SyntaxError> {
@@ -219,7 +219,7 @@ impl fmt::Display for PlacesSpec {
     }
 }
 
-impl<T: fmt::Display> fmt::Display for Interval<T> {
+impl<T: fmt::Display> fmt::Display for ListEntry<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Include { first, count, stride } => f.write_str(&spread(first, *count, *stride)),

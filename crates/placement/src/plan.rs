@@ -16,7 +16,7 @@ use nodegauge_measure::quantity::counted;
 
 /// Request of the user, from options or [`Environment`](crate::Environment).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Request {
+pub struct PlacementRequest {
     /// Number of threads.
     pub threads: Option<u32>,
     /// Places.
@@ -111,7 +111,7 @@ impl Placement {
 /// Fails when two parts of the request both decide where threads go, when there are more threads than
 /// hardware threads that this process may use, and when places, caches or `KMP_AFFINITY` do not fit
 /// the machine.
-pub fn plan(topology: &Topology, request: &Request) -> Result<Placement, PlacementError> {
+pub fn plan(topology: &Topology, request: &PlacementRequest) -> Result<Placement, PlacementError> {
     // Modifiers alone, such as verbose, do not place threads.
     let kmp = request.kmp.as_ref().filter(|kmp| kmp.kind.is_some());
     refuse_conflicts(request, kmp)?;
@@ -130,7 +130,10 @@ pub fn plan(topology: &Topology, request: &Request) -> Result<Placement, Placeme
     }
 }
 
-fn refuse_conflicts(request: &Request, kmp: Option<&KmpAffinity>) -> Result<(), PlacementError> {
+fn refuse_conflicts(
+    request: &PlacementRequest,
+    kmp: Option<&KmpAffinity>,
+) -> Result<(), PlacementError> {
     const PER_CACHE: &str = "--per-cache";
     const KMP: &str = "KMP_AFFINITY";
     const PLACES: &str = "--places";
@@ -181,7 +184,7 @@ fn by_kmp(
     Ok(placement)
 }
 
-fn by_places(topology: &Topology, request: &Request) -> Result<Placement, PlacementError> {
+fn by_places(topology: &Topology, request: &PlacementRequest) -> Result<Placement, PlacementError> {
     check_threads(topology, request.threads)?;
     let mut notices = Vec::new();
     let (words, places, policy) = match &request.places {

@@ -19,7 +19,7 @@ use crate::cpus;
 use crate::devices::{self, RankDevice};
 use crate::error::PlacementError;
 use crate::numa::{MemoryPolicy, NumaSpec};
-use crate::plan::{Placement, Request, ThreadPlace, plan};
+use crate::plan::{Placement, PlacementRequest, ThreadPlace, plan};
 use nodegauge_machine::{CpuId, NodeId, Topology};
 use nodegauge_measure::quantity::counted;
 use sockets::Sockets;
@@ -52,9 +52,9 @@ nodegauge_measure::names!(
 
 /// Numactl policy of the ccNUMA lecture, by number, 0 to 5.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Policy(u8);
+pub struct LecturePolicy(u8);
 
-impl Policy {
+impl LecturePolicy {
     /// Reference policy for the comparison of rates: any CPU, local allocation.
     pub const REFERENCE: Self = Self(5);
 
@@ -122,13 +122,13 @@ impl Policy {
     }
 }
 
-impl fmt::Display for Policy {
+impl fmt::Display for LecturePolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
 
-impl FromStr for Policy {
+impl FromStr for LecturePolicy {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -147,7 +147,7 @@ pub struct RankRequest {
     /// Map of ranks to sockets; the default is `block` with a policy and `spread` without.
     pub map: Option<RankMap>,
     /// Policy for CPUs and memory, by number.
-    pub policy: Option<Policy>,
+    pub policy: Option<LecturePolicy>,
     /// Explicit CPUs, instead of those of map and policy.
     pub cpus: Option<CpuList>,
     /// Memory policy, instead of that of `policy`.
@@ -157,7 +157,7 @@ pub struct RankRequest {
     /// Devices per rank, near its cores.
     pub devices: Option<u32>,
     /// Places and binding for all threads of all ranks together, instead of map and policy.
-    pub together: Request,
+    pub together: PlacementRequest,
 }
 
 /// Placement of all ranks.
@@ -166,7 +166,7 @@ pub struct RankPlan {
     /// Places of the ranks, by number.
     pub ranks: Vec<RankPlace>,
     /// Policy, if one was requested that decides both CPUs and memory of the ranks.
-    pub policy: Option<Policy>,
+    pub policy: Option<LecturePolicy>,
     /// Canonical text of the placement for the record: `policy 3 block`, `spread`, `cpus 0,2`.
     pub words: String,
     /// Devices of each rank; empty if none were requested.
@@ -295,7 +295,7 @@ fn placed(
         return by_policy(topology, policy, request.map.unwrap_or(RankMap::Block), ranks, threads);
     }
     if has_places(&request.together) || request.map.is_none_or(|map| map == RankMap::Spread) {
-        let all = Request { threads: Some(ranks * threads), ..request.together.clone() };
+        let all = PlacementRequest { threads: Some(ranks * threads), ..request.together.clone() };
         let all = plan(topology, &all)?;
         let words = if has_places(&request.together) {
             format!("places {}", all.places)
@@ -310,7 +310,7 @@ fn placed(
 }
 
 /// True if places or binding of all threads together were requested.
-fn has_places(request: &Request) -> bool {
+fn has_places(request: &PlacementRequest) -> bool {
     request.places.is_some()
         || request.bind.is_some()
         || request.kmp.is_some()
@@ -423,7 +423,7 @@ fn by_list(
 
 fn by_policy(
     topology: &Topology,
-    policy: Policy,
+    policy: LecturePolicy,
     map: RankMap,
     ranks: u32,
     threads: u32,

@@ -31,24 +31,25 @@ fn cpus(placement: &Placement) -> Vec<u32> {
     placement.threads.iter().map(single).collect()
 }
 
-fn placed(topology: &Topology, request: &Request) -> Placement {
+fn placed(topology: &Topology, request: &PlacementRequest) -> Placement {
     plan(topology, request).unwrap_or_else(|error| panic!("{error}"))
 }
 
 #[test]
 fn genoa_with_every_other_core() {
     let genoa = machine(GENOA);
-    let request = Request {
+    let request = PlacementRequest {
         threads: Some(96),
         places: Some("0:96:2".parse().unwrap()),
         bind: Some(Bind::Spread),
-        ..Request::default()
+        ..PlacementRequest::default()
     };
     let placement = placed(&genoa, &request);
     assert_eq!(cpus(&placement), (0..96).map(|k| 2 * k).collect::<Vec<_>>());
     assert_eq!((placement.places.as_str(), placement.bind), ("0:96:2", Bind::Spread));
     assert!(placement.notices.is_empty());
-    let by_default = placed(&genoa, &Request { threads: Some(96), ..Request::default() });
+    let by_default =
+        placed(&genoa, &PlacementRequest { threads: Some(96), ..PlacementRequest::default() });
     assert_eq!(cpus(&by_default), cpus(&placement));
 }
 
@@ -57,13 +58,14 @@ fn rome_with_two_and_one_threads_of_each_cache() {
     let rome = machine(ROME);
     for (threads, per_cache, step) in [(64, 2, 2), (32, 1, 4)] {
         let expected: Vec<u32> = (0..threads).map(|k| k * step).collect();
-        let by_cache = Request { per_cache: Some(per_cache), ..Request::default() };
+        let by_cache =
+            PlacementRequest { per_cache: Some(per_cache), ..PlacementRequest::default() };
         assert_eq!(cpus(&placed(&rome, &by_cache)), expected);
-        let by_cores = Request {
+        let by_cores = PlacementRequest {
             threads: Some(threads),
             places: Some("cores".parse().unwrap()),
             bind: Some(Bind::Spread),
-            ..Request::default()
+            ..PlacementRequest::default()
         };
         assert_eq!(cpus(&placed(&rome, &by_cores)), expected);
         let first = &placed(&rome, &by_cache).threads[1];
@@ -75,10 +77,10 @@ fn rome_with_two_and_one_threads_of_each_cache() {
 fn xeon_phi_by_kmp_affinity() {
     let phi = machine(PHI);
     let with = |kmp: &str, threads| {
-        let request = Request {
+        let request = PlacementRequest {
             threads: Some(threads),
             kmp: Some(kmp.parse().unwrap()),
-            ..Request::default()
+            ..PlacementRequest::default()
         };
         placed(&phi, &request)
     };
@@ -99,10 +101,10 @@ fn xeon_phi_by_kmp_affinity() {
 #[test]
 fn t2k_one_thread_a_core_and_one_a_socket() {
     let t2k = machine(T2K);
-    let all = placed(&t2k, &Request::default());
+    let all = placed(&t2k, &PlacementRequest::default());
     assert_eq!(cpus(&all), (0..16).collect::<Vec<_>>());
     assert_eq!((all.places.as_str(), all.bind), ("cores", Bind::Spread));
-    let four = placed(&t2k, &Request { threads: Some(4), ..Request::default() });
+    let four = placed(&t2k, &PlacementRequest { threads: Some(4), ..PlacementRequest::default() });
     assert_eq!(cpus(&four), [0, 4, 8, 12]);
     assert_eq!(four.threads[2].sockets(&t2k), [2]);
     assert_eq!(four.threads[2].numa_nodes(&t2k), [2]);
@@ -112,16 +114,17 @@ fn t2k_one_thread_a_core_and_one_a_socket() {
 #[test]
 fn a_cache_for_each_core_serves_both_ways() {
     let topology = machine(ROME_7F52);
-    let by_cache = placed(&topology, &Request { per_cache: Some(1), ..Request::default() });
+    let by_cache =
+        placed(&topology, &PlacementRequest { per_cache: Some(1), ..PlacementRequest::default() });
     assert_eq!(by_cache.threads.len(), 32);
-    assert_eq!(cpus(&by_cache), cpus(&placed(&topology, &Request::default())));
+    assert_eq!(cpus(&by_cache), cpus(&placed(&topology, &PlacementRequest::default())));
 }
 
 proptest! {
     #[test]
     fn default_placements_use_no_cpu_twice_and_are_even(threads in 1u32..=64) {
         let topology = machine("Package:2 NUMANode:2 L3Cache:2 Core:4 PU:2");
-        let placement = placed(&topology, &Request { threads: Some(threads), ..Request::default() });
+        let placement = placed(&topology, &PlacementRequest { threads: Some(threads), ..PlacementRequest::default() });
         let cpus = cpus(&placement);
         let mut distinct = cpus.clone();
         distinct.sort_unstable();

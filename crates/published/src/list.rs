@@ -1,7 +1,7 @@
 //! View of the catalog of published figures.
 
 use crate::catalog::{self, PublishedNode};
-use nodegauge_gauge::view::{Block, Cell, Page, Section, Table, Tone};
+use nodegauge_gauge::view::{Block, Page, Section, Table, TableCell, Tone};
 use nodegauge_measure::figure_names::{hpl, io, stream};
 
 /// Returns the catalog, grouped by source.
@@ -15,9 +15,9 @@ pub fn list() -> Page {
     let mut page = Page::default();
     for source in sources {
         let mut table = Table::new(&["", "", "", ">"]);
-        table.heading(Cell::text(source).tone(Tone::Strong));
+        table.heading(TableCell::text(source).tone(Tone::Strong));
         for node in catalog::all().iter().filter(|node| node.source() == source) {
-            table.row(listed(node).map(Cell::text));
+            table.row(listed(node).map(TableCell::text));
         }
         page.sections.push(Section { id: "published", blocks: vec![table.into()] });
     }

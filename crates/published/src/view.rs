@@ -2,7 +2,7 @@
 
 use crate::catalog::PublishedConfig;
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::{Cell, Picture, Section, Table, wrap};
+use nodegauge_gauge::view::{Picture, Section, Table, TableCell, wrap};
 use nodegauge_measure::Unit;
 use nodegauge_measure::figure_names::stream;
 use nodegauge_measure::keys::shared;
@@ -13,7 +13,7 @@ use nodegauge_measure::record::{Category, Measurement, Record};
 const NAME: usize = 30;
 
 /// A published figure with its configuration.
-type Figure<'a> = (&'a Measurement, PublishedConfig);
+type PublishedRow<'a> = (&'a Measurement, PublishedConfig);
 
 /// Adds the published figures of a gauge: as a separate section on the page of `run`, or at the end of the last
 /// section on the page of the gauge's own command.
@@ -36,7 +36,7 @@ pub fn add(sections: &mut Vec<Section>, record: &Record, gauge: &str, detail: De
 pub fn section(record: &Record, gauge: &str) -> Section {
     let mut section = Section::new("published");
     let own = |m: &&Measurement| m.gauge == gauge && m.is_published();
-    let figures: Vec<Figure<'_>> =
+    let figures: Vec<PublishedRow<'_>> =
         record.measurements.iter().filter(own).map(|m| (m, m.read_config())).collect();
     let nodes = by_node(&figures);
     let (nearest, asked): (Vec<_>, Vec<_>) =
@@ -60,15 +60,15 @@ pub fn section(record: &Record, gauge: &str) -> Section {
 }
 
 /// Groups the figures by node, in order.
-fn by_node<'a, 'b>(figures: &'b [Figure<'a>]) -> Vec<Vec<&'b Figure<'a>>> {
+fn by_node<'a, 'b>(figures: &'b [PublishedRow<'a>]) -> Vec<Vec<&'b PublishedRow<'a>>> {
     let place = |config: &PublishedConfig| {
         let PublishedConfig { machine, source, placement, threads, .. } = config.clone();
         (machine, source, placement, threads)
     };
-    let mut nodes: Vec<Vec<&Figure<'_>>> = Vec::new();
+    let mut nodes: Vec<Vec<&PublishedRow<'_>>> = Vec::new();
     for figure in figures {
         let (m, config) = figure;
-        let alike = |node: &&mut Vec<&Figure<'_>>| {
+        let alike = |node: &&mut Vec<&PublishedRow<'_>>| {
             node[0].0.test == m.test
                 && place(&node[0].1) == place(config)
                 && node.iter().all(|(known, _)| known.name != m.name)
@@ -83,7 +83,7 @@ fn by_node<'a, 'b>(figures: &'b [Figure<'a>]) -> Vec<Vec<&'b Figure<'a>>> {
 
 /// Returns the run's own native STREAM figures from the gauge that shows the published ones: on the processor
 /// or on a device.
-fn native<'a>(record: &'a Record, nodes: &[&Vec<&Figure<'_>>]) -> Vec<&'a Measurement> {
+fn native<'a>(record: &'a Record, nodes: &[&Vec<&PublishedRow<'_>>]) -> Vec<&'a Measurement> {
     let gauge = nodes.first().map(|node| &node[0].0.gauge);
     let native = |m: &&Measurement| {
         let engine = m.read_key::<shared::engine>();
@@ -96,7 +96,7 @@ fn native<'a>(record: &'a Record, nodes: &[&Vec<&Figure<'_>>]) -> Vec<&'a Measur
 }
 
 /// Returns a bar chart of Triad: of the run and of each published node.
-fn picture(record: &Record, nodes: &[&Vec<&Figure<'_>>]) -> Picture {
+fn picture(record: &Record, nodes: &[&Vec<&PublishedRow<'_>>]) -> Picture {
     let is_triad = |m: &Measurement| m.name == stream::TRIAD;
     let own = native(record, nodes).into_iter().find(|m| is_triad(m));
     let own = own.map(|m| ("this run".to_owned(), m.value, String::new()));
@@ -110,16 +110,16 @@ fn picture(record: &Record, nodes: &[&Vec<&Figure<'_>>]) -> Picture {
 }
 
 /// Returns a table with the run's STREAM figures, followed by the published ones.
-fn beside(record: &Record, nodes: &[&Vec<&Figure<'_>>]) -> Table {
+fn beside(record: &Record, nodes: &[&Vec<&PublishedRow<'_>>]) -> Table {
     let own = native(record, nodes);
     fn of<'a>(all: &[&'a Measurement], name: &str) -> Option<&'a Measurement> {
         all.iter().find(|m| m.name == name).copied()
     }
     let own_triad = of(&own, stream::TRIAD).and_then(|m| m.value);
     let row = |title: &str, all: &[&Measurement], ratio: String| {
-        let mut row = vec![Cell::text(wrap(title, NAME).join("\n"))];
+        let mut row = vec![TableCell::text(wrap(title, NAME).join("\n"))];
         row.extend(stream::KERNELS.map(|name| match of(all, name).and_then(|m| m.value) {
-            Some(value) => Cell::figure(value, Unit::BytesPerSecond, significant(value / 1e9)),
+            Some(value) => TableCell::figure(value, Unit::BytesPerSecond, significant(value / 1e9)),
             None => "-".into(),
         }));
         let triad = of(all, stream::TRIAD).filter(|m| m.value.is_some());
@@ -149,7 +149,7 @@ fn share(m: &Measurement) -> Option<String> {
 }
 
 /// Describes how a published figure was measured and names its source.
-fn origin((_, config): &Figure<'_>) -> String {
+fn origin((_, config): &PublishedRow<'_>) -> String {
     let unknown = || "?".to_owned();
     let compiler = config.compiler.as_ref().map(|compiler| compiler.command.clone());
     let parts = [config.node.clone(), config.placement.clone(), compiler];
@@ -159,7 +159,7 @@ fn origin((_, config): &Figure<'_>) -> String {
 }
 
 /// Describes a node in one line, by its Triad.
-fn in_a_line(node: &[&Figure<'_>]) -> String {
+fn in_a_line(node: &[&PublishedRow<'_>]) -> String {
     let (m, config) = node.iter().find(|(m, _)| m.name == stream::TRIAD).unwrap_or(&node[0]);
     let limit = share(m).map(|share| format!(", {share} of theoretical"));
     let placement = config.placement.as_ref().map(|placement| format!(", {placement}"));
@@ -177,7 +177,7 @@ fn in_a_line(node: &[&Figure<'_>]) -> String {
 }
 
 /// Describes a node with all its figures; for tests other than STREAM.
-fn in_full(node: &[&Figure<'_>]) -> String {
+fn in_full(node: &[&PublishedRow<'_>]) -> String {
     let figures: Vec<String> =
         node.iter().map(|(m, _)| format!("{} {}", m.name, m.in_words())).collect();
     format!("{} {}; {}", node[0].0.test, origin(node[0]), figures.join(", "))

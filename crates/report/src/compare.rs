@@ -1,10 +1,10 @@
 //! The page of `compare`: differences between the settings, one table per test, and the verdicts with their reasons.
 
 use nodegauge_analysis::compare::threshold::change_in_words;
-use nodegauge_analysis::compare::{Comparison, Difference, Figure, Pair, Runners, Verdict};
+use nodegauge_analysis::compare::{Comparison, Difference, Pair, Runners, SideFigures, Verdict};
 use nodegauge_analysis::ratio::Basis;
 use nodegauge_analysis::ratio::closing::{interval_in_words, times_as_fast};
-use nodegauge_gauge::view::{self, Cell, Note, Page, Section, Table, Tone, grouped};
+use nodegauge_gauge::view::{self, Note, Page, Section, Table, TableCell, Tone, grouped};
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::stats::Better;
 
@@ -189,8 +189,8 @@ fn figures(test: &str, pairs: &[&Pair]) -> Section {
     for (head, group) in grouped(pairs.iter().copied(), |pair| heading_and_title(pair).0) {
         table.heading(head);
         for pair in group {
-            let figure = |side: &Figure| match side.value {
-                Some(value) => Cell::figure(value, pair.unit, pair.unit.in_words(value)),
+            let figure = |side: &SideFigures| match side.value {
+                Some(value) => TableCell::figure(value, pair.unit, pair.unit.in_words(value)),
                 None => "-".into(),
             };
             let tone = match pair.verdict {
@@ -205,7 +205,7 @@ fn figures(test: &str, pairs: &[&Pair]) -> Section {
                 figure(&pair.b),
                 pair.ratio.map_or_else(|| "-".to_owned(), change_in_words).into(),
                 pair.ci95.map_or_else(|| "-".to_owned(), interval).into(),
-                Cell::text(pair.verdict.name()).tone(tone),
+                TableCell::text(pair.verdict.name()).tone(tone),
             ]);
         }
     }

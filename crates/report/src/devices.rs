@@ -1,7 +1,7 @@
 //! Devices of a node on the page of `machine`: one paragraph per group of identical devices, and a table of their
 //! locations.
 
-use nodegauge_gauge::view::{Cell, Section, Table};
+use nodegauge_gauge::view::{Section, Table, TableCell};
 use nodegauge_machine::number_ranges;
 use nodegauge_measure::record::{Device, DeviceKind, DeviceState, Machine};
 use nodegauge_measure::{Bytes, BytesPerSec, Hertz};
@@ -131,7 +131,7 @@ pub(crate) fn table(machine: &Machine) -> Option<Table> {
             .collect();
         let hidden = device.hidden.join(", ");
         table.row([
-            Cell::text(name),
+            TableCell::text(name),
             device.address.clone().into(),
             device.numa_node.map_or("-".to_owned(), |node| node.to_string()).into(),
             if device.cpus.is_empty() { "-".to_owned() } else { number_ranges(&device.cpus) }

@@ -2,7 +2,7 @@
 //! through the registry.
 
 use nodegauge_analysis::expect::Expectation;
-use nodegauge_analysis::identity::{self, Identity};
+use nodegauge_analysis::identity::{self, FigureIdentity};
 use nodegauge_measure::keys::Registry;
 use nodegauge_measure::quantity::{counted, significant};
 use nodegauge_measure::record::{Measurement, Record};
@@ -20,15 +20,15 @@ pub struct Conditions<'a> {
 }
 
 /// A figure of a record.
-pub(crate) struct Figure<'r> {
+pub(crate) struct RecordFigure<'r> {
     pub(crate) m: &'r Measurement,
-    pub(crate) identity: Identity,
+    pub(crate) identity: FigureIdentity,
     /// True if another figure differs only in the unit.
     has_twin: bool,
 }
 
 /// Returns the figures of a record without published figures.
-pub(crate) fn own<'r>(record: &'r Record, registry: &Registry) -> Vec<Figure<'r>> {
+pub(crate) fn own<'r>(record: &'r Record, registry: &Registry) -> Vec<RecordFigure<'r>> {
     let all: Vec<&Measurement> = record.measurements.iter().filter(|m| !m.is_published()).collect();
     let identities = identity::identities(&all, registry);
     let mut units: BTreeMap<(&str, &str, &str), usize> = BTreeMap::new();
@@ -43,10 +43,10 @@ pub(crate) fn own<'r>(record: &'r Record, registry: &Registry) -> Vec<Figure<'r>
         })
         .collect();
     let figures = all.into_iter().zip(identities).zip(twins);
-    figures.map(|((m, identity), has_twin)| Figure { m, identity, has_twin }).collect()
+    figures.map(|((m, identity), has_twin)| RecordFigure { m, identity, has_twin }).collect()
 }
 
-impl Figure<'_> {
+impl RecordFigure<'_> {
     /// Returns a title that is unique in a test, e.g. `triad`, `bw 8 B, distance same core`, `mbw_mr 8 B in msg/s`.
     pub(crate) fn title(&self) -> String {
         let unit = if self.has_twin { format!(" in {}", self.m.unit) } else { String::new() };

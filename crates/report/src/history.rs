@@ -7,7 +7,7 @@ const GAP: usize = 2;
 
 /// A saved run in the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
+pub struct ListLine {
     /// Prefix of the identifier that distinguishes it from other runs.
     pub id: String,
     /// Start time.
@@ -25,7 +25,7 @@ pub struct Line {
 /// Returns the list, newest first, with one line of `width` characters per run; `older` runs are not listed. There
 /// is a column of hosts if there are several, and a column of labels if there are any. These columns and the
 /// commands share the remaining width.
-pub fn list(lines: &[Line], older: usize, width: usize) -> Section {
+pub fn list(lines: &[ListLine], older: usize, width: usize) -> Section {
     let mut section = Section::new("history");
     let Some(first) = lines.first() else {
         section.push(Block::Text("no saved runs".to_owned()));
@@ -34,8 +34,9 @@ pub fn list(lines: &[Line], older: usize, width: usize) -> Section {
     let one_host = lines.iter().all(|line| line.host == first.host);
     let labelled = lines.iter().any(|line| !line.labels.is_empty());
     // The list shows minutes; the record has the exact time.
-    let minute = |line: &Line| line.started.get(..16).unwrap_or(&line.started).replace('T', " ");
-    let column = |title: &'static str, cell: &dyn Fn(&Line) -> String| -> (&str, Vec<String>) {
+    let minute =
+        |line: &ListLine| line.started.get(..16).unwrap_or(&line.started).replace('T', " ");
+    let column = |title: &'static str, cell: &dyn Fn(&ListLine) -> String| -> (&str, Vec<String>) {
         (title, lines.iter().map(cell).collect())
     };
     let mut columns = vec![
@@ -96,8 +97,8 @@ mod tests {
     use super::*;
     use crate::{Style, text};
 
-    fn line(id: &str) -> Line {
-        Line {
+    fn line(id: &str) -> ListLine {
+        ListLine {
             id: id.to_owned(),
             started: "2026-11-21T20:04:36Z".to_owned(),
             host: "n01".to_owned(),
@@ -107,16 +108,16 @@ mod tests {
         }
     }
 
-    fn shown(lines: &[Line], older: usize, width: u16) -> String {
+    fn shown(lines: &[ListLine], older: usize, width: u16) -> String {
         let list = list(lines, older, width.into());
         text::section(&list, Style { width, colour: false })
     }
 
     #[test]
     fn a_run_is_a_line_that_fits() {
-        let other = Line { host: "a-host-with-a-long-name".to_owned(), ..line("01M7ZVE5") };
+        let other = ListLine { host: "a-host-with-a-long-name".to_owned(), ..line("01M7ZVE5") };
         let labelled =
-            Line { labels: "nps=4 bios=tuned site=there".to_owned(), ..line("01M7ZVE4") };
+            ListLine { labels: "nps=4 bios=tuned site=there".to_owned(), ..line("01M7ZVE4") };
         let lines = [line("01M7ZVE6"), other, labelled];
         for width in [80, 100, 120] {
             let text = shown(&lines, 9_980, width);

@@ -5,8 +5,8 @@
 
 use crate::markup::{self, Markup, element, fixed, script, text};
 use nodegauge_gauge::view::{
-    Bar, Block, Card, Cell, Drawing, Grid, HeatMaps, Note, Page, Picture, Scale, Section, Table,
-    Tone,
+    Bar, Block, Card, Drawing, Grid, HeatMaps, Note, Page, Picture, Scale, Section, Table,
+    TableCell, Tone,
 };
 use std::collections::BTreeMap;
 
@@ -221,7 +221,7 @@ fn table(table: &Table) -> Markup {
 }
 
 /// Returns a cell; the width of a bar is relative to `longest`.
-fn cell(cell: &Cell, right: bool, longest: f64) -> Markup {
+fn cell(cell: &TableCell, right: bool, longest: f64) -> Markup {
     let class = format!("{}{}", class(cell.tone), if right { " right" } else { "" });
     let value = cell.figure.map(|(value, _)| value.to_string());
     let mut attributes = vec![("class", class.trim())];

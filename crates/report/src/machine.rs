@@ -1,7 +1,7 @@
 //! Pages of `machine` and `doctor`.
 
 use crate::devices;
-use nodegauge_gauge::view::{Block, Cell, Column, Note, Page, Section, Table, Tone};
+use nodegauge_gauge::view::{Block, Column, Note, Page, Section, Table, TableCell, Tone};
 use nodegauge_machine::number_ranges;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{
@@ -289,7 +289,7 @@ fn distances_of(machine: &Machine) -> Option<Table> {
     let mut table = Table::new(&["distance"]);
     table.columns.extend(nodes.iter().map(|node| Column::of(&format!(">{}", node.id))));
     for (id, distances) in rows {
-        let head = Cell::text(format!("node {id}"));
+        let head = TableCell::text(format!("node {id}"));
         table.row(std::iter::once(head).chain(distances.iter().map(|d| d.to_string().into())));
     }
     Some(table)

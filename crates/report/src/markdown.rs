@@ -5,7 +5,7 @@
 //! Characters that begin a link, a reference or the mention of a person are followed by a zero-width character, as
 //! in Renovate.
 
-use nodegauge_gauge::view::{Block, Cell, Note, Page, Section, Table, Tone};
+use nodegauge_gauge::view::{Block, Note, Page, Section, Table, TableCell, Tone};
 use nodegauge_measure::legible;
 
 /// Invisible character that separates its neighbours.
@@ -89,7 +89,7 @@ fn table(table: &Table) -> String {
     out
 }
 
-fn cell(cell: &Cell) -> String {
+fn cell(cell: &TableCell) -> String {
     let words = text(&cell.text);
     match cell.tone {
         Tone::Strong | Tone::Warning | Tone::Bad if !words.is_empty() => format!("**{words}**"),
@@ -156,7 +156,7 @@ mod tests {
     fn bars_are_left_out_and_headings_are_rows() {
         let mut one = Table::new(&["what", ">GB/s", ""]);
         one.heading("native");
-        one.row(["a|b".into(), Cell::text("7").tone(Tone::Strong), Cell::bar(1.0)]);
+        one.row(["a|b".into(), TableCell::text("7").tone(Tone::Strong), TableCell::bar(1.0)]);
         let rows = "| what | GB/s |\n| --- | ---: |\n| **native** |  |\n| a\\|b | **7** |\n";
         assert_eq!(table(&one), rows);
     }

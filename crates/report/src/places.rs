@@ -2,7 +2,7 @@
 //! memory, core), with cache and CPU.
 
 use crate::machine;
-use nodegauge_gauge::view::{Block, Cell, Column, Section, Table};
+use nodegauge_gauge::view::{Block, Column, Section, Table, TableCell};
 use nodegauge_machine::number_ranges as ranges;
 use nodegauge_placement::RankDevice;
 use nodegauge_placement::json::{PlacesDocument, ThreadEntry};
@@ -50,7 +50,7 @@ pub fn view(document: &PlacesDocument) -> Section {
         table.columns.push(Column { title: (*title).into(), right: *title != "device" });
     }
     for thread in threads {
-        table.row(columns.iter().map(|column| Cell::text((column.cell)(thread))));
+        table.row(columns.iter().map(|column| TableCell::text((column.cell)(thread))));
     }
     let mut section = Section::new("places");
     section.push(table);
@@ -103,7 +103,7 @@ fn in_words(policy: &str) -> &str {
 
 /// Returns the table of pairs of hardware threads between which messages are measured.
 pub fn pairs(rows: &[PairRow]) -> Section {
-    let two = |ends: [u32; 2]| Cell::text(format!("{} - {}", ends[0], ends[1]));
+    let two = |ends: [u32; 2]| TableCell::text(format!("{} - {}", ends[0], ends[1]));
     let node = |node: Option<u32>| node.map_or_else(|| "-".to_owned(), |node| node.to_string());
     let mut table = Table::new(&["distance", "cpus", "cores", "NUMA nodes", "sockets"]);
     for row in rows {

@@ -2,7 +2,7 @@
 
 use crate::compare::cut;
 use crate::{Conditions, card, machine, topology};
-use nodegauge_gauge::view::{Block, Cell, Note, Page, Section, Table, Tone};
+use nodegauge_gauge::view::{Block, Note, Page, Section, Table, TableCell, Tone};
 use nodegauge_gauge::{Detail, Gauge};
 use nodegauge_measure::Seconds;
 use nodegauge_measure::keys::Registry;
@@ -85,7 +85,7 @@ pub fn ticket(
         let status = m.validity.status.name();
         table.row([
             format!("{}: {}", headline.title, headline.what).into(),
-            Cell::from(m.in_words()).tone(Tone::Strong),
+            TableCell::from(m.in_words()).tone(Tone::Strong),
             limit.map_or("?".to_owned(), |of| format!("{:.1} %", of.fraction * 100.0)).into(),
             limit
                 .map_or("no limit is known".to_owned(), |of| {
@@ -134,7 +134,7 @@ fn regimes(record: &Record, gauges: &[&dyn Gauge], section: &mut Section) {
             continue;
         }
         for regime in &m.regimes {
-            let value = |value: f64| Cell::figure(value, m.unit, m.unit.in_words(value));
+            let value = |value: f64| TableCell::figure(value, m.unit, m.unit.in_words(value));
             table.row([
                 format!("{} {}", m.test, m.name).into(),
                 Seconds(regime.round_trip_s).to_string().into(),

@@ -7,8 +7,8 @@ use nodegauge_analysis::compare::{Design, Pair, Shared, Side, Verdict, compare, 
 use nodegauge_analysis::ratio::closing::{interval_in_words, times_as_fast};
 use nodegauge_gauge::Gauge;
 use nodegauge_gauge::view::{
-    self, BarSeries, Bars, Cell, Chart, Drawing, Note, Page, Picture, Scale, Section, Series,
-    Table, Tone, grouped,
+    self, BarSeries, Bars, Chart, ChartSeries, Drawing, Note, Page, Picture, Scale, Section, Table,
+    TableCell, Tone, grouped,
 };
 use nodegauge_measure::Unit;
 use nodegauge_measure::keys::Registry;
@@ -64,7 +64,7 @@ fn legend(runs: &[Record], names: &[String]) -> Section {
     for (run, name) in runs.iter().zip(names) {
         let ended = if run.complete { "" } else { "(incomplete) " };
         table.row([
-            Cell::text(name).tone(Tone::Strong),
+            TableCell::text(name).tone(Tone::Strong),
             run.started.get(..16).unwrap_or(&run.started).replace('T', " ").into(),
             run.machine.host.as_deref().unwrap_or("-").into(),
             run.id.as_str().into(),
@@ -131,17 +131,17 @@ fn doubts(figures: &[&Shared<'_>], names: &[String]) -> Vec<Note> {
 }
 
 /// Returns the cell of a figure. The text contains the same information as the colour.
-fn cell(m: Option<&Measurement>, run: usize, marked: Option<[usize; 2]>) -> Cell {
+fn cell(m: Option<&Measurement>, run: usize, marked: Option<[usize; 2]>) -> TableCell {
     let Some(m) = m else { return "-".into() };
     let (words, tone) = match (m.validity.status, marked) {
-        (Status::Invalid, _) => return Cell::text("invalid").tone(Tone::Bad),
+        (Status::Invalid, _) => return TableCell::text("invalid").tone(Tone::Bad),
         (Status::Suspect, _) => (", suspect", Tone::Warning),
         (_, Some([best, _])) if best == run => (", best", Tone::Better),
         (_, Some([_, worst])) if worst == run => (", worst", Tone::Worse),
         _ => ("", Tone::Plain),
     };
     let text = format!("{}{words}", m.in_words());
-    Cell { figure: m.value.map(|value| (value, m.unit)), ..Cell::text(text).tone(tone) }
+    TableCell { figure: m.value.map(|value| (value, m.unit)), ..TableCell::text(text).tone(tone) }
 }
 
 /// Returns the value of a measurement that is not invalid.
@@ -161,13 +161,13 @@ fn curves(figures: &[&Shared<'_>], names: &[String]) -> Vec<Picture> {
             dots.sort_by(|x, y| x.0.total_cmp(&y.0));
             dots
         };
-        let series = names.iter().enumerate().map(|(run, name)| Series {
+        let series = names.iter().enumerate().map(|(run, name)| ChartSeries {
             mark: '*',
             name: name.clone(),
             dots: dots(run),
-            ..Series::default()
+            ..ChartSeries::default()
         });
-        let series: Vec<Series> = series.filter(|one| !one.dots.is_empty()).collect();
+        let series: Vec<ChartSeries> = series.filter(|one| !one.dots.is_empty()).collect();
         let (x, y) = (Scale::Bytes, Scale::Rate(unit));
         let chart = Chart { x, y, ticks: Vec::new(), series, marks: Vec::new() };
         (of.len() > 1 && chart.series.len() > 1).then(|| Picture {

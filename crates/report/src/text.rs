@@ -3,7 +3,7 @@
 mod chart;
 
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Width, presets};
-use nodegauge_gauge::view::{Block, Cell, Note, Page, Section, Table, Tone, wrap};
+use nodegauge_gauge::view::{Block, Note, Page, Section, Table, TableCell, Tone, wrap};
 
 /// Width of the column of labels.
 const LABEL: usize = 11;
@@ -140,7 +140,7 @@ fn text(text: &str, style: Style) -> String {
 /// Renders a table without frames. Only the last column wraps, at the width of the terminal.
 fn table(table: &Table, style: Style) -> String {
     let room = bar_room(table, style);
-    let words = |cell: &Cell| match cell.bar {
+    let words = |cell: &TableCell| match cell.bar {
         Some(share) => "#".repeat((share.clamp(0.0, 1.0) * room as f64).round() as usize),
         None => marked(cell, style),
     };
@@ -175,7 +175,7 @@ fn table(table: &Table, style: Style) -> String {
 }
 
 /// Returns the text of a cell with each word between the marks of its tone.
-fn marked(cell: &Cell, style: Style) -> String {
+fn marked(cell: &TableCell, style: Style) -> String {
     match TONES.iter().find(|(tone, _)| *tone == cell.tone && style.colour) {
         Some((_, mark)) => {
             let words = cell.text.split(' ').map(|word| format!("{mark}{word}{END}"));
@@ -259,8 +259,8 @@ mod tests {
     #[test]
     fn tones_move_nothing() {
         let mut one = Table::new(&["what", ">A", "verdict"]);
-        one.row(["copy".into(), Cell::text("7").tone(Tone::Bad), "no confidence".into()]);
-        one.row(["add".into(), "35".into(), Cell::text("much faster").tone(Tone::Strong)]);
+        one.row(["copy".into(), TableCell::text("7").tone(Tone::Bad), "no confidence".into()]);
+        one.row(["add".into(), "35".into(), TableCell::text("much faster").tone(Tone::Strong)]);
         let plain = super::table(&one, Style { width: 22, colour: false });
         let coloured = super::table(&one, Style { width: 22, colour: true });
         assert!(coloured.contains("  \x1b[1;31m7\x1b[0m  no\n"), "{coloured:?}");
@@ -272,8 +272,8 @@ mod tests {
     #[test]
     fn bars_take_the_room_that_is_left() {
         let mut one = Table::new(&["what", ">GB/s", ""]);
-        one.row(["copy".into(), "7".into(), Cell::bar(1.0)]);
-        one.row(["scale".into(), "3.5".into(), Cell::bar(0.5)]);
+        one.row(["copy".into(), "7".into(), TableCell::bar(1.0)]);
+        one.row(["scale".into(), "3.5".into(), TableCell::bar(0.5)]);
         let text = super::table(&one, Style { width: 24, colour: false });
         assert_eq!(text, "what   GB/s\ncopy      7  ###########\nscale   3.5  ######\n");
         one.headings = vec![(0, "all".into())];

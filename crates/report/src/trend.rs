@@ -1,10 +1,10 @@
 //! Page of many runs over time: each headline figure from run to run, with the regimes of the runs as bands and the
 //! times without a run as gaps.
 
-use nodegauge_analysis::compare::{Part, machine_changes, parts};
+use nodegauge_analysis::compare::{RegimeFigures, machine_changes, parts};
 use nodegauge_gauge::Gauge;
 use nodegauge_gauge::view::{
-    self, Cell, Drawing, Note, Page, Picture, Section, Table, Tone, Trend, TrendBand, TrendDot,
+    self, Drawing, Note, Page, Picture, Section, Table, TableCell, Tone, Trend, TrendBand, TrendDot,
 };
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{self, Machine, Measurement, Record, Status};
@@ -20,11 +20,11 @@ const LISTED: usize = 12;
 
 /// Runs that are added one by one, the oldest first. Only the values that the page shows are kept.
 #[derive(Debug, Default)]
-pub struct Runs {
+pub struct TrendRuns {
     count: usize,
     /// Number of runs without a start time.
     timeless: usize,
-    figures: Vec<Figure>,
+    figures: Vec<TrendFigure>,
     /// Machine of each host at its latest run.
     machines: Vec<Machine>,
     /// Changes of the machines between runs.
@@ -34,26 +34,26 @@ pub struct Runs {
 
 /// A figure of a host over time.
 #[derive(Debug)]
-struct Figure {
+struct TrendFigure {
     title: &'static str,
     what: &'static str,
     host: Option<String>,
     unit: Unit,
-    runs: Vec<Run>,
+    runs: Vec<TrendRun>,
 }
 
 /// A figure of a run.
 #[derive(Debug)]
-struct Run {
+struct TrendRun {
     /// Seconds since 1970.
     at: f64,
     /// Values per regime; the quoted value is the first.
-    parts: Vec<Part>,
+    parts: Vec<RegimeFigures>,
     status: Status,
     doubt: Option<String>,
 }
 
-impl Runs {
+impl TrendRuns {
     /// Adds a run.
     pub fn add(&mut self, run: &Record, gauges: &[&dyn Gauge]) {
         self.count += 1;
@@ -79,14 +79,14 @@ impl Runs {
             let Some(m) = headline.figure else { continue };
             let (title, what, unit) = (headline.title, headline.what, m.unit);
             let is_it =
-                |known: &Figure| (known.title, known.unit, &known.host) == (title, unit, host);
+                |known: &TrendFigure| (known.title, known.unit, &known.host) == (title, unit, host);
             let at_end = self.figures.len();
             let index = self.figures.iter().position(is_it).unwrap_or(at_end);
             if index == at_end {
                 let host = host.clone();
-                self.figures.push(Figure { title, what, host, unit, runs: Vec::new() });
+                self.figures.push(TrendFigure { title, what, host, unit, runs: Vec::new() });
             }
-            self.figures[index].runs.push(Run::of(m, at.as_secs_f64()));
+            self.figures[index].runs.push(TrendRun::of(m, at.as_secs_f64()));
         }
     }
 
@@ -139,7 +139,7 @@ impl Runs {
     }
 }
 
-impl Run {
+impl TrendRun {
     fn of(m: &Measurement, at: f64) -> Self {
         let status = m.validity.status;
         let doubt = m.validity.reasons.first().cloned();
@@ -157,7 +157,7 @@ impl Run {
     }
 }
 
-impl Figure {
+impl TrendFigure {
     /// Returns the name of the figure, e.g. `Triad, best on n01`.
     fn name(&self, several: bool) -> String {
         let host = self.host.as_deref().filter(|_| several);
@@ -205,7 +205,7 @@ impl Figure {
         let kinds = regimes.iter().enumerate().map(|(i, regime)| (Some(i), named(regime)));
         let all = [(None, if regimes.is_empty() { "all" } else { "unknown" }.to_owned())];
         for (kind, name) in kinds.chain(all) {
-            let of_kind = |part: &&Part| of_part(part, regimes) == kind;
+            let of_kind = |part: &&RegimeFigures| of_part(part, regimes) == kind;
             let parts = self.runs.iter().flat_map(|run| run.parts.iter().filter(of_kind));
             let mut values: Vec<f64> = parts.map(|part| part.value).collect();
             if values.is_empty() {
@@ -215,7 +215,7 @@ impl Figure {
             if self.unit.better() == Better::Higher {
                 values.reverse();
             }
-            let cell = |value: f64| Cell::figure(value, self.unit, self.unit.in_words(value));
+            let cell = |value: f64| TableCell::figure(value, self.unit, self.unit.in_words(value));
             let ends = [values[0], stats::median(&values), values[values.len() - 1]].map(cell);
             let count = values.len().to_string();
             table.row([name.into(), count.into()].into_iter().chain(ends));
@@ -248,14 +248,14 @@ impl Figure {
                 aside,
                 remark: run.doubt.clone().unwrap_or_default(),
             };
-            let of_part = move |(i, part): (usize, &Part)| {
+            let of_part = move |(i, part): (usize, &RegimeFigures)| {
                 dot(Some(part.value), of_part(part, regimes), i > 0)
             };
             let lacking = run.parts.is_empty().then(|| dot(None, None, false));
             run.parts.iter().enumerate().map(of_part).chain(lacking).collect::<Vec<_>>()
         });
         let quoted =
-            |run: &Run| (run.at, run.parts.first().and_then(|part| of_part(part, regimes)));
+            |run: &TrendRun| (run.at, run.parts.first().and_then(|part| of_part(part, regimes)));
         let quoted: Vec<(f64, Option<usize>)> = self.runs.iter().map(quoted).collect();
         Trend {
             unit: self.unit,
@@ -268,7 +268,7 @@ impl Figure {
 
     /// Returns a sentence that summarises the figure.
     fn in_words(&self, several: bool) -> Option<String> {
-        let mut values: Vec<f64> = self.runs.iter().filter_map(Run::value).collect();
+        let mut values: Vec<f64> = self.runs.iter().filter_map(TrendRun::value).collect();
         values.sort_by(f64::total_cmp);
         let [least, .., most] = values[..] else { return None };
         let words = |value: f64| self.unit.in_words(value);
@@ -302,7 +302,7 @@ fn named(regime: &Regime) -> String {
 }
 
 /// Returns the regime of a part of a run; `None` if it is unknown.
-fn of_part(part: &Part, regimes: &[Regime]) -> Option<usize> {
+fn of_part(part: &RegimeFigures, regimes: &[Regime]) -> Option<usize> {
     let trip = part.round_trip?;
     regimes.iter().position(|regime| regime.contains(trip))
 }

@@ -1,12 +1,12 @@
 //! Counts of a program's operations and bytes by the counters of the processor and its memory controllers.
 
 use crate::GivenPoint;
-use nodegauge_gauge::roofline::{MEMORY, Point};
+use nodegauge_gauge::roofline::{MEMORY, RooflinePoint};
 use nodegauge_machine::SysRoot;
 use nodegauge_machine::counters::{FlopCounters, MemoryCounters};
 use nodegauge_measure::Failure;
 use nodegauge_toolchain::CommandLine;
-use nodegauge_toolchain::program::{self, Run};
+use nodegauge_toolchain::program::{self, ProgramJob};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ impl Counters {
 pub(crate) fn counted(
     command: CommandLine,
     interrupted: &dyn Fn() -> bool,
-) -> Result<Point, Failure> {
+) -> Result<RooflinePoint, Failure> {
     /// Timeout of the program: one day.
     const LIMIT: Duration = Duration::from_secs(24 * 3600);
     let path = PathBuf::from(command.program());
@@ -44,7 +44,7 @@ pub(crate) fn counted(
     let counters = Counters::start()?;
     let lost = |cause| Failure::missing(format!("--perf: the counters cannot be read: {cause}"));
     let before = counters.memory.read().map_err(lost)?;
-    let output = program::run(&Run::new(command, LIMIT), interrupted)?;
+    let output = program::run(&ProgramJob::new(command, LIMIT), interrupted)?;
     let seconds = output.seconds;
     let after = counters.memory.read().map_err(lost)?;
     let flops = counters.operations.operations().map_err(lost)?;

@@ -14,7 +14,9 @@ pub use plan::{RooflineOptions, RooflinePlan};
 pub use point::GivenPoint;
 
 use nodegauge_analysis::expect::Figures;
-use nodegauge_gauge::roofline::{GAUGE, KERNEL, POINT, Point, PointConfig, Roofline, intensity};
+use nodegauge_gauge::roofline::{
+    GAUGE, KERNEL, POINT, Roofline, RooflinePoint, RooflinePointConfig, intensity,
+};
 use nodegauge_gauge::view::Section;
 use nodegauge_gauge::{Detail, Gauge, Headline, Planned, Site, SummaryRequest};
 use nodegauge_measure::keys::{ConfigKind, shared};
@@ -33,9 +35,9 @@ fn place_of(m: &Measurement) -> Option<(String, f64)> {
 }
 
 /// Appends the points to the measured figures and compares every point and kernel with its roof.
-pub fn place(measured: Vec<Measurement>, points: Vec<Point>) -> Vec<Measurement> {
+pub fn place(measured: Vec<Measurement>, points: Vec<RooflinePoint>) -> Vec<Measurement> {
     let roofline = Roofline::of(&measured, false);
-    let points = points.into_iter().map(Point::measurement);
+    let points = points.into_iter().map(RooflinePoint::measurement);
     let under_the_roof = |m: Measurement| {
         let roof = place_of(&m).filter(|_| m.value.is_some());
         let roof = roof.and_then(|(level, x)| Some((roofline.roof(&level, x)?, x)));
@@ -54,7 +56,7 @@ pub fn place(measured: Vec<Measurement>, points: Vec<Point>) -> Vec<Measurement>
 }
 
 /// Returns the figures of the points, for the check of expectations.
-pub fn figures(points: &[Point]) -> Figures {
+pub fn figures(points: &[RooflinePoint]) -> Figures {
     let names = points.iter().map(|point| point.name.as_str());
     Figures::new((GAUGE, POINT), names, &[Unit::FlopsPerSecond]).limited(true)
 }
@@ -69,7 +71,7 @@ impl Gauge for RooflineGauge {
     }
 
     fn kinds(&self) -> Vec<ConfigKind> {
-        vec![ConfigKind::of::<PointConfig>(GAUGE, &[POINT])]
+        vec![ConfigKind::of::<RooflinePointConfig>(GAUGE, &[POINT])]
     }
 
     /// Returns nothing: the other gauges measure their own parts of `run`.

@@ -4,11 +4,11 @@
 use crate::counted::{Counters, counted};
 use crate::{GivenPoint, figures, place};
 use nodegauge_analysis::expect::Figures;
-use nodegauge_gauge::roofline::{CeilingsAsk, CeilingsPart, ONE_THREAD, Point};
+use nodegauge_gauge::roofline::{CeilingsAsk, CeilingsPart, ONE_THREAD, RooflinePoint};
 use nodegauge_gauge::{Foreseen, Gauge, Planned, Site, attempted};
 use nodegauge_measure::record::Record;
 use nodegauge_measure::{Bytes, Failure, Notice, Observer, Outcome};
-use nodegauge_placement::{MemoryPolicy, Request};
+use nodegauge_placement::{MemoryPolicy, PlacementRequest};
 use nodegauge_toolchain::CommandLine;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -19,7 +19,7 @@ const SHARE_OF_ALL: f64 = 0.62;
 /// Options of a roofline.
 pub struct RooflineOptions<'a> {
     /// Number of threads and their placement.
-    pub request: Request,
+    pub request: PlacementRequest,
     /// Memory policy of the threads.
     pub policy: MemoryPolicy,
     /// Working set in main memory, of all threads together; `None` for the default.
@@ -39,15 +39,15 @@ pub struct RooflineOptions<'a> {
 }
 
 /// Planned ceilings of one gauge.
-struct Part {
+struct GaugeCeilings {
     gauge: &'static dyn Gauge,
     planned: Box<dyn Planned>,
 }
 
 /// A planned roofline.
 pub struct RooflinePlan {
-    parts: Vec<Part>,
-    points: Vec<Point>,
+    parts: Vec<GaugeCeilings>,
+    points: Vec<RooflinePoint>,
     program: Option<CommandLine>,
     notices: Vec<Notice>,
 }
@@ -71,7 +71,8 @@ impl RooflinePlan {
             Counters::start()?;
         }
         let all = nodegauge_placement::plan(&site.topology, &options.request)?;
-        let one_request = Request { threads: Some(1), per_cache: None, ..options.request.clone() };
+        let one_request =
+            PlacementRequest { threads: Some(1), per_cache: None, ..options.request.clone() };
         let one = if all.threads.len() > 1 {
             Some(nodegauge_placement::plan(&site.topology, &one_request)?)
         } else {
@@ -93,7 +94,7 @@ impl RooflinePlan {
         };
         let parts = parts_with_equal_time(gauges, site, ask)?;
         // Saved figures were measured with the default placement, so another placement has another roof.
-        if options.request == Request::default() {
+        if options.request == PlacementRequest::default() {
             for gauge in gauges {
                 points.extend(gauge.points(options.newest));
             }
@@ -125,7 +126,7 @@ impl Planned for RooflinePlan {
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
         let mut points = self.points;
         let mut found = Outcome { notices: self.notices, ..Outcome::default() };
-        for Part { gauge, planned } in self.parts {
+        for GaugeCeilings { gauge, planned } in self.parts {
             if found.is_interrupted() {
                 break;
             }
@@ -141,7 +142,7 @@ impl Planned for RooflinePlan {
 }
 
 /// Returns the points given by the user; their names must be different.
-fn given_points(points: &[GivenPoint]) -> Result<Vec<Point>, Failure> {
+fn given_points(points: &[GivenPoint]) -> Result<Vec<RooflinePoint>, Failure> {
     let mut names = BTreeSet::new();
     if let Some(again) = points.iter().find(|point| !names.insert(&point.name)) {
         return Err(Failure::usage(format!(
@@ -158,7 +159,7 @@ fn parts_with_equal_time(
     gauges: &[&'static dyn Gauge],
     site: &Site,
     ask: CeilingsAsk<'_>,
-) -> Result<Vec<Part>, Failure> {
+) -> Result<Vec<GaugeCeilings>, Failure> {
     let count = planned_parts(gauges, site, ask)?.len().max(1);
     planned_parts(gauges, site, CeilingsAsk { budget: ask.budget.div_f64(count as f64), ..ask })
 }
@@ -167,11 +168,11 @@ fn planned_parts(
     gauges: &[&'static dyn Gauge],
     site: &Site,
     ask: CeilingsAsk<'_>,
-) -> Result<Vec<Part>, Failure> {
+) -> Result<Vec<GaugeCeilings>, Failure> {
     let mut parts = Vec::new();
     for gauge in gauges {
         if let Some(planned) = gauge.ceilings(site, &ask)? {
-            parts.push(Part { gauge: *gauge, planned });
+            parts.push(GaugeCeilings { gauge: *gauge, planned });
         }
     }
     Ok(parts)

@@ -1,6 +1,6 @@
 //! Points given by users: operations, bytes and time of a program.
 
-use nodegauge_gauge::roofline::{MEMORY, Point, PointConfig};
+use nodegauge_gauge::roofline::{MEMORY, RooflinePoint, RooflinePointConfig};
 use nodegauge_measure::grammar::{Cursor, SyntaxError};
 use nodegauge_measure::record::Category;
 use std::str::FromStr;
@@ -22,9 +22,9 @@ pub struct GivenPoint {
 
 impl GivenPoint {
     /// Converts it into a point of a roofline; `basis` names the source of the counts.
-    pub fn point(&self, basis: &str) -> Point {
+    pub fn point(&self, basis: &str) -> RooflinePoint {
         let Self { name, flops, bytes, seconds, level } = self.clone();
-        let config = PointConfig {
+        let config = RooflinePointConfig {
             flops_per_byte: Some(flops / bytes),
             level: Some(level),
             flops: Some(flops),
@@ -32,7 +32,7 @@ impl GivenPoint {
             seconds: Some(seconds),
             basis: Some(basis.to_owned()),
         };
-        Point { name, rate: flops / seconds, config, category: Category::Reference }
+        RooflinePoint { name, rate: flops / seconds, config, category: Category::Reference }
     }
 }
 

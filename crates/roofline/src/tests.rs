@@ -1,6 +1,6 @@
 use super::*;
 use nodegauge_gauge::roofline::{BANDWIDTH, PEAK};
-use nodegauge_gauge::view::{Axis, Block, Joined};
+use nodegauge_gauge::view::{Block, ChartAxis, DotConnection};
 use nodegauge_measure::record::{Quoted, Status};
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ fn measured() -> Vec<Measurement> {
     ]
 }
 
-fn given(text: &str) -> Point {
+fn given(text: &str) -> RooflinePoint {
     text.parse::<GivenPoint>().unwrap().point("as given")
 }
 
@@ -67,11 +67,11 @@ fn the_page_has_a_chart_on_logarithmic_axes_and_every_figure() {
         _ => None,
     });
     let chart = chart.unwrap();
-    assert!(matches!(chart.vertical(), Some(Axis::Logarithmic(..))));
+    assert!(matches!(chart.vertical(), Some(ChartAxis::Logarithmic(..))));
     // The first is the point; lines of peaks, and of each level the faster one.
-    let of: Vec<(&str, Joined)> =
+    let of: Vec<(&str, DotConnection)> =
         chart.series.iter().map(|one| (one.name.as_str(), one.joined)).collect();
-    assert_eq!(of[0], ("spmv", Joined::Apart));
+    assert_eq!(of[0], ("spmv", DotConnection::Apart));
     let lines: Vec<&str> = of[1..].iter().map(|(name, _)| *name).collect();
     assert_eq!(lines, ["FMA", "SIMD without FMA", "scalar", "L1", "memory"]);
     // A level's line ends at its ridge.

@@ -4,7 +4,7 @@ use crate::place_of;
 use nodegauge_gauge::roofline::{
     BANDWIDTH, Ceiling, Dot, GAUGE, KERNEL, ONE_THREAD, PEAK, POINT, Roofline, chart, intensity,
 };
-use nodegauge_gauge::view::{Block, Cell, Section, Table, plain_table, summary};
+use nodegauge_gauge::view::{Block, Section, Table, TableCell, plain_table, summary};
 use nodegauge_measure::keys::shared;
 use nodegauge_measure::quantity::{counted, significant};
 use nodegauge_measure::record::{Measurement, Record};
@@ -93,11 +93,11 @@ fn of_one_thread<'a>(all: &[&'a Measurement], m: &Measurement) -> Option<&'a Mea
     all.iter().find(|other| other.name == name).copied()
 }
 
-fn giga(m: Option<&Measurement>) -> Cell {
+fn giga(m: Option<&Measurement>) -> TableCell {
     let Some(m) = m else { return "-".into() };
     m.value.map_or_else(
         || m.validity.status.name().into(),
-        |value| Cell::figure(value, m.unit, significant(value / 1e9)),
+        |value| TableCell::figure(value, m.unit, significant(value / 1e9)),
     )
 }
 
@@ -105,7 +105,7 @@ fn giga(m: Option<&Measurement>) -> Cell {
 fn bandwidths(of: &[&Measurement], rooflines: [&Roofline; 2]) -> Table {
     let mut table =
         Table::new(&["bandwidth", ">GB/s", ">ridge", ">1 thread", ">ridge", ">set", "loop"]);
-    let ridge = |roofline: &Roofline, name: &str| -> Cell {
+    let ridge = |roofline: &Roofline, name: &str| -> TableCell {
         let ceiling = roofline.ceilings.iter().find(|ceiling| ceiling.name == name);
         let ridge = ceiling.and_then(|ceiling| roofline.ridge(ceiling));
         ridge.map_or_else(|| "-".to_owned(), intensity).into()
@@ -144,7 +144,8 @@ fn peaks(of: &[&Measurement], _: [&Roofline; 2]) -> Table {
         let name = Ceiling { name: m.name.clone(), rate: 0.0, level: None }.in_words();
         let cycle = m.read_key::<shared::flops_per_cycle>().map(|flops| format!("{flops:.1}"));
         let clock = m.read_key::<shared::clock_hz>().map(|hz| Hertz(hz).to_string());
-        let or_dash = |text: Option<String>| Cell::text(text.unwrap_or_else(|| "-".to_owned()));
+        let or_dash =
+            |text: Option<String>| TableCell::text(text.unwrap_or_else(|| "-".to_owned()));
         let one = of_one_thread(of, m);
         table.row([
             name.into(),

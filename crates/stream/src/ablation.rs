@@ -10,14 +10,14 @@
 use crate::GAUGE;
 use crate::arrangement::{self, Arrangement, Ready, SettingUp};
 use crate::config::{ExplainConfig, StreamAgreement};
-use crate::kernels::{self, Kernel, Loop, Prefetch, Shape, SideBySide, Stores};
-use crate::point::{Point, PointConfig, native_loops};
+use crate::kernels::{self, Kernel, KernelShape, Loop, Prefetch, SideBySide, Stores};
+use crate::point::{StreamPoint, TargetConfig, native_loops};
 use crate::size::check::SizeCheck;
 use crate::target::Target;
 use crate::tuner::{self, Breadth, Constraints};
 use nodegauge_analysis::bests::{self, Ratio};
 use nodegauge_analysis::expect::Figures;
-use nodegauge_arena::{Layout, Pages};
+use nodegauge_arena::{ArrayLayout, RequestedPages};
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_machine::Topology;
 use nodegauge_measure::quantity::counted;
@@ -98,10 +98,10 @@ impl Planned for AblationPlan {
         let mut points = vec![best];
         let mut cells = Vec::new();
         for step in &steps {
-            let same = |point: &Point| point.config().is_arranged_like(&step.config);
+            let same = |point: &StreamPoint| point.config().is_arranged_like(&step.config);
             let known = points.iter().position(same);
             if known.is_none() {
-                points.push(Point::prepare(step.config.clone())?);
+                points.push(StreamPoint::prepare(step.config.clone())?);
             }
             let loops = native_loops(&step.config.kernels, step.config.element)?;
             cells.push((known.unwrap_or(points.len() - 1), loops));
@@ -128,7 +128,8 @@ impl Planned for AblationPlan {
             point.check()?;
             wrong = wrong.or_else(|| point.wrong.as_ref().map(ToString::to_string));
         }
-        let bound = |point: &Point| point.config().places.iter().all(|place| !place.is_empty());
+        let bound =
+            |point: &StreamPoint| point.config().places.iter().all(|place| !place.is_empty());
         let bound: Vec<bool> = cells.iter().map(|(point, _)| bound(&points[*point])).collect();
         let counted = |kernel: &Kernel| {
             let config = points[0].config();
@@ -183,7 +184,7 @@ struct Step {
     name: &'static str,
     /// Change of this step, in words.
     what: String,
-    config: PointConfig,
+    config: TargetConfig,
 }
 
 /// Samples of all steps.
@@ -369,13 +370,13 @@ fn distinct(steps: &[Step]) -> usize {
 
 /// The steps, each one choice away from the one before; the last is `best`.
 fn steps(
-    best: &PointConfig,
+    best: &TargetConfig,
     placement: &Placement,
     topology: &Topology,
     notices: &mut Vec<Notice>,
 ) -> Vec<Step> {
     // What a compiler makes of the plain loop: the widest vectors, unrolled a little.
-    let plain = Shape {
+    let plain = KernelShape {
         isa: kernels::available_isas()[0],
         stores: Stores::Regular,
         unroll: 4,
@@ -384,10 +385,10 @@ fn steps(
     };
     let all_cpus = topology.allowed().count();
     let threads = placement.threads.len();
-    let baseline = PointConfig {
+    let baseline = TargetConfig {
         places: vec![Vec::new(); all_cpus],
-        layout: Layout::Sequential { offset: 0 },
-        pages: Pages::Base,
+        layout: ArrayLayout::Sequential { offset: 0 },
+        pages: RequestedPages::Base,
         kernels: best.kernels.iter().map(|(kernel, _)| (*kernel, plain)).collect(),
         ..best.clone()
     };
@@ -395,7 +396,7 @@ fn steps(
         "{all_cpus} unbound threads, regular stores, 4 KiB pages, arrays one after another"
     );
     let mut steps = vec![Step { name: "baseline", what, config: baseline }];
-    let mut add = |name, what: String, change: &dyn Fn(&mut PointConfig)| {
+    let mut add = |name, what: String, change: &dyn Fn(&mut TargetConfig)| {
         let before = &steps[steps.len() - 1].config;
         let mut config = before.clone();
         change(&mut config);

@@ -8,15 +8,15 @@ pub use options::StreamOptions;
 pub(crate) use sizing::{Ready, SettingUp, shown};
 
 use crate::GAUGE;
-use crate::kernels::{Kernel, Prefetch, Shape, Stores};
-use crate::point::{Point, PointConfig};
-use crate::ranks::{RanksPoint, SharedCoordinator};
-use crate::size::{self, Size, SizeSpec, Surroundings};
+use crate::kernels::{Kernel, KernelShape, Prefetch, Stores};
+use crate::point::{StreamPoint, TargetConfig};
+use crate::ranks::{RanksPoint, SharedStreamCoordinator};
+use crate::size::{self, ArraySize, SizeConditions, SizeSpec};
 use crate::target::Target;
 use crate::tuner::{self, Breadth, ChosenLoops};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_arena::ArenaError;
-use nodegauge_arena::Layout;
+use nodegauge_arena::ArrayLayout;
 use nodegauge_arena::supply::{available, best_pages, masks};
 use nodegauge_gauge::{Foreseen, Site};
 
@@ -24,7 +24,7 @@ use nodegauge_measure::record::NumaNode;
 use nodegauge_measure::schedule::Limits;
 use nodegauge_measure::schedule::halving::Lead;
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Unit, clock, notice};
-use nodegauge_placement::{MemoryPolicy, Placement, RankPlace, RankPlan, Request};
+use nodegauge_placement::{MemoryPolicy, Placement, PlacementRequest, RankPlace, RankPlan};
 use std::time::{Duration, Instant};
 
 /// Parts of an array that are together as large as the last-level caches: a trial of STREAM's four
@@ -42,9 +42,9 @@ pub struct Arrangement {
     pub(crate) ranks: Option<RankPlan>,
     pub(crate) options: StreamOptions,
     /// Size of the arrays of all processes together.
-    pub(crate) size: Size,
+    pub(crate) size: ArraySize,
     /// Configuration of each process.
-    pub(crate) configs: Vec<PointConfig>,
+    pub(crate) configs: Vec<TargetConfig>,
     /// Notices on what was honoured, clamped and chosen.
     pub(crate) notices: Vec<Notice>,
 }
@@ -56,7 +56,7 @@ impl Arrangement {
     /// When threads or arrays do not fit, or there are no such loops.
     pub fn new(
         site: &Site,
-        request: &Request,
+        request: &PlacementRequest,
         options: StreamOptions,
         mut notices: Vec<Notice>,
     ) -> Result<Self, Failure> {
@@ -89,15 +89,15 @@ impl Arrangement {
             // The rule asks for the arrays of all ranks.
             let bytes = (size.elements * options.element.bytes()) as f64;
             let llc = size.times_llc.map(|times| bytes / times);
-            size = Size::of(elements * count, options.element, llc, size.notices);
+            size = ArraySize::of(elements * count, options.element, llc, size.notices);
         }
-        let each = |place: &RankPlace| PointConfig {
+        let each = |place: &RankPlace| TargetConfig {
             places: masks(&place.placement),
             elements,
             policy: place.memory.clone(),
             ..config.clone()
         };
-        let configs: Vec<PointConfig> = ranks.ranks.iter().map(each).collect();
+        let configs: Vec<TargetConfig> = ranks.ranks.iter().map(each).collect();
         configs[0].check_pages(count)?;
         let mut notices: Vec<Notice> = environment(&ranks.notices).collect();
         notices.extend(size.notices.iter().cloned());
@@ -110,20 +110,20 @@ impl Arrangement {
     }
 
     /// The kernels of a pass with the loops that they begin with.
-    pub(crate) fn kernels(&self) -> Vec<(Kernel, Shape)> {
+    pub(crate) fn kernels(&self) -> Vec<(Kernel, KernelShape)> {
         self.configs[0].kernels.clone()
     }
 
     /// True if it is one process that differs from `config` in nothing but its loops.
-    pub(crate) fn is_of(&self, config: &PointConfig) -> bool {
+    pub(crate) fn is_of(&self, config: &TargetConfig) -> bool {
         let own = &self.configs[0];
         self.ranks.is_none()
-            && *own == PointConfig { kernels: own.kernels.clone(), ..config.clone() }
+            && *own == TargetConfig { kernels: own.kernels.clone(), ..config.clone() }
     }
 
     /// Returns the time and memory that it needs, with `copies` of its arrays.
     pub(crate) fn foreseen(&self, copies: u64) -> Foreseen {
-        let each: u64 = self.configs.iter().map(PointConfig::bytes).sum();
+        let each: u64 = self.configs.iter().map(TargetConfig::bytes).sum();
         Foreseen { time: Some(self.options.budget), memory: Some(Bytes(copies * each)) }
     }
 
@@ -139,15 +139,15 @@ impl Arrangement {
     }
 
     /// Sets it up in this process.
-    pub(crate) fn point(&self) -> Result<Point, ArenaError> {
-        Point::prepare(self.configs[0].clone())
+    pub(crate) fn point(&self) -> Result<StreamPoint, ArenaError> {
+        StreamPoint::prepare(self.configs[0].clone())
     }
 
     /// Sets it up, in this process or in the ranks of `coordinator`.
     pub(crate) fn target(
         &self,
         site: &Site,
-        coordinator: Option<&SharedCoordinator>,
+        coordinator: Option<&SharedStreamCoordinator>,
     ) -> Result<Box<dyn Target>, ArenaError> {
         Ok(match self.ranks.as_ref().zip(coordinator) {
             Some((ranks, coordinator)) => {
@@ -223,8 +223,8 @@ pub(crate) fn caches_in_use(site: &Site, placement: &Placement) -> Option<Bytes>
 }
 
 /// Returns the properties of the machine that determine the length of the arrays.
-fn surroundings(site: &Site, placement: &Placement, options: &StreamOptions) -> Surroundings {
-    Surroundings {
+fn surroundings(site: &Site, placement: &Placement, options: &StreamOptions) -> SizeConditions {
+    SizeConditions {
         gauge: GAUGE,
         arrays: options.arrays(),
         llc: caches_in_use(site, placement),
@@ -242,19 +242,21 @@ pub fn plan(
     site: &Site,
     placement: &Placement,
     options: &StreamOptions,
-) -> Result<(Size, PointConfig), Failure> {
+) -> Result<(ArraySize, TargetConfig), Failure> {
     let machine = &site.machine;
     let around = surroundings(site, placement, options);
     let size = size::choose(options.size, options.element, &around)?;
     let shapes = candidates(options, Breadth::Likely)?;
     let loop_of = |kernel: &Kernel| (*kernel, loop_for(*kernel, options, &shapes));
-    let config = PointConfig {
+    let config = TargetConfig {
         places: masks(placement),
         arrays: options.arrays(),
         elements: size.elements,
         element: options.element,
         pages: options.pages.unwrap_or_else(|| best_pages(machine)),
-        layout: options.offset.map_or(Layout::Staggered, |offset| Layout::Sequential { offset }),
+        layout: options
+            .offset
+            .map_or(ArrayLayout::Staggered, |offset| ArrayLayout::Sequential { offset }),
         policy: options.policy.clone(),
         kernels: options.kernels.iter().map(loop_of).collect(),
         trial_parts: size.times_llc.map_or(USUAL_PARTS, |times| (PARTS_A_CACHE * times) as u64),
@@ -263,7 +265,10 @@ pub fn plan(
 }
 
 /// The loops that the options leave to choose from.
-pub(crate) fn candidates(options: &StreamOptions, breadth: Breadth) -> Result<Vec<Shape>, Failure> {
+pub(crate) fn candidates(
+    options: &StreamOptions,
+    breadth: Breadth,
+) -> Result<Vec<KernelShape>, Failure> {
     let shapes = tuner::candidates(options.constraints(), breadth);
     match (options.prefetch, options.side_by_side, options.stores) {
         _ if !shapes.is_empty() => Ok(shapes),
@@ -285,7 +290,7 @@ pub(crate) fn candidates(options: &StreamOptions, breadth: Breadth) -> Result<Ve
 }
 
 /// The loop chosen before, else the first, for a start; kernels without stores have regular ones only.
-fn loop_for(kernel: Kernel, options: &StreamOptions, shapes: &[Shape]) -> Shape {
+fn loop_for(kernel: Kernel, options: &StreamOptions, shapes: &[KernelShape]) -> KernelShape {
     if let Some((_, shape)) = options.loops.iter().find(|(known, _)| *known == kernel) {
         return *shape;
     }
@@ -329,8 +334,8 @@ pub(crate) fn chosen_notice(chosen: &ChosenLoops) -> Notice {
 }
 
 /// Returns the properties of untried loops that no tried loop has.
-fn untried_in_words(tried: &[Shape], untried: &[Shape]) -> String {
-    type Feature = fn(&Shape) -> String;
+fn untried_in_words(tried: &[KernelShape], untried: &[KernelShape]) -> String {
+    type Feature = fn(&KernelShape) -> String;
     let features: [(&str, Feature); 5] = [
         ("", |shape| format!("{} stores", shape.stores)),
         ("", |shape| shape.isa.to_string()),
@@ -352,8 +357,8 @@ fn untried_in_words(tried: &[Shape], untried: &[Shape]) -> String {
 }
 
 /// The chosen loops in words, kernels with the same loop together.
-pub(crate) fn describe(chosen: &[(Kernel, Shape)]) -> String {
-    let mut groups: Vec<(Shape, Vec<&str>)> = Vec::new();
+pub(crate) fn describe(chosen: &[(Kernel, KernelShape)]) -> String {
+    let mut groups: Vec<(KernelShape, Vec<&str>)> = Vec::new();
     for (kernel, shape) in chosen {
         match groups.iter_mut().find(|(known, _)| known == shape) {
             Some((_, names)) => names.push(kernel.name()),
@@ -404,8 +409,11 @@ mod tests {
         let machine = Machine { numa_nodes, ..Machine::default() };
         let site = Site::new(topology, machine, SysRoot::live());
         let caches = |threads| {
-            let request =
-                Request { threads: Some(threads), bind: Some(Bind::Close), ..Request::default() };
+            let request = PlacementRequest {
+                threads: Some(threads),
+                bind: Some(Bind::Close),
+                ..PlacementRequest::default()
+            };
             let placement = nodegauge_placement::plan(&site.topology, &request).unwrap();
             caches_in_use(&site, &placement).unwrap().0
         };

@@ -9,14 +9,14 @@
 use crate::compiled::CompilerChoice;
 use crate::kernels::{Prefetch, SideBySide, Stores};
 use crate::size::SizeSpec;
-use nodegauge_arena::Pages;
-use nodegauge_measure::sweep::{self, Values, one, several};
-use nodegauge_placement::{PlacesSpec, Policies, Policy, RankMap, ThreadList};
+use nodegauge_arena::RequestedPages;
+use nodegauge_measure::sweep::{self, AxisSyntax, one, several};
+use nodegauge_placement::{LecturePolicy, PlacesSpec, Policies, RankMap, ThreadList};
 use std::fmt;
 
 /// A value of an option that can be swept.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Setting {
+pub enum StreamSetting {
     /// Number of threads.
     Threads(u32),
     /// Threads on each last-level cache.
@@ -26,7 +26,7 @@ pub enum Setting {
     /// Kind of store.
     Stores(Stores),
     /// Kind of page.
-    Pages(Pages),
+    Pages(RequestedPages),
     /// Length of the arrays.
     Size(SizeSpec),
     /// Prefetch distance.
@@ -36,14 +36,14 @@ pub enum Setting {
     /// Number of ranks.
     Ranks(u32),
     /// Policy of ranks.
-    Policy(Policy),
+    Policy(LecturePolicy),
     /// Socket or core of each rank.
     RankMap(RankMap),
     /// Compiler of the loops.
     Compiler(CompilerChoice),
 }
 
-impl Setting {
+impl StreamSetting {
     /// The compiler, where it is one.
     pub fn compiler(&self) -> Option<&CompilerChoice> {
         match self {
@@ -61,7 +61,7 @@ impl Setting {
     }
 }
 
-impl fmt::Display for Setting {
+impl fmt::Display for StreamSetting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Threads(count) | Self::PerCache(count) | Self::Ranks(count) => count.fmt(f),
@@ -79,9 +79,9 @@ impl fmt::Display for Setting {
 }
 
 /// The values of one option.
-pub type Axis = sweep::Axis<Setting>;
+pub type StreamAxis = sweep::Axis<StreamSetting>;
 
-impl sweep::Setting for Setting {
+impl sweep::Setting for StreamSetting {
     const EXAMPLE: &'static str = "--sweep threads=1,2-32:2 or --sweep pages=4k,thp";
     const EXPECTED: &'static str = "expected an axis of threads, per-cache, places, stores, pages, side-by-side, size, prefetch, compiler, ranks, policy or rank-map";
 
@@ -102,10 +102,11 @@ impl sweep::Setting for Setting {
         }
     }
 
-    fn values(name: &str) -> Option<Values<Self>> {
-        let counts = |read| Some(Values::listed(read));
-        let parted = |read| Some(Values::parted(read));
-        let by_semicolon = |read| Some(Values { separator: Some(';'), ..Values::parted(read) });
+    fn values(name: &str) -> Option<AxisSyntax<Self>> {
+        let counts = |read| Some(AxisSyntax::listed(read));
+        let parted = |read| Some(AxisSyntax::parted(read));
+        let by_semicolon =
+            |read| Some(AxisSyntax { separator: Some(';'), ..AxisSyntax::parted(read) });
         match name {
             "threads" => counts(|text| several::<ThreadList, _, _>(text, Self::Threads)),
             "per-cache" => counts(|text| several::<ThreadList, _, _>(text, Self::PerCache)),
@@ -121,7 +122,9 @@ impl sweep::Setting for Setting {
                 values.or_alone(Stores::ALL.iter().copied().map(Self::Stores).collect())
             }),
             "pages" => parted(|text| one(text, Self::Pages)).map(|values| {
-                values.or_alone([Pages::Base, Pages::Transparent].map(Self::Pages).to_vec())
+                values.or_alone(
+                    [RequestedPages::Base, RequestedPages::Transparent].map(Self::Pages).to_vec(),
+                )
             }),
             "side-by-side" => parted(|text| one(text, Self::SideBySide)),
             // Two distances are joined by '+', because ',' separates values.
@@ -171,8 +174,8 @@ mod tests {
             "rank-map=block,cyclic",
             "rank-map",
         ] {
-            let axis: Axis = text.parse().unwrap();
-            assert_eq!(axis.to_string().parse::<Axis>(), Ok(axis), "{text}");
+            let axis: StreamAxis = text.parse().unwrap();
+            assert_eq!(axis.to_string().parse::<StreamAxis>(), Ok(axis), "{text}");
         }
     }
 
@@ -197,7 +200,7 @@ mod tests {
             ("compiler=gcc;", 13),
             ("compiler=gcc;cc 'x;y", 20),
         ] {
-            assert_eq!(text.parse::<Axis>().unwrap_err().at, at, "{text}");
+            assert_eq!(text.parse::<StreamAxis>().unwrap_err().at, at, "{text}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Keys of `config` of the gauge's measurements: one struct for each kind of figure.
 
-use nodegauge_arena::{Layout, keys};
+use nodegauge_arena::{ArrayLayout, keys};
 use nodegauge_kernels::STREAM_ARRAYS;
 use nodegauge_measure::config;
 use nodegauge_measure::keys::shared;
@@ -38,7 +38,7 @@ config! {
         /// Result of the check whether a cache holds part of the arrays.
         size_check: SizeCheckConfig = Observation "size check";
         /// Layout of the arrays relative to each other.
-        layout: Layout = Setting "layout";
+        layout: ArrayLayout = Setting "layout";
         memory_policy: keys::memory_policy;
         numa: keys::numa;
         /// Passes behind the warm-up.

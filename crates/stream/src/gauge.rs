@@ -4,13 +4,13 @@ use crate::stream::{Arrangement, StreamOptions, StreamPlan};
 use crate::view::{self, Statistic};
 use crate::{GAUGE, ablation, config, mixes, tune};
 use nodegauge_arena::names::{STREAM, TRIAD, TUNE};
-use nodegauge_gauge::roofline::Point;
+use nodegauge_gauge::roofline::RooflinePoint;
 use nodegauge_gauge::view::Section;
 use nodegauge_gauge::{Depth, Detail, Gauge, Headline, Planned, Site, SummaryRequest};
 use nodegauge_measure::keys::ConfigKind;
 use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::{Failure, Notice, NoticeId};
-use nodegauge_placement::{MemoryPolicy, Request};
+use nodegauge_placement::{MemoryPolicy, PlacementRequest};
 use nodegauge_published::PublishedConfig;
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ impl Gauge for Stream {
         site: &Site,
         ask: &SummaryRequest<'_>,
     ) -> Result<Option<Box<dyn Planned>>, Failure> {
-        let mut request = Request::default();
+        let mut request = PlacementRequest::default();
         let said = ask.environment.apply(&mut request)?;
         let notice = |text| Notice::new(NoticeId::Environment, GAUGE, text);
         let mut notices: Vec<Notice> = said.into_iter().map(notice).collect();
@@ -74,7 +74,7 @@ impl Gauge for Stream {
     }
 
     /// The kernels of the newest STREAM that compute, with the bytes that moved.
-    fn points(&self, newest: &dyn Fn(&str, &str) -> Option<Record>) -> Vec<Point> {
+    fn points(&self, newest: &dyn Fn(&str, &str) -> Option<Record>) -> Vec<RooflinePoint> {
         newest(STREAM, TRIAD).map(|record| view::points(&record)).unwrap_or_default()
     }
 

@@ -1,13 +1,13 @@
 //! One configuration that is measured: a team, its arrays, and a loop for each kernel. Everything
 //! above (stream, its tuner, explain) interleaves passes of points and keeps their samples.
 
-use crate::kernels::{self, Element, Kernel, Loop, STREAM_ARRAYS, Shape};
-pub use crate::target::PointConfig;
+use crate::kernels::{self, Element, Kernel, KernelShape, Loop, STREAM_ARRAYS};
+pub use crate::target::TargetConfig;
 use crate::target::{Seen, Target};
 use crate::traffic::{self, Counted};
 use crate::values::{Values, WrongValue};
 use nodegauge_arena::ArenaError;
-use nodegauge_arena::{Arrays, Part, location};
+use nodegauge_arena::{ArrayShare, Arrays, location};
 use nodegauge_measure::Failure;
 use nodegauge_measure::samples::Sample;
 use nodegauge_team::core_to_core::{self, SharedLines};
@@ -21,8 +21,8 @@ pub(crate) type Spans = Vec<Span>;
 pub(crate) type Gate<'a> = Option<&'a (dyn Fn() + Sync)>;
 
 /// A configuration with its team and its arrays, ready to be measured.
-pub struct Point {
-    config: PointConfig,
+pub struct StreamPoint {
+    config: TargetConfig,
     loops: Vec<Loop>,
     team: Team,
     arrays: Arrays,
@@ -36,12 +36,12 @@ pub struct Point {
     pub checks: u32,
 }
 
-impl Point {
+impl StreamPoint {
     /// Forms the team, maps the arrays, and lets each thread touch its own share first.
     ///
     /// # Errors
     /// No such loops, pages, memory or CPUs.
-    pub fn prepare(config: PointConfig) -> Result<Self, ArenaError> {
+    pub fn prepare(config: TargetConfig) -> Result<Self, ArenaError> {
         let loops = native_loops(&config.kernels, config.element)?;
         check_arrays(&loops, config.arrays)?;
         let arrays = Arrays::map(config.arrays_config())?;
@@ -121,7 +121,7 @@ impl Point {
         Ok(())
     }
 
-    /// Runs kernel number `i` once, and no other; its time is not taken. After [`Point::renew`], each
+    /// Runs kernel number `i` once, and no other; its time is not taken. After [`StreamPoint::renew`], each
     /// kernel may run once.
     ///
     /// # Errors
@@ -213,8 +213,8 @@ impl Point {
     }
 }
 
-impl Target for Point {
-    fn config(&self) -> &PointConfig {
+impl Target for StreamPoint {
+    fn config(&self) -> &TargetConfig {
         &self.config
     }
 
@@ -270,7 +270,7 @@ impl Target for Point {
         Ok(())
     }
 
-    fn reshape(&mut self, kernels: Vec<(Kernel, Shape)>) -> Result<(), ArenaError> {
+    fn reshape(&mut self, kernels: Vec<(Kernel, KernelShape)>) -> Result<(), ArenaError> {
         let loops = native_loops(&kernels, self.config.element)?;
         check_arrays(&loops, self.config.arrays)?;
         self.loops = loops;
@@ -321,7 +321,7 @@ fn run(
             None => arrays.share(share_of(member)),
             Some((part, parts)) => {
                 let index = (part + i * parts / loops.len()) % parts;
-                arrays.part(share_of(member), Part { index, count: parts })
+                arrays.part(share_of(member), ArrayShare { index, count: parts })
             }
         };
         together();
@@ -336,8 +336,8 @@ fn run(
 }
 
 /// Share of the arrays that a member of the team works on.
-fn share_of(member: &Member<'_>) -> Part {
-    Part { index: member.index, count: member.count }
+fn share_of(member: &Member<'_>) -> ArrayShare {
+    ArrayShare { index: member.index, count: member.count }
 }
 
 /// Checks that no loop uses an array beyond the first `arrays`.
@@ -355,10 +355,10 @@ fn check_arrays(loops: &[Loop], arrays: usize) -> Result<(), ArenaError> {
 
 /// The native loops of these shapes.
 pub(crate) fn native_loops(
-    kernels: &[(Kernel, Shape)],
+    kernels: &[(Kernel, KernelShape)],
     element: Element,
 ) -> Result<Vec<Loop>, ArenaError> {
-    let native = |(kernel, shape): &(Kernel, Shape)| {
+    let native = |(kernel, shape): &(Kernel, KernelShape)| {
         Loop::native(*kernel, element, *shape).ok_or_else(|| {
             ArenaError::Loops(
                 Failure::missing(format!(
@@ -375,11 +375,11 @@ pub(crate) fn native_loops(
 mod tests {
     use super::*;
     use crate::kernels::{Prefetch, STREAM, SideBySide, Stores, available_isas};
-    use nodegauge_arena::{Layout, Pages};
+    use nodegauge_arena::{ArrayLayout, RequestedPages};
     use nodegauge_placement::MemoryPolicy;
 
-    fn shape() -> Shape {
-        Shape {
+    fn shape() -> KernelShape {
+        KernelShape {
             isa: available_isas()[0],
             stores: Stores::Regular,
             unroll: 1,
@@ -389,29 +389,29 @@ mod tests {
     }
 
     /// One thread, and arrays of several parts.
-    fn config(element: Element, kernels: &[Kernel]) -> PointConfig {
-        PointConfig {
+    fn config(element: Element, kernels: &[Kernel]) -> TargetConfig {
+        TargetConfig {
             places: vec![Vec::new()],
             arrays: kernels::arrays_of(kernels.iter().copied()),
             elements: (1 << 20) + 5,
             element,
-            pages: Pages::Base,
-            layout: Layout::Staggered,
+            pages: RequestedPages::Base,
+            layout: ArrayLayout::Staggered,
             policy: MemoryPolicy::Default,
             kernels: kernels.iter().map(|kernel| (*kernel, shape())).collect(),
             trial_parts: 16,
         }
     }
 
-    fn point(element: Element) -> Point {
-        Point::prepare(config(element, &STREAM)).unwrap()
+    fn point(element: Element) -> StreamPoint {
+        StreamPoint::prepare(config(element, &STREAM)).unwrap()
     }
 
     #[test]
     fn the_vector_triad_has_a_fourth_array_and_its_check_finds_a_wrong_element() {
         for element in [Element::F64, Element::F32] {
             let kernels = [STREAM.as_slice(), &[Kernel::VectorTriad]].concat();
-            let mut point = Point::prepare(config(element, &kernels)).unwrap();
+            let mut point = StreamPoint::prepare(config(element, &kernels)).unwrap();
             assert_eq!(point.arrays.count(), 4);
             let words = crate::result::counted(&point, 4) / point.config.elements as f64;
             assert_eq!(words, 4.0 * element.bytes() as f64);
@@ -426,7 +426,7 @@ mod tests {
             point.check().unwrap();
             assert_eq!(point.wrong, None);
             assert_eq!(point.seen().unwrap().nodes.len(), 4);
-            let args = point.arrays.share(Part { index: 0, count: 1 });
+            let args = point.arrays.share(ArrayShare { index: 0, count: 1 });
             // SAFETY: the first element of d, which no thread uses between passes.
             unsafe { args.at[3].cast::<u32>().as_ptr().write(u32::MAX) };
             point.check().unwrap();
@@ -438,10 +438,10 @@ mod tests {
     fn arrays_of_stream_run_no_kernel_that_needs_a_fourth() {
         let three = config(Element::F64, &STREAM);
         let four = vec![(Kernel::VectorTriad, shape())];
-        let error = Point::prepare(PointConfig { kernels: four.clone(), ..three.clone() });
+        let error = StreamPoint::prepare(TargetConfig { kernels: four.clone(), ..three.clone() });
         let text = error.err().unwrap().to_string();
         assert_eq!(text, "a vector_triad kernel needs more than 3 arrays");
-        let mut point = Point::prepare(three).unwrap();
+        let mut point = StreamPoint::prepare(three).unwrap();
         assert_eq!(point.arrays.count(), 3);
         assert!(point.reshape(four.clone()).is_err());
         let loops = native_loops(&four, Element::F64).unwrap();

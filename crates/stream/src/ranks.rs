@@ -12,7 +12,7 @@ mod point;
 mod protocol;
 mod worker;
 
-pub use joined::Joined;
+pub use joined::LaunchedRanks;
 pub(crate) use point::RanksPoint;
 pub use worker::serve;
 
@@ -23,6 +23,6 @@ use nodegauge_team::launched;
 pub const COMMAND: &str = "measure-as-rank";
 
 /// Coordinator of ranks that measure.
-pub type Coordinator = launched::Coordinator<protocol::MeasuringRanks>;
+pub type StreamCoordinator = launched::Coordinator<protocol::MeasuringRanks>;
 /// Coordinator that several points share.
-pub type SharedCoordinator = launched::SharedCoordinator<protocol::MeasuringRanks>;
+pub type SharedStreamCoordinator = launched::SharedCoordinator<protocol::MeasuringRanks>;

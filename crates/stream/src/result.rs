@@ -6,7 +6,7 @@ mod ranks;
 use crate::GAUGE;
 use crate::arrangement::Arrangement;
 use crate::config::{CodeConfig, CountersConfig, LeadConfig, StreamConfig};
-use crate::kernels::{Element, Kernel, Loop, STREAM_ARRAYS, Shape, Stores};
+use crate::kernels::{Element, Kernel, KernelShape, Loop, STREAM_ARRAYS, Stores};
 use crate::size::RULE_FACTOR;
 use crate::size::check::SizeCheck;
 use crate::target::{Seen, Target};
@@ -28,7 +28,7 @@ use nodegauge_placement::{Bind, MemoryPolicy, ThreadPlace};
 use nodegauge_toolchain::Compiler;
 
 /// All that is known of a run when its figures are made.
-pub(crate) struct Evidence<'a> {
+pub(crate) struct StreamEvidence<'a> {
     pub site: &'a Site,
     pub arrangement: &'a Arrangement,
     pub target: &'a dyn Target,
@@ -45,7 +45,7 @@ pub(crate) struct Evidence<'a> {
     pub traffic: Option<&'a Result<Counted, String>>,
 }
 
-impl<'a> Evidence<'a> {
+impl<'a> StreamEvidence<'a> {
     /// Makes the evidence of a run whose loops were given and whose traffic was not counted.
     pub(crate) fn new(
         site: &'a Site,
@@ -75,7 +75,7 @@ impl<'a> Evidence<'a> {
 }
 
 /// Returns the outcome of a run, without its notices.
-pub(crate) fn outcome(evidence: &Evidence<'_>) -> Outcome {
+pub(crate) fn outcome(evidence: &StreamEvidence<'_>) -> Outcome {
     Outcome {
         measurements: measurements(evidence),
         findings: findings(evidence),
@@ -98,7 +98,7 @@ pub(crate) fn figure(kernel: Kernel) -> Measurement {
 }
 
 /// One measurement a kernel; none when not a single pass counts.
-pub(crate) fn measurements(evidence: &Evidence<'_>) -> Vec<Measurement> {
+pub(crate) fn measurements(evidence: &StreamEvidence<'_>) -> Vec<Measurement> {
     if evidence.sorted.headline().is_none() {
         return Vec::new();
     }
@@ -110,7 +110,7 @@ pub(crate) fn measurements(evidence: &Evidence<'_>) -> Vec<Measurement> {
 }
 
 fn one(
-    evidence: &Evidence<'_>,
+    evidence: &StreamEvidence<'_>,
     i: usize,
     each: &Loop,
     config: &StreamConfig,
@@ -163,7 +163,7 @@ fn one(
     Some(m.traffic(traffic).config(&config).judged(validity))
 }
 
-impl Evidence<'_> {
+impl StreamEvidence<'_> {
     /// True if all that the loops read and write crosses the memory bus.
     fn is_out_of_cache(&self) -> bool {
         self.arrangement.size.follows_rule == Some(true)
@@ -172,7 +172,7 @@ impl Evidence<'_> {
 }
 
 /// Returns the computed traffic of a loop; `None` if it is unknown, and unless the arrays exceed the caches.
-fn computed_traffic(evidence: &Evidence<'_>, each: &Loop, best: f64) -> Option<Traffic> {
+fn computed_traffic(evidence: &StreamEvidence<'_>, each: &Loop, best: f64) -> Option<Traffic> {
     let element = evidence.target.config().element;
     let allocates = evidence.site.machine.processor.write_allocate == Some(true);
     let factor = traffic_factor(each.kernel(), element, each.stores(), allocates)?;
@@ -200,7 +200,7 @@ fn traffic_factor(
 /// Returns the traffic of kernel number `i` at `best` counted bytes per second: as counted by the memory controllers,
 /// with the computed traffic in the configuration; without counts, as computed, with the reason.
 fn traffic(
-    evidence: &Evidence<'_>,
+    evidence: &StreamEvidence<'_>,
     i: usize,
     best: f64,
     computed: Option<Traffic>,
@@ -227,7 +227,7 @@ fn describe(each: &Loop, config: &mut StreamConfig) {
     config.stores = stores.map(|stores| stores.name().to_owned());
     match each {
         Loop::Native(variant) => {
-            let Shape { isa, unroll, side_by_side, prefetch, .. } = variant.shape();
+            let KernelShape { isa, unroll, side_by_side, prefetch, .. } = variant.shape();
             config.isa = Some(isa.name().to_owned());
             config.vector_bits = Some(isa.vector_bits().into());
             config.unroll = Some(unroll.into());
@@ -267,7 +267,7 @@ pub(crate) fn missing(compiler: &Compiler, kernel: Kernel, why: &str) -> Measure
     figure(kernel).config(&config).missing(why)
 }
 
-fn above_limit(evidence: &Evidence<'_>, best: f64, limit: &Limit) -> String {
+fn above_limit(evidence: &StreamEvidence<'_>, best: f64, limit: &Limit) -> String {
     let reason = if evidence.arrangement.size.follows_rule != Some(true) {
         "the arrays lie in a cache: use a larger --size"
     } else {
@@ -284,7 +284,7 @@ fn above_limit(evidence: &Evidence<'_>, best: f64, limit: &Limit) -> String {
 
 /// Returns the NUMA nodes of the arrays' pages; with several processes, of all together, because each has a policy of
 /// its own.
-fn numa(evidence: &Evidence<'_>) -> NumaConfig {
+fn numa(evidence: &StreamEvidence<'_>) -> NumaConfig {
     let policy = &evidence.target.config().policy;
     let nodes = evidence.site.topology.nodes.len();
     let threads = &evidence.arrangement.placement.threads;
@@ -304,7 +304,7 @@ fn numa(evidence: &Evidence<'_>) -> NumaConfig {
 }
 
 /// Doubts that hold for every kernel of the run.
-fn common_validity(evidence: &Evidence<'_>, numa: &NumaConfig) -> Validity {
+fn common_validity(evidence: &StreamEvidence<'_>, numa: &NumaConfig) -> Validity {
     let mut validity = Validity::valid();
     if let Some(wrong) = &evidence.seen.wrong {
         validity.invalid(wrong_in_words(wrong));
@@ -334,7 +334,7 @@ fn common_validity(evidence: &Evidence<'_>, numa: &NumaConfig) -> Validity {
 
 /// Returns the findings of the run about the machine: several regimes, and CPUs that are reported to share a
 /// last-level cache but are further apart in one regime than in another, as two caches would be.
-pub(crate) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
+pub(crate) fn findings(evidence: &StreamEvidence<'_>) -> Vec<Finding> {
     let trips: Vec<f64> = evidence.sorted.groups.iter().map(|group| group.round_trip).collect();
     let guest = evidence.site.machine.virtualisation.is_some();
     let mut findings: Vec<Finding> = several_regimes(&trips, guest).into_iter().collect();
@@ -362,7 +362,7 @@ pub(crate) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
 }
 
 /// Pages that are not where the policy wants them.
-fn memory_elsewhere(evidence: &Evidence<'_>) -> Option<Finding> {
+fn memory_elsewhere(evidence: &StreamEvidence<'_>) -> Option<Finding> {
     let policy = &evidence.target.config().policy;
     let text = location::broken(&numa(evidence), policy)?;
     let remedy = match policy {
@@ -385,8 +385,8 @@ fn memory_elsewhere(evidence: &Evidence<'_>) -> Option<Finding> {
 }
 
 /// The configuration, as asked and as got, that all kernels of the run share.
-fn common_config(evidence: &Evidence<'_>, numa: &NumaConfig) -> StreamConfig {
-    let Evidence { seen, arrangement, .. } = evidence;
+fn common_config(evidence: &StreamEvidence<'_>, numa: &NumaConfig) -> StreamConfig {
+    let StreamEvidence { seen, arrangement, .. } = evidence;
     let placement = &arrangement.placement;
     let asked = evidence.target.config();
     let trip = evidence.sorted.headline().map(|group| group.round_trip);

@@ -1,7 +1,7 @@
 //! A target on which time passes only on the clock of budgets: for simulations of protocols.
 
-use crate::kernels::{Element, Kernel, Loop, Shape};
-use crate::target::{PointConfig, Seen, Target};
+use crate::kernels::{Element, Kernel, KernelShape, Loop};
+use crate::target::{Seen, Target, TargetConfig};
 use nodegauge_arena::ArenaError;
 use nodegauge_measure::clock;
 use nodegauge_measure::samples::Sample;
@@ -10,7 +10,7 @@ use std::time::Duration;
 /// A machine with a cache that it does not tell of: what fits runs eight times as fast. Time passes on
 /// the clock of budgets alone.
 pub(crate) struct Simulated {
-    config: PointConfig,
+    config: TargetConfig,
     loops: Vec<Loop>,
     /// Seconds to go over a byte out of cache.
     byte: f64,
@@ -20,7 +20,7 @@ pub(crate) struct Simulated {
 
 impl Simulated {
     /// Setting up costs ten times what a pass costs.
-    pub(crate) fn set_up(config: &PointConfig, byte: f64, cache: f64) -> Box<dyn Target> {
+    pub(crate) fn set_up(config: &TargetConfig, byte: f64, cache: f64) -> Box<dyn Target> {
         let config = config.clone();
         let loops = crate::point::native_loops(&config.kernels, Element::F64).unwrap();
         let target = Self { config, loops, byte, cache };
@@ -42,7 +42,7 @@ impl Simulated {
 }
 
 impl Target for Simulated {
-    fn config(&self) -> &PointConfig {
+    fn config(&self) -> &TargetConfig {
         &self.config
     }
     fn loops(&self) -> &[Loop] {
@@ -62,7 +62,7 @@ impl Target for Simulated {
         self.runs(1.0);
         Ok(())
     }
-    fn reshape(&mut self, _: Vec<(Kernel, Shape)>) -> Result<(), ArenaError> {
+    fn reshape(&mut self, _: Vec<(Kernel, KernelShape)>) -> Result<(), ArenaError> {
         Ok(())
     }
     fn seen(&mut self) -> Result<Seen, ArenaError> {

@@ -9,8 +9,8 @@ use crate::arrangement::{self, Ready, SettingUp};
 pub use crate::arrangement::{Arrangement, StreamOptions, plan};
 use crate::kernels::Kernel;
 use crate::mixes::{self, SavedMixes};
-use crate::ranks::{Coordinator, SharedCoordinator};
-use crate::result::{self, Evidence};
+use crate::ranks::{SharedStreamCoordinator, StreamCoordinator};
+use crate::result::{self, StreamEvidence};
 use crate::target::Target;
 use nodegauge_analysis::expect::Figures;
 use nodegauge_arena::ArenaError;
@@ -25,7 +25,7 @@ use std::time::Duration;
 /// One configuration, measured until it is stable.
 pub struct StreamPlan {
     arrangement: Arrangement,
-    joined: Option<SharedCoordinator>,
+    joined: Option<SharedStreamCoordinator>,
     mixes: Option<SavedMixes>,
 }
 
@@ -35,7 +35,7 @@ impl StreamPlan {
 
     /// Plans a run; `joined` are ranks that a launcher has started, else they are started when it
     /// runs.
-    pub fn new(arrangement: Arrangement, joined: Option<SharedCoordinator>) -> Self {
+    pub fn new(arrangement: Arrangement, joined: Option<SharedStreamCoordinator>) -> Self {
         Self { arrangement, joined, mixes: None }
     }
 
@@ -57,7 +57,7 @@ impl Planned for StreamPlan {
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
         let Self { arrangement, joined, mixes } = *self;
         let coordinator = match (&arrangement.ranks, joined) {
-            (Some(plan), None) => Some(Coordinator::start(plan.ranks.len(), observer)?),
+            (Some(plan), None) => Some(StreamCoordinator::start(plan.ranks.len(), observer)?),
             (_, joined) => joined,
         };
         let limits = arrangement.limits();
@@ -103,11 +103,11 @@ pub(crate) fn measure(
     let traffic = if stop == Stop::Interrupted { None } else { target.traffic()? };
     target.check()?;
     let seen = target.seen()?;
-    let evidence = Evidence {
+    let evidence = StreamEvidence {
         chosen: chosen.as_ref(),
         traffic: traffic.as_ref(),
         check,
-        ..Evidence::new(site, &arrangement, &*target, &seen, &schedule.samples[0], stop)
+        ..StreamEvidence::new(site, &arrangement, &*target, &seen, &schedule.samples[0], stop)
     };
     let mut outcome = result::outcome(&evidence);
     outcome.notices = arrangement.notices;
@@ -136,7 +136,7 @@ mod tests {
     use nodegauge_measure::NoticeId;
     use nodegauge_measure::progress::Silent;
     use nodegauge_measure::record::{Machine, Status};
-    use nodegauge_placement::Request;
+    use nodegauge_placement::PlacementRequest;
 
     /// Returns the outcome of a run of `budget` seconds if a pass over all arrays takes `pass` seconds and a cache
     /// holds this many times the arrays; and its elapsed seconds.
@@ -150,7 +150,7 @@ mod tests {
         let budget = Duration::from_secs_f64(budget);
         let options = StreamOptions { size, budget, ..StreamOptions::default() };
         let arrangement =
-            Arrangement::new(&site, &Request::default(), options, Vec::new()).unwrap();
+            Arrangement::new(&site, &PlacementRequest::default(), options, Vec::new()).unwrap();
         let arrays = (3 * arrangement.elements() * 8) as f64;
         let limits = arrangement.limits();
         let mut set_up = |arrangement: &Arrangement| {

@@ -10,11 +10,11 @@ mod trend;
 
 use crate::GAUGE;
 use crate::arrangement::{self, Arrangement, SettingUp};
-use crate::axis::{Axis, Setting};
+use crate::axis::{StreamAxis, StreamSetting};
 use crate::compiled::{self, ChosenCompiler, CompiledKernels, CompilerChoice};
 use crate::config::{RelativeConfig, StreamConfig};
-use crate::ranks::{Coordinator, Joined, SharedCoordinator};
-use crate::result::{self, Evidence};
+use crate::ranks::{LaunchedRanks, SharedStreamCoordinator, StreamCoordinator};
+use crate::result::{self, StreamEvidence};
 use crate::size::check::SizeCheck;
 use crate::target::Target;
 use crate::tuner::{self, Breadth, ChosenLoops, Constraints};
@@ -44,9 +44,9 @@ const CHOOSE_UNTIL: f64 = 0.5;
 const MOST_THREADS: usize = 8192;
 
 /// One configuration of a sweep.
-struct Cell {
+struct SweepCell {
     /// Value on each axis, in the order of the axes.
-    settings: Vec<Setting>,
+    settings: Vec<StreamSetting>,
     /// All that follows from them.
     arrangement: Arrangement,
     /// The cell that its rates are held against.
@@ -55,7 +55,7 @@ struct Cell {
     compiled: Option<Arc<CompiledKernels>>,
 }
 
-impl Cell {
+impl SweepCell {
     /// True if there is something to run: a compiler may have made nothing.
     fn can_run(&self) -> bool {
         self.compiled.as_ref().is_none_or(|compiled| !compiled.loops().is_empty())
@@ -63,7 +63,8 @@ impl Cell {
 
     /// Returns the value on each axis, for the record.
     fn coordinates(&self) -> Map<String, Value> {
-        let entry = |setting: &Setting| (setting.axis().to_owned(), setting.to_string().into());
+        let entry =
+            |setting: &StreamSetting| (setting.axis().to_owned(), setting.to_string().into());
         self.settings.iter().map(entry).collect()
     }
 
@@ -84,10 +85,10 @@ impl Cell {
 
 /// A planned sweep.
 pub struct SweepPlan {
-    cells: Vec<Cell>,
+    cells: Vec<SweepCell>,
     compilers: Vec<ChosenCompiler>,
     compile_limits: CompileLimits,
-    joined: Option<SharedCoordinator>,
+    joined: Option<SharedStreamCoordinator>,
     notices: Vec<Notice>,
 }
 
@@ -103,25 +104,25 @@ impl SweepPlan {
     /// When there are too many configurations or threads, compilers and ranks at once, and when this node
     /// can measure none of them. Of several what it cannot do is left out.
     pub fn new(
-        mut axes: Vec<Axis>,
-        fixed: &[Setting],
-        joined: Option<&Joined>,
-        mut arrange: impl FnMut(&[Setting], f64) -> Result<Arrangement, Failure>,
+        mut axes: Vec<StreamAxis>,
+        fixed: &[StreamSetting],
+        joined: Option<&LaunchedRanks>,
+        mut arrange: impl FnMut(&[StreamSetting], f64) -> Result<Arrangement, Failure>,
     ) -> Result<Self, Failure> {
         let mut compilers = grid::resolve_compilers(&mut axes)?;
         let (combinations, mut notices) = grid::combinations(&axes, fixed)?;
         let share = 1.0 / combinations.len() as f64;
-        let (mut cells, mut left_out): (Vec<Cell>, Vec<(Vec<Setting>, Failure)>) =
+        let (mut cells, mut left_out): (Vec<SweepCell>, Vec<(Vec<StreamSetting>, Failure)>) =
             Default::default();
         // The cell of each combination, where this node can measure it.
         let mut cell_of: Vec<Option<usize>> = Vec::new();
         for Combination { settings, reference } in combinations {
-            let choices = settings.iter().filter_map(Setting::compiler);
+            let choices = settings.iter().filter_map(StreamSetting::compiler);
             let arranged = compiled::find(choices).and_then(|()| arrange(&settings, share));
             let cell = match arranged {
                 Ok(mut arrangement) => {
                     notice::add_new(&mut notices, arrangement.notices.drain(..));
-                    cells.push(Cell { settings, arrangement, reference, compiled: None });
+                    cells.push(SweepCell { settings, arrangement, reference, compiled: None });
                     Some(cells.len() - 1)
                 }
                 Err(why) if why.is_of_machine() => {
@@ -138,10 +139,10 @@ impl SweepPlan {
         for cell in &mut cells {
             cell.reference = cell.reference.and_then(|reference| cell_of[reference]);
         }
-        let kept: Vec<&[Setting]> = cells.iter().map(|cell| &cell.settings[..]).collect();
+        let kept: Vec<&[StreamSetting]> = cells.iter().map(|cell| &cell.settings[..]).collect();
         notices.extend(sweep::left_out(&left_out, &kept, GAUGE));
         let is_kept = |one: &ChosenCompiler| {
-            kept.iter().any(|cell| cell.contains(&Setting::Compiler(one.choice.clone())))
+            kept.iter().any(|cell| cell.contains(&StreamSetting::Compiler(one.choice.clone())))
         };
         compilers.retain(is_kept);
         let threads: usize = cells.iter().map(|c| c.arrangement.placement.threads.len()).sum();
@@ -184,11 +185,16 @@ impl SweepPlan {
         self.set_compiled(made.variants);
         self.notices.extend(made.notices);
         // Compiled loops are as they are, whatever the axis of an option of the native ones says.
-        let native = |setting: &&Setting| {
-            matches!(setting, Setting::Stores(_) | Setting::Prefetch(_) | Setting::SideBySide(_))
+        let native = |setting: &&StreamSetting| {
+            matches!(
+                setting,
+                StreamSetting::Stores(_)
+                    | StreamSetting::Prefetch(_)
+                    | StreamSetting::SideBySide(_)
+            )
         };
         let axis = self.cells.first().and_then(|cell| cell.settings.iter().find(native));
-        if let Some(axis) = axis.map(Setting::axis) {
+        if let Some(axis) = axis.map(StreamSetting::axis) {
             let text =
                 format!("{axis} is of the native loops alone: what a compiler made is as it is");
             self.notices.push(Notice::new(NoticeId::Method, GAUGE, text));
@@ -202,8 +208,8 @@ impl SweepPlan {
         let made: Vec<(String, Arc<CompiledKernels>)> =
             made.into_iter().map(|(words, compiled)| (words, Arc::new(compiled))).collect();
         self.cells.retain_mut(|cell| {
-            let choice = cell.settings.iter().find(|s| matches!(s, Setting::Compiler(_)));
-            let Some(Setting::Compiler(choice)) = choice else { return true };
+            let choice = cell.settings.iter().find(|s| matches!(s, StreamSetting::Compiler(_)));
+            let Some(StreamSetting::Compiler(choice)) = choice else { return true };
             let words = choice.to_string();
             cell.compiled =
                 made.iter().find(|(known, _)| *known == words).map(|(_, made)| Arc::clone(made));
@@ -214,7 +220,7 @@ impl SweepPlan {
 
 /// Cells of whose arrays one tells whether a cache helps all: of one length on as many bytes of caches; of
 /// each kind the cell with most threads first.
-fn alike(site: &Site, cells: &[Cell]) -> Vec<Vec<usize>> {
+fn alike(site: &Site, cells: &[SweepCell]) -> Vec<Vec<usize>> {
     let kind = |i: usize| {
         let arrangement = &cells[i].arrangement;
         let caches = arrangement::caches_in_use(site, &arrangement.placement);
@@ -235,7 +241,7 @@ fn alike(site: &Site, cells: &[Cell]) -> Vec<Vec<usize>> {
 }
 
 /// Ranks of the cell that has most of them.
-fn most_ranks(cells: &[Cell]) -> Option<usize> {
+fn most_ranks(cells: &[SweepCell]) -> Option<usize> {
     cells.iter().filter_map(|cell| Some(cell.arrangement.ranks.as_ref()?.ranks.len())).max()
 }
 
@@ -261,10 +267,11 @@ impl Planned for SweepPlan {
             return Ok(Outcome { notices: self.notices, stop, ..Outcome::default() });
         }
         let coordinator = match (self.joined, most_ranks(&self.cells)) {
-            (None, Some(most)) => Some(Coordinator::start(most, observer)?),
+            (None, Some(most)) => Some(StreamCoordinator::start(most, observer)?),
             (joined, _) => joined,
         };
-        let (cells, idle): (Vec<Cell>, Vec<Cell>) = self.cells.into_iter().partition(Cell::can_run);
+        let (cells, idle): (Vec<SweepCell>, Vec<SweepCell>) =
+            self.cells.into_iter().partition(SweepCell::can_run);
         let mut outcome = Outcome { notices: self.notices, ..Outcome::default() };
         if let (Some(limits), false) = (limits, cells.is_empty()) {
             let running = Running::prepare(site, cells, limits, coordinator.as_ref(), observer)?;
@@ -277,14 +284,14 @@ impl Planned for SweepPlan {
 }
 
 /// A target that is measured, and what was tried for its loops.
-struct Candidate {
+struct MeasuredTarget {
     target: Box<dyn Target>,
     chosen: Option<ChosenLoops>,
     /// Result of the size check for arrays like its own.
     check: Option<SizeCheck>,
 }
 
-impl Candidate {
+impl MeasuredTarget {
     fn pass(&mut self) -> Result<Vec<Sample>, ArenaError> {
         Ok(vec![self.target.pass()?])
     }
@@ -292,8 +299,8 @@ impl Candidate {
 
 /// A sweep whose cells are ready to be measured.
 struct Running {
-    cells: Vec<Cell>,
-    candidates: Vec<Candidate>,
+    cells: Vec<SweepCell>,
+    candidates: Vec<MeasuredTarget>,
     limits: Limits,
     setting_up: Duration,
     notices: Vec<Notice>,
@@ -304,14 +311,14 @@ impl Running {
     /// the one with most threads comes first, and tells whether a cache helps them.
     fn prepare(
         site: &Site,
-        mut cells: Vec<Cell>,
+        mut cells: Vec<SweepCell>,
         limits: Limits,
-        coordinator: Option<&SharedCoordinator>,
+        coordinator: Option<&SharedStreamCoordinator>,
         observer: &mut dyn Observer,
     ) -> Result<Self, Failure> {
         let begun = limits.elapsed();
         let mut notices = Vec::new();
-        let mut candidates: BTreeMap<usize, Candidate> = BTreeMap::new();
+        let mut candidates: BTreeMap<usize, MeasuredTarget> = BTreeMap::new();
         for members in alike(site, &cells) {
             let make = &mut |arrangement: &Arrangement| arrangement.target(site, coordinator);
             let may_grow = members.iter().all(|i| cells[*i].arrangement.twice(site).is_some());
@@ -328,7 +335,7 @@ impl Running {
             let ready = first.check_size(site, ready, &mut set_up, limits, observer)?;
             notice::add_new(&mut notices, first.notices.drain(..));
             let (size, check) = (first.size.clone(), ready.check);
-            let candidate = |target| Candidate { target, chosen: None, check };
+            let candidate = |target| MeasuredTarget { target, chosen: None, check };
             candidates.insert(members[0], candidate(ready.target));
             for i in &members[1..] {
                 cells[*i].arrangement.resize(size.clone());
@@ -363,7 +370,7 @@ impl Running {
             Err(error) => return Err(error.into()),
         };
         let mut figures: Vec<Vec<Measurement>> = Vec::new();
-        for ((Candidate { target, chosen, check }, cell), samples) in
+        for ((MeasuredTarget { target, chosen, check }, cell), samples) in
             candidates.iter_mut().zip(&cells).zip(&schedule.samples)
         {
             let arrangement = &cell.arrangement;
@@ -372,8 +379,8 @@ impl Running {
                 target.check()?;
             }
             let seen = target.seen()?;
-            let evidence = Evidence::new(site, arrangement, &**target, &seen, samples, stop);
-            let evidence = Evidence { chosen: chosen.as_ref(), check: *check, ..evidence };
+            let evidence = StreamEvidence::new(site, arrangement, &**target, &seen, samples, stop);
+            let evidence = StreamEvidence { chosen: chosen.as_ref(), check: *check, ..evidence };
             figures.push(cell.located(result::measurements(&evidence)));
         }
         relate(&mut figures, &cells);
@@ -422,7 +429,7 @@ impl Running {
 
 /// Gives each figure its rate over that of the same kernel in the reference cell, medians; `figures`
 /// are those of each cell.
-fn relate(figures: &mut [Vec<Measurement>], cells: &[Cell]) {
+fn relate(figures: &mut [Vec<Measurement>], cells: &[SweepCell]) {
     let median = |m: &Measurement| m.summary.as_ref().map(|summary| summary.median);
     let medians: Vec<Vec<(String, Option<f64>)>> = figures
         .iter()

@@ -1,11 +1,11 @@
-//! Targets of measurement, pass by pass: a [`Point`](crate::point::Point) of this process, or one that several
+//! Targets of measurement, pass by pass: a [`Point`](crate::point::StreamPoint) of this process, or one that several
 //! processes share. The protocols above (tuner, stream, sweep) treat both alike.
 
 use crate::config::RankConfig;
-use crate::kernels::{Element, Kernel, Loop, Shape};
+use crate::kernels::{Element, Kernel, KernelShape, Loop};
 use crate::traffic::Counted;
 use nodegauge_arena::location::Share;
-use nodegauge_arena::{ArenaError, ArraysConfig, Layout, Pages};
+use nodegauge_arena::{ArenaError, ArrayLayout, ArraysConfig, RequestedPages};
 use nodegauge_machine::{CpuId, NodeId};
 use nodegauge_measure::samples::Sample;
 use nodegauge_placement::MemoryPolicy;
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 /// Configuration of a point.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
-pub struct PointConfig {
+pub struct TargetConfig {
     /// CPUs of each thread; an empty list leaves that thread unbound.
     pub places: Vec<Vec<CpuId>>,
     /// Number of arrays: as many as the kernels of a pass need.
@@ -25,18 +25,18 @@ pub struct PointConfig {
     /// Their type.
     pub element: Element,
     /// Pages.
-    pub pages: Pages,
+    pub pages: RequestedPages,
     /// Layout.
-    pub layout: Layout,
+    pub layout: ArrayLayout,
     /// Memory policy of the arrays.
     pub policy: MemoryPolicy,
     /// Kernels in the order of a pass, each with its native loop.
-    pub kernels: Vec<(Kernel, Shape)>,
+    pub kernels: Vec<(Kernel, KernelShape)>,
     /// Parts into which trials of loops cut the arrays.
     pub trial_parts: u64,
 }
 
-impl PointConfig {
+impl TargetConfig {
     /// True if threads and arrays are the same, whatever the loops.
     pub(crate) fn is_arranged_like(&self, other: &Self) -> bool {
         *self == Self { kernels: self.kernels.clone(), ..other.clone() }
@@ -63,7 +63,7 @@ impl PointConfig {
 /// One configuration under measurement. Every method fails when a member of a team, or a process, does.
 pub trait Target {
     /// Returns the requested configuration; with several processes, that of the first.
-    fn config(&self) -> &PointConfig;
+    fn config(&self) -> &TargetConfig;
 
     /// Returns the number of processes that measure at once, each with arrays of its own.
     fn processes(&self) -> u64 {
@@ -125,7 +125,7 @@ pub trait Target {
     ///
     /// # Errors
     /// No such loops.
-    fn reshape(&mut self, kernels: Vec<(Kernel, Shape)>) -> Result<(), ArenaError>;
+    fn reshape(&mut self, kernels: Vec<(Kernel, KernelShape)>) -> Result<(), ArenaError>;
 
     /// Asks the kernel what was got. Walks page tables: ask once.
     ///

@@ -105,22 +105,22 @@ mod tests {
     use super::*;
     use crate::arrangement::{StreamOptions, candidates};
     use crate::kernels::{Element, STREAM};
-    use crate::point::Point;
-    use crate::target::{PointConfig, Target};
+    use crate::point::StreamPoint;
+    use crate::target::{Target, TargetConfig};
     use crate::tuner::Breadth;
-    use nodegauge_arena::{Layout, Pages};
+    use nodegauge_arena::{ArrayLayout, RequestedPages};
     use nodegauge_placement::MemoryPolicy;
 
-    fn point() -> Point {
+    fn point() -> StreamPoint {
         let options = StreamOptions::default();
         let shape = candidates(&options, Breadth::Likely).unwrap()[0];
-        Point::prepare(PointConfig {
+        StreamPoint::prepare(TargetConfig {
             places: vec![Vec::new(), Vec::new()],
             arrays: 3,
             elements: 100_000,
             element: Element::F64,
-            pages: Pages::Base,
-            layout: Layout::Staggered,
+            pages: RequestedPages::Base,
+            layout: ArrayLayout::Staggered,
             policy: MemoryPolicy::Default,
             kernels: STREAM.iter().map(|kernel| (*kernel, shape)).collect(),
             trial_parts: 16,

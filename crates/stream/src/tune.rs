@@ -18,13 +18,13 @@ mod choice;
 mod space;
 
 pub use choice::{Choice, remembered};
-pub use space::{Setup, Space};
+pub use space::{Space, TeamSetup};
 
 use crate::GAUGE;
 use crate::arrangement::{self, Arrangement, StreamOptions};
 use crate::config::TuneConfig;
-use crate::kernels::{Kernel, Shape, Stores};
-use crate::point::{Point, PointConfig};
+use crate::kernels::{Kernel, KernelShape, Stores};
+use crate::point::{StreamPoint, TargetConfig};
 use crate::result;
 use crate::stream;
 use crate::target::Target;
@@ -37,11 +37,11 @@ use nodegauge_measure::record::{Measurement, Quoted};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::schedule::Limits;
 use nodegauge_measure::schedule::halving::{
-    self, Candidates, Check, Halving, Leave, Passes, Rules, TurnRate,
+    self, Candidates, DeadlineCheck, Halving, Passes, RoundRule, Rules, TurnRate,
 };
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Unit};
 use nodegauge_measure::{clock, notice, regime, schedule, stats};
-use nodegauge_placement::{MemoryPolicy, Request};
+use nodegauge_placement::{MemoryPolicy, PlacementRequest};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -60,15 +60,15 @@ const WORTH_A_LOOK: f64 = 0.90;
 const PLACEMENTS: Rules = Rules {
     seed: 0x0074_756E_6500,
     passes: Passes::One,
-    leave: Leave::SlowerHalf { from: 2, left: FINALISTS },
+    leave: RoundRule::SlowerHalf { from: 2, left: FINALISTS },
     least_rounds: 1,
     most_rounds: None,
     whole_rounds: 1,
-    check: Check::Turn,
+    check: DeadlineCheck::Turn,
 };
 /// Rules for finalists: at least eight rounds each, then until no other can be faster than the leader by more than
 /// half a percent.
-const FINAL: Rules = Rules { leave: Leave::Nobody(0.005), least_rounds: 8, ..PLACEMENTS };
+const FINAL: Rules = Rules { leave: RoundRule::Nobody(0.005), least_rounds: 8, ..PLACEMENTS };
 /// Times a disturbed pass is run in all.
 const TRIES: usize = 3;
 
@@ -76,7 +76,7 @@ const TRIES: usize = 3;
 struct Entry {
     /// Number of the setup.
     setup: usize,
-    loops: Vec<(Kernel, Shape)>,
+    loops: Vec<(Kernel, KernelShape)>,
     /// Geometric mean of the kernels' rates, B/s, and the round trip of the regime.
     samples: Vec<(f64, f64)>,
     /// `placements` or `final`.
@@ -96,7 +96,7 @@ pub struct TunePlan {
     /// Setups to choose from.
     pub space: Space,
     /// The arrays of each setup; the memory is shared out among them.
-    configs: Vec<PointConfig>,
+    configs: Vec<TargetConfig>,
     notices: Vec<Notice>,
 }
 
@@ -110,7 +110,7 @@ impl TunePlan {
     /// When a setup does not fit.
     pub fn new(
         site: &Site,
-        request: &Request,
+        request: &PlacementRequest,
         options: StreamOptions,
         mut notices: Vec<Notice>,
     ) -> Result<Self, Failure> {
@@ -142,7 +142,7 @@ impl TunePlan {
         let Self { options, space, .. } = self;
         observer.phase(&format!("preparing {} teams with their arrays", space.setups.len()));
         let mut prepare =
-            |number: usize| Ok(Box::new(Point::prepare(self.configs[number].clone())?) as _);
+            |number: usize| Ok(Box::new(StreamPoint::prepare(self.configs[number].clone())?) as _);
         let points = affordable::prepared(self.configs.len(), until(SETUPS_UNTIL), &mut prepare)?;
         let setting_up = limits.elapsed();
         let mut search = Search { points, passes: 0 };
@@ -226,7 +226,7 @@ pub struct Found {
 
 impl Planned for TunePlan {
     fn foreseen(&self) -> Foreseen {
-        let bytes = self.configs.iter().map(PointConfig::bytes).sum();
+        let bytes = self.configs.iter().map(TargetConfig::bytes).sum();
         Foreseen { time: Some(self.options.budget), memory: Some(Bytes(bytes)) }
     }
 
@@ -278,9 +278,9 @@ struct Search {
 impl Search {
     /// Each setup with the best guess of each kind of store.
     fn first_entries(&self, space: &Space) -> Vec<Entry> {
-        let entry = |setup: usize, point: &dyn Target, guess: Shape| {
+        let entry = |setup: usize, point: &dyn Target, guess: KernelShape| {
             let config = point.config();
-            let loop_for = |(kernel, _): &(Kernel, Shape)| {
+            let loop_for = |(kernel, _): &(Kernel, KernelShape)| {
                 let loops = tuner::loops(*kernel, config.element, &[guess]);
                 (*kernel, loops.first().copied().unwrap_or(guess))
             };
@@ -356,7 +356,7 @@ impl Search {
         space: &Space,
         deadline: Instant,
         observer: &mut dyn Observer,
-    ) -> Result<Vec<(Kernel, Shape)>, Failure> {
+    ) -> Result<Vec<(Kernel, KernelShape)>, Failure> {
         let Some(point) = self.points.get_mut(&setup) else { return Ok(Vec::new()) };
         let chosen =
             tuner::choose(&mut **point, &space.shapes, deadline, || observer.interrupted())?;
@@ -404,7 +404,7 @@ impl Candidates for EntryTurns<'_> {
 }
 
 /// The team of a setup: `2 threads on places cores (close)`.
-fn team_in_words(setup: &Setup) -> String {
+fn team_in_words(setup: &TeamSetup) -> String {
     let threads = setup.placement.threads.len();
     let plural = if threads == 1 { "thread" } else { "threads" };
     format!("{threads} {plural} on places {} ({})", setup.placement.places, setup.placement.bind)
@@ -426,7 +426,7 @@ fn middle(samples: &[(f64, f64)]) -> f64 {
 }
 
 /// Returns the reported figure of an entry: the geometric mean of its kernels' rates, by its median.
-fn measurement(entry: &Entry, setup: &Setup, options: &StreamOptions) -> Option<Measurement> {
+fn measurement(entry: &Entry, setup: &TeamSetup, options: &StreamOptions) -> Option<Measurement> {
     let samples = rates(&entry.samples);
     let config = TuneConfig {
         stage: Some(entry.stage.to_owned()),

@@ -7,12 +7,12 @@
 //! gained 7 % from one line a step, reads from four). What a processor says of itself leaves nothing
 //! out: no leaf of CPUID says how many lines a core has under way or what its prefetchers follow.
 
-use crate::kernels::{self, Element, Isa, Kernel, Prefetch, Shape, SideBySide, Stores};
+use crate::kernels::{self, Element, Isa, Kernel, KernelShape, Prefetch, SideBySide, Stores};
 use crate::target::Target;
 use nodegauge_arena::ArenaError;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::halving::{
-    self, Candidates, Check, Halving, Lead, Leave, Passes, Rules, TurnRate,
+    self, Candidates, DeadlineCheck, Halving, Lead, Passes, RoundRule, Rules, TurnRate,
 };
 use nodegauge_measure::{clock, regime, schedule};
 use std::time::Instant;
@@ -67,7 +67,7 @@ pub enum Breadth {
 }
 
 /// The loops that serve the constraints on this processor, best guess first.
-pub fn candidates(constraints: Constraints, breadth: Breadth) -> Vec<Shape> {
+pub fn candidates(constraints: Constraints, breadth: Breadth) -> Vec<KernelShape> {
     let (most, prefetching, distances, pages) = match breadth {
         Breadth::Likely => (ISAS_TRIED, 1, &PREFETCH_TRIED[..], &SIDE_BY_SIDE_TRIED[..]),
         Breadth::Wide => (ISAS_WIDE, ISAS_TRIED, &PREFETCH_WIDE[..], &SIDE_BY_SIDE_WIDE[..]),
@@ -86,7 +86,7 @@ pub fn candidates(constraints: Constraints, breadth: Breadth) -> Vec<Shape> {
         let possible = |s: &&Stores| **s == Stores::Regular || isa.has_nontemporal();
         for stores in stores.iter().filter(possible).copied() {
             let mut add = |unroll, prefetch, side_by_side| {
-                shapes.push(Shape { isa, stores, unroll, side_by_side, prefetch });
+                shapes.push(KernelShape { isa, stores, unroll, side_by_side, prefetch });
             };
             if several {
                 pages.iter().for_each(|pages| add(1, Prefetch::Off, *pages));
@@ -108,7 +108,7 @@ pub fn candidates(constraints: Constraints, breadth: Breadth) -> Vec<Shape> {
         }
     }
     // Best guess first, kinds of store by turns: what is tried when time is short.
-    let guess = |shape: &Shape| {
+    let guess = |shape: &KernelShape| {
         let walk = (shape.side_by_side.pages(), shape.unroll);
         [(1, 4), (4, 1), (8, 1), (1, 1), (1, 8)].iter().position(|known| *known == walk)
     };
@@ -140,14 +140,14 @@ fn several_pages(constraints: Constraints, usual: &[u8]) -> Vec<SideBySide> {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ChosenLoops {
     /// A loop for each kernel.
-    pub loops: Vec<(Kernel, Shape)>,
+    pub loops: Vec<(Kernel, KernelShape)>,
     /// Lead over the second, if it is known.
     pub leads: Vec<(Kernel, Lead)>,
     /// The loops that were tried, of the kernel with most of them; none when there was not even time
     /// for two: then the loops are the best guess.
-    pub tried: Vec<Shape>,
+    pub tried: Vec<KernelShape>,
     /// Loops of the same kernels that were not tried.
-    pub untried: Vec<Shape>,
+    pub untried: Vec<KernelShape>,
     /// Kernels in which regular stores led, but had not met all non-temporal ones: theirs is the best
     /// of these, because beyond the caches it is non-temporal stores that save traffic.
     pub by_default: Vec<Kernel>,
@@ -166,7 +166,7 @@ const PASSES_A_CANDIDATE: usize = 4;
 /// When the target cannot be measured.
 pub fn choose(
     target: &mut dyn Target,
-    shapes: &[Shape],
+    shapes: &[KernelShape],
     deadline: Instant,
     stop: impl FnMut() -> bool,
 ) -> Result<ChosenLoops, ArenaError> {
@@ -185,7 +185,7 @@ pub fn choose(
     let element = target.config().element;
     let kernels: Vec<Kernel> = target.config().kernels.iter().map(|(kernel, _)| *kernel).collect();
     let group = |kernel: &Kernel| Halving::new(loops(*kernel, element, &shapes[..tried.max(1)]));
-    let mut groups: Vec<Halving<Shape>> = kernels.iter().map(group).collect();
+    let mut groups: Vec<Halving<KernelShape>> = kernels.iter().map(group).collect();
     let mut passes = 2;
     if tried > 0 {
         let most_passes = PASSES_A_CANDIDATE * tried;
@@ -204,10 +204,11 @@ pub fn choose(
 
 impl ChosenLoops {
     /// Takes the winner of a kernel, of `all` its loops.
-    fn take(&mut self, kernel: Kernel, halving: &Halving<Shape>, all: Vec<Shape>) {
-        let tried: Vec<Shape> = halving.measured().into_iter().copied().collect();
-        let untried: Vec<Shape> = all.into_iter().filter(|shape| !tried.contains(shape)).collect();
-        let streams = |shape: &&Shape| shape.stores == Stores::NonTemporal;
+    fn take(&mut self, kernel: Kernel, halving: &Halving<KernelShape>, all: Vec<KernelShape>) {
+        let tried: Vec<KernelShape> = halving.measured().into_iter().copied().collect();
+        let untried: Vec<KernelShape> =
+            all.into_iter().filter(|shape| !tried.contains(shape)).collect();
+        let streams = |shape: &&KernelShape| shape.stores == Stores::NonTemporal;
         let leader = *halving.leader();
         let passed_over = kernel.spec().write_allocates() && leader.stores == Stores::Regular;
         let first = untried.iter().find(streams).filter(|_| passed_over);
@@ -231,11 +232,11 @@ impl ChosenLoops {
 const RULES: Rules = Rules {
     seed: 0x6E6F_6465,
     passes: Passes::Growing,
-    leave: Leave::SlowerHalf { from: 1, left: 1 },
+    leave: RoundRule::SlowerHalf { from: 1, left: 1 },
     least_rounds: 0,
     most_rounds: None,
     whole_rounds: 0,
-    check: Check::Turn,
+    check: DeadlineCheck::Turn,
 };
 
 /// Loops by turns on a target, all kernels in one pass.
@@ -250,12 +251,12 @@ struct Loops<'a, F> {
 }
 
 impl<F: FnMut() -> bool> Candidates for Loops<'_, F> {
-    type Candidate = Shape;
+    type Candidate = KernelShape;
     type Error = ArenaError;
 
     /// Runs a pass. On a busy machine the last try counts, disturbed or not: no candidate may be left without a
     /// sample.
-    fn turn(&mut self, picked: &mut [&mut Shape]) -> Result<Vec<TurnRate>, ArenaError> {
+    fn turn(&mut self, picked: &mut [&mut KernelShape]) -> Result<Vec<TurnRate>, ArenaError> {
         let shapes = picked.iter().map(|shape| **shape);
         self.target.reshape(self.kernels.iter().copied().zip(shapes).collect())?;
         let disturbed = |sample: &Sample| {
@@ -276,13 +277,13 @@ impl<F: FnMut() -> bool> Candidates for Loops<'_, F> {
 
     /// Regular stores leave a cache full of lines that the next kernel writes back: all kernels of a pass store
     /// alike, as far as there are equally many.
-    fn sort_key(&self, shape: &Shape) -> u8 {
+    fn sort_key(&self, shape: &KernelShape) -> u8 {
         u8::from(shape.stores == Stores::Regular)
     }
 }
 
 /// The distinct loops of a kernel that exist; kinds of store are one for kernels without stores.
-pub(crate) fn loops(kernel: Kernel, element: Element, shapes: &[Shape]) -> Vec<Shape> {
+pub(crate) fn loops(kernel: Kernel, element: Element, shapes: &[KernelShape]) -> Vec<KernelShape> {
     let mut loops = Vec::new();
     for shape in shapes {
         let mut shape = *shape;
@@ -302,7 +303,7 @@ mod tests {
 
     #[test]
     fn regular_stores_win_only_over_all_non_temporal_ones() {
-        let shape = |stores, unroll| Shape {
+        let shape = |stores, unroll| KernelShape {
             isa: Isa::Avx,
             stores,
             unroll,
@@ -316,7 +317,7 @@ mod tests {
             halving.record(i, rate, f64::NAN);
         }
         halving.rank();
-        let chosen = |kernel, all: &[Shape]| {
+        let chosen = |kernel, all: &[KernelShape]| {
             let mut chosen = ChosenLoops::default();
             chosen.take(kernel, &halving, all.to_vec());
             chosen

@@ -15,7 +15,7 @@ pub use statistics::Statistic;
 
 use crate::GAUGE;
 pub(crate) use figures::points;
-use figures::{Figure, comparable};
+use figures::{StreamFigure, comparable};
 use nodegauge_analysis::ratio::closing::of_several;
 use nodegauge_arena::names::{CURVES, STREAM, TUNE};
 use nodegauge_gauge::Detail;
@@ -45,10 +45,10 @@ fn closing(record: &Record) -> Option<String> {
     let all = figures::all(record);
     let (last, _) = all.iter().rfind(|(m, _)| !m.is_published())?;
     let own = all.iter().filter(|(m, _)| m.name == last.name && !m.is_published());
-    let (native, others): (Vec<&Figure<'_>>, Vec<_>) = own
+    let (native, others): (Vec<&StreamFigure<'_>>, Vec<_>) = own
         .partition(|(m, config)| m.category == Category::Variant && !figures::is_compiled(config));
     // Figures of different regimes are not set beside each other.
-    let of_one_regime = |native: &&&Figure<'_>| {
+    let of_one_regime = |native: &&&StreamFigure<'_>| {
         others.iter().all(|(_, config)| comparable(native, config) == native.0.value)
     };
     let native =

@@ -17,7 +17,7 @@ pub struct Compiler {
 
 /// Compiled program.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Program {
+pub struct CompiledProgram {
     /// Path of the file.
     pub path: PathBuf,
     /// Full compiler command.
@@ -84,7 +84,7 @@ impl Compiler {
         (sources, flags): (&[&Path], &[String]),
         (scratch, name): (&Scratch, &str),
         interrupted: &dyn Fn() -> bool,
-    ) -> Result<Program, ToolchainError> {
+    ) -> Result<CompiledProgram, ToolchainError> {
         let path = scratch.path().join(name);
         // Sources come before libraries that the flags may link.
         let command = self
@@ -97,7 +97,7 @@ impl Compiler {
         let output = run(&job, interrupted)?;
         let status = job.status(&output)?;
         if status.success() && path.is_file() {
-            return Ok(Program { path, command });
+            return Ok(CompiledProgram { path, command });
         }
         Err(ToolchainError::Compile {
             command: command.to_string(),

@@ -23,7 +23,7 @@ mod search;
 
 pub use cache::ProgramCache;
 pub use command::CommandLine;
-pub use compiler::{CompileLimits, Compiler, Program};
+pub use compiler::{CompileLimits, CompiledProgram, Compiler};
 pub use error::ToolchainError;
 pub use job::{Job, JobOutput, run};
 pub use libc::memcpy_streams_from;

@@ -55,7 +55,7 @@ pub enum Folder<'a> {
 
 /// Program to run, with its launcher, folder and limits.
 #[derive(Debug, Clone)]
-pub struct Run<'a> {
+pub struct ProgramJob<'a> {
     /// Program and arguments.
     pub program: CommandLine,
     /// Launcher of the ranks; `None` starts one process.
@@ -72,7 +72,7 @@ pub struct Run<'a> {
 
 /// Result of a run.
 #[derive(Debug, Clone)]
-pub struct Output {
+pub struct ProgramOutput {
     /// End of the process.
     pub end: ChildEnd,
     /// Standard output; empty if a listener received it.
@@ -90,7 +90,7 @@ pub struct Output {
     job: Job,
 }
 
-impl<'a> Run<'a> {
+impl<'a> ProgramJob<'a> {
     /// Creates a run of one process in the current folder.
     pub fn new(program: CommandLine, limit: Duration) -> Self {
         Self {
@@ -127,14 +127,17 @@ impl<'a> Run<'a> {
 ///
 /// # Errors
 /// Fails when the program cannot be started or monitored. An unsuccessful end is not an error here.
-pub fn run(run: &Run<'_>, interrupted: &dyn Fn() -> bool) -> Result<Output, ToolchainError> {
+pub fn run(
+    run: &ProgramJob<'_>,
+    interrupted: &dyn Fn() -> bool,
+) -> Result<ProgramOutput, ToolchainError> {
     let mut stdout = String::new();
     let mut collect = |lines: &str| {
         stdout.push_str(lines);
         interrupted().then_some(KillReason::Interrupted)
     };
     let output = listen(run, &mut collect)?;
-    Ok(Output { stdout, ..output })
+    Ok(ProgramOutput { stdout, ..output })
 }
 
 /// Runs a program like [`run`]. `listen` is called some hundred times per second with the standard output
@@ -143,14 +146,14 @@ pub fn run(run: &Run<'_>, interrupted: &dyn Fn() -> bool) -> Result<Output, Tool
 /// # Errors
 /// Fails like [`run`].
 pub fn listen(
-    run: &Run<'_>,
+    run: &ProgramJob<'_>,
     listen: &mut dyn FnMut(&str) -> Option<KillReason>,
-) -> Result<Output, ToolchainError> {
+) -> Result<ProgramOutput, ToolchainError> {
     let prepared = Prepared::new(run)?;
     let ended = job::listen(&prepared.job, GRACE_PERIOD, listen)?;
     let files = prepared.written_files();
     let Prepared { job, launcher, .. } = prepared;
-    Ok(Output {
+    Ok(ProgramOutput {
         end: ended.end,
         stdout: String::new(),
         stderr: ended.stderr,
@@ -172,7 +175,7 @@ struct Prepared<'a> {
 }
 
 impl<'a> Prepared<'a> {
-    fn new(run: &'a Run<'_>) -> Result<Self, ToolchainError> {
+    fn new(run: &'a ProgramJob<'_>) -> Result<Self, ToolchainError> {
         let private = Scratch::new()?;
         let folder = match &run.folder {
             Folder::Existing(path) => path.to_path_buf(),
@@ -262,7 +265,7 @@ fn write(folder: &Path, name: &str, text: &str) -> Result<(), ToolchainError> {
     })
 }
 
-impl Output {
+impl ProgramOutput {
     /// Returns the full command with shell quotes.
     pub fn command(&self) -> String {
         self.job.command.to_string()

@@ -3,9 +3,9 @@
 
 use nodegauge_machine::{Topology, TopologySource};
 use nodegauge_measure::Failure;
-use nodegauge_placement::{RankPlan, RankRequest, Request, plan_ranks};
+use nodegauge_placement::{PlacementRequest, RankPlan, RankRequest, plan_ranks};
 use nodegauge_toolchain::mpi::{LauncherKind, MpiLaunch, MpiLauncher, RankPlaces};
-use nodegauge_toolchain::program::{Folder, InputFile, Output, Run, listen, run};
+use nodegauge_toolchain::program::{Folder, InputFile, ProgramJob, ProgramOutput, listen, run};
 use nodegauge_toolchain::{ChildEnd, CommandLine, KillReason, ToolchainError};
 use std::borrow::Cow;
 use std::path::Path;
@@ -36,7 +36,7 @@ fn topology() -> Topology {
 }
 
 fn plan(topology: &Topology) -> RankPlan {
-    let together = Request::default();
+    let together = PlacementRequest::default();
     plan_ranks(topology, &RankRequest { ranks: 1, together, ..RankRequest::default() }).unwrap()
 }
 
@@ -46,12 +46,12 @@ fn launched<'a>(
     launcher: &'a MpiLauncher,
     topology: &'a Topology,
     plan: &'a RankPlan,
-) -> Run<'a> {
+) -> ProgramJob<'a> {
     let ranks = RankPlaces::Planned { plan: Cow::Borrowed(plan), topology };
     let options = vec!["--quiet".to_owned()];
     let launch = MpiLaunch { launcher, as_root: true, options, ranks };
     let input = InputFile { name: "input", text: "17\n".to_owned() };
-    Run::new(script(text), LONG).launched(launch).within(Folder::Private(vec![input]))
+    ProgramJob::new(script(text), LONG).launched(launch).within(Folder::Private(vec![input]))
 }
 
 /// Returns the session folder and the folder of shared memory that the launcher printed.
@@ -136,8 +136,10 @@ fn a_program_that_hangs_leaves_no_process_and_no_folder() {
     let launcher = launcher();
     let topology = topology();
     let plan = plan(&topology);
-    let hanging =
-        Run { limit: Duration::from_secs(1), ..launched(HANGS, &launcher, &topology, &plan) };
+    let hanging = ProgramJob {
+        limit: Duration::from_secs(1),
+        ..launched(HANGS, &launcher, &topology, &plan)
+    };
     let output = run(&hanging, &|| false).unwrap();
     assert_eq!(output.end, ChildEnd::Killed(KillReason::TimedOut));
     assert_ended(&output.stdout);
@@ -146,7 +148,7 @@ fn a_program_that_hangs_leaves_no_process_and_no_folder() {
 
 #[test]
 fn endless_output_ends_a_program_with_one_line() {
-    let endless = Run { output_limit: 1 << 20, ..Run::new(script("exec yes"), LONG) };
+    let endless = ProgramJob { output_limit: 1 << 20, ..ProgramJob::new(script("exec yes"), LONG) };
     let output = run(&endless, &|| false).unwrap();
     assert_eq!(output.stdout.len(), 1 << 20);
     let error = Failure::from(output.success("").unwrap_err()).to_string();
@@ -159,7 +161,9 @@ fn endless_output_ends_a_program_with_one_line() {
 
 #[test]
 fn failures_are_reported_with_their_last_words_and_a_hint() {
-    let fails = |text: &str| -> Output { run(&Run::new(script(text), LONG), &|| false).unwrap() };
+    let fails = |text: &str| -> ProgramOutput {
+        run(&ProgramJob::new(script(text), LONG), &|| false).unwrap()
+    };
     let error = Failure::from(fails("echo why >&2; exit 3").success("ask").unwrap_err());
     let error = error.to_string();
     assert!(error.ends_with(" ended with exit status 3:\nwhy\nhint: ask"), "{error}");

@@ -2,7 +2,7 @@
 //! Samples of different regimes of a virtual machine are never compared.
 
 use crate::identity::Numbered;
-use crate::ratio::{self, Runs};
+use crate::ratio::{self, SideRuns};
 use nodegauge_measure::Seconds;
 use nodegauge_measure::Unit;
 use nodegauge_measure::keys::shared;
@@ -13,7 +13,7 @@ use serde::Serialize;
 
 /// Figures of one side.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Figure {
+pub struct SideFigures {
     /// Compared value: the quoted value of a run, or its geometric mean over several runs.
     pub value: Option<f64>,
     /// Median of the samples, or its geometric mean over several runs; `null` without samples.
@@ -26,7 +26,7 @@ pub struct Figure {
     pub status: Status,
 }
 
-impl Figure {
+impl SideFigures {
     /// Returns the figures of a side before the comparable parts are known.
     pub(super) fn of(side: &[Numbered<'_>]) -> Self {
         let all = side.iter().map(|(run, m)| (*run, parts(m).swap_remove(0)));
@@ -37,7 +37,7 @@ impl Figure {
 
 /// Compared parts of a side: one part of each run, with the number of the run.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Chosen(pub Vec<(usize, Part)>);
+pub(super) struct Chosen(pub Vec<(usize, RegimeFigures)>);
 
 /// Compared parts of both sides.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,7 +52,7 @@ pub(super) struct Matched {
 
 /// Samples of one run in one regime.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Part {
+pub struct RegimeFigures {
     /// Core-to-core round trip, seconds; `None` if regimes were not monitored.
     pub round_trip: Option<f64>,
     /// Quoted value of the samples; NaN without a result.
@@ -67,7 +67,7 @@ impl Chosen {
     }
 
     /// Returns the figures that are shown, with the status `Valid`.
-    pub fn figure(&self) -> Figure {
+    pub fn figure(&self) -> SideFigures {
         let mean = |values: Vec<f64>| match values.as_slice() {
             [] => None,
             // A single value is kept exactly.
@@ -75,7 +75,7 @@ impl Chosen {
             several => Some(stats::geometric_mean(several)),
         };
         let sampled = self.0.iter().map(|(_, part)| &part.samples).filter(|all| !all.is_empty());
-        Figure {
+        SideFigures {
             value: mean(self.values()),
             median: mean(sampled.clone().map(|all| stats::median(all)).collect()),
             samples: sampled.map(Vec::len).sum(),
@@ -85,10 +85,11 @@ impl Chosen {
     }
 
     /// Returns the runs as a side of a ratio; `like` are other runs with the same settings.
-    pub fn runs(&self, like: &Self, quoted: Quoted, unit: Unit) -> Runs {
-        let within = |(_, part): &(usize, Part)| ratio::within(&part.samples, quoted, unit);
+    pub fn runs(&self, like: &Self, quoted: Quoted, unit: Unit) -> SideRuns {
+        let within =
+            |(_, part): &(usize, RegimeFigures)| ratio::within(&part.samples, quoted, unit);
         let within: Vec<f64> = self.0.iter().map(within).collect();
-        Runs { figures: self.values(), like: like.values(), within: stats::median(&within) }
+        SideRuns { figures: self.values(), like: like.values(), within: stats::median(&within) }
     }
 
     /// Returns B divided by A in each block A B B A in which all four runs have a figure.
@@ -137,14 +138,14 @@ pub(super) fn matched(
     let places = |m: &Measurement| m.read_key::<shared::places>();
     let first = a.first().and_then(|(_, m)| places(m));
     let on_the_same_cpus = a.iter().chain(b).all(|(_, m)| places(m) == first);
-    let by_run = |side: &[Numbered<'_>]| -> Vec<(usize, Vec<Part>)> {
+    let by_run = |side: &[Numbered<'_>]| -> Vec<(usize, Vec<RegimeFigures>)> {
         side.iter().map(|(run, m)| (*run, parts(m))).collect()
     };
     let (a, b, like) = (by_run(a), by_run(b), like.map(by_run));
-    let all = |side: &[(usize, Vec<Part>)]| -> Vec<Part> {
+    let all = |side: &[(usize, Vec<RegimeFigures>)]| -> Vec<RegimeFigures> {
         side.iter().flat_map(|(_, parts)| parts).cloned().collect()
     };
-    let trips = |side: &[(usize, Vec<Part>)]| -> Vec<f64> {
+    let trips = |side: &[(usize, Vec<RegimeFigures>)]| -> Vec<f64> {
         all(side).iter().filter_map(|part| part.round_trip).collect()
     };
     let (of_a, of_b) = (trips(&a), trips(&b));
@@ -192,26 +193,28 @@ pub(super) fn matched(
 }
 
 /// Returns the samples of a figure by regime, the headline first.
-pub fn parts(m: &Measurement) -> Vec<Part> {
+pub fn parts(m: &Measurement) -> Vec<RegimeFigures> {
     let trip = m.read_key::<shared::round_trip_s>();
     let trip = trip.filter(|seconds| regime::is_of_a_line(*seconds));
     let value = m.value.unwrap_or(f64::NAN);
-    let headline = Part { round_trip: trip, value, samples: m.samples.clone() };
-    let others = m.regimes.iter().filter(|regime| regime.samples != m.samples).map(|regime| Part {
-        round_trip: Some(regime.round_trip_s).filter(|seconds| regime::is_of_a_line(*seconds)),
-        value: m.quoted.of(&regime.samples, m.unit).unwrap_or(f64::NAN),
-        samples: regime.samples.clone(),
-    });
+    let headline = RegimeFigures { round_trip: trip, value, samples: m.samples.clone() };
+    let others =
+        m.regimes.iter().filter(|regime| regime.samples != m.samples).map(|regime| RegimeFigures {
+            round_trip: Some(regime.round_trip_s).filter(|seconds| regime::is_of_a_line(*seconds)),
+            value: m.quoted.of(&regime.samples, m.unit).unwrap_or(f64::NAN),
+            samples: regime.samples.clone(),
+        });
     std::iter::once(headline).chain(others).collect()
 }
 
 /// Returns the part of each run in a regime, or the headline without a regime; runs without such a part are left
 /// out.
-fn chosen(side: &[(usize, Vec<Part>)], regime: Option<&Regime>) -> Chosen {
-    let fits = |part: &&Part| match regime {
+fn chosen(side: &[(usize, Vec<RegimeFigures>)], regime: Option<&Regime>) -> Chosen {
+    let fits = |part: &&RegimeFigures| match regime {
         None => true,
         Some(regime) => part.round_trip.is_some_and(|round_trip| regime.contains(round_trip)),
     };
-    let of_run = |(run, parts): &(usize, Vec<Part>)| Some((*run, parts.iter().find(fits)?.clone()));
+    let of_run =
+        |(run, parts): &(usize, Vec<RegimeFigures>)| Some((*run, parts.iter().find(fits)?.clone()));
     Chosen(side.iter().filter_map(of_run).collect())
 }

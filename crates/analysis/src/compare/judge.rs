@@ -1,8 +1,8 @@
 //! The verdict on a pair of figures: checks that they are comparable, selects the runs of each side that count,
 //! estimates the spread between runs, and judges the ratio.
 
-use super::figures::{self, Chosen, Figure, Matched};
-use super::pairing::{self, Point};
+use super::figures::{self, Chosen, Matched, SideFigures};
+use super::pairing::{self, PairedMeasurement};
 use super::settings::{self, machine_changes};
 use super::{Design, Pair, Side, Verdict, distinct};
 use crate::expect;
@@ -45,7 +45,7 @@ impl<'a> Question<'a> {
     }
 
     /// Returns the verdict on a measurement that both sides have.
-    pub fn judge(&self, point: &Point<'_>, registry: &Registry) -> Pair {
+    pub fn judge(&self, point: &PairedMeasurement<'_>, registry: &Registry) -> Pair {
         let first = point.first();
         let mut pair = Pair {
             gauge: first.gauge.clone(),
@@ -56,8 +56,8 @@ impl<'a> Question<'a> {
             place: point.place.clone(),
             at: point.at.clone(),
             size: expect::size_of(first, registry),
-            a: Figure::of(&point.sides[0]),
-            b: Figure::of(&point.sides[1]),
+            a: SideFigures::of(&point.sides[0]),
+            b: SideFigures::of(&point.sides[1]),
             statistic: first.quoted.name(),
             ratio: None,
             ci95: None,
@@ -79,7 +79,11 @@ impl<'a> Question<'a> {
     }
 
     /// Returns the figures that can be compared; adds remarks to `pair`.
-    fn comparable(&self, point: &Point<'_>, pair: &mut Pair) -> Result<Matched, String> {
+    fn comparable(
+        &self,
+        point: &PairedMeasurement<'_>,
+        pair: &mut Pair,
+    ) -> Result<Matched, String> {
         let trusted =
             |m: &Measurement| m.validity.status == Status::Valid || self.design.accept_suspect;
         let mut sides = Vec::new();
@@ -121,7 +125,7 @@ impl<'a> Question<'a> {
     fn settle(&self, pair: &mut Pair, first: &Measurement, matched: Matched) {
         let Matched { a, b, like: [like_a, like_b], .. } = matched;
         for (figure, chosen) in [(&mut pair.a, &a), (&mut pair.b, &b)] {
-            *figure = Figure { status: figure.status, ..chosen.figure() };
+            *figure = SideFigures { status: figure.status, ..chosen.figure() };
         }
         let over = |first: Option<f64>, second: Option<f64>| Some(second? / first?);
         pair.ratio = over(pair.a.value, pair.b.value).filter(|ratio| ratio.is_finite());
@@ -185,7 +189,7 @@ fn remedy(a: &Side, b: &Side, same: bool) -> String {
 
 /// Returns the reasons why the sides are not comparable; empty if they are.
 pub(super) fn obstacles(
-    point: &Point<'_>,
+    point: &PairedMeasurement<'_>,
     same_question: bool,
     registry: &Registry,
 ) -> Vec<String> {

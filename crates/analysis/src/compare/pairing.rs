@@ -4,7 +4,7 @@
 
 use crate::expect;
 use crate::identity::{
-    Group, Numbered, Place, entries, entry, group_of, in_words, telling, values,
+    FigureKeys, Group, Numbered, entries, entry, group_of, in_words, telling, values,
 };
 use nodegauge_measure::Bytes;
 use nodegauge_measure::keys::{Registry, scalar};
@@ -14,15 +14,15 @@ use serde_json::{Map, Value};
 
 /// A measurement with the runs of all sides that have it.
 #[derive(Debug, Clone)]
-pub(crate) struct Point<'a> {
+pub(crate) struct PairedMeasurement<'a> {
     pub at: Map<String, Value>,
-    /// Text of [`Point::at`] that follows the name: ` 8 B`, `, threads 4`.
+    /// Text of [`PairedMeasurement::at`] that follows the name: ` 8 B`, `, threads 4`.
     pub place: String,
     /// Measurements of each side, in the order of the sides.
     pub sides: Vec<Vec<Numbered<'a>>>,
 }
 
-impl<'a> Point<'a> {
+impl<'a> PairedMeasurement<'a> {
     /// Returns the title: `triad`, `latency 8 B`, `triad, threads 4`, `8 KiB, pages thp`.
     pub fn title(&self) -> String {
         format!("{}{}", self.first().name_in_words(), self.place)
@@ -70,7 +70,7 @@ pub(crate) fn pair<'a>(
     a: &'a [Record],
     b: &'a [Record],
     registry: &Registry,
-) -> (Vec<Point<'a>>, [Vec<Unpaired>; 2]) {
+) -> (Vec<PairedMeasurement<'a>>, [Vec<Unpaired>; 2]) {
     let mut both = Vec::new();
     let mut only = [Vec::new(), Vec::new()];
     for point in points(&[a, b], registry) {
@@ -83,7 +83,10 @@ pub(crate) fn pair<'a>(
 }
 
 /// Returns the measurements of some sides; measurements that are the same are combined.
-pub(super) fn points<'a>(sides: &[&'a [Record]], registry: &Registry) -> Vec<Point<'a>> {
+pub(super) fn points<'a>(
+    sides: &[&'a [Record]],
+    registry: &Registry,
+) -> Vec<PairedMeasurement<'a>> {
     let mut groups: Vec<Group<'a>> = Vec::new();
     for m in sides.iter().copied().flatten().flat_map(own) {
         if !groups.contains(&group_of(m)) {
@@ -97,25 +100,30 @@ pub(super) fn points<'a>(sides: &[&'a [Record]], registry: &Registry) -> Vec<Poi
             sides.iter().map(|side| side.iter().map(of).collect()).collect();
         let all: Vec<&Vec<&Measurement>> = of_sides.iter().flatten().collect();
         let keys = telling(group, &all, registry);
-        let placed = |side: Vec<Vec<&'a Measurement>>| -> Vec<(Place, Numbered<'a>)> {
+        let placed = |side: Vec<Vec<&'a Measurement>>| -> Vec<(FigureKeys, Numbered<'a>)> {
             let runs = side.into_iter().enumerate();
             runs.flat_map(|(run, measurements)| entries(run, measurements, &keys)).collect()
         };
-        let of_sides: Vec<Vec<(Place, Numbered<'a>)>> = of_sides.into_iter().map(placed).collect();
-        let mut places: Vec<&Place> = Vec::new();
+        let of_sides: Vec<Vec<(FigureKeys, Numbered<'a>)>> =
+            of_sides.into_iter().map(placed).collect();
+        let mut places: Vec<&FigureKeys> = Vec::new();
         for (at, _) in of_sides.iter().flatten() {
             if !places.contains(&at) {
                 places.push(at);
             }
         }
         for place in places {
-            let here = |entries: &Vec<(Place, Numbered<'a>)>| -> Vec<Numbered<'a>> {
+            let here = |entries: &Vec<(FigureKeys, Numbered<'a>)>| -> Vec<Numbered<'a>> {
                 entries.iter().filter(|(at, _)| at == place).map(|(_, m)| *m).collect()
             };
             let found: Vec<Vec<Numbered<'a>>> = of_sides.iter().map(here).collect();
             let first = found.iter().flatten().next();
             let at = first.map(|(_, m)| values(place, m)).unwrap_or_default();
-            points.push(Point { place: in_words(group, &at, registry), at, sides: found });
+            points.push(PairedMeasurement {
+                place: in_words(group, &at, registry),
+                at,
+                sides: found,
+            });
         }
     }
     points
@@ -127,7 +135,7 @@ fn own(record: &Record) -> impl Iterator<Item = &Measurement> {
 }
 
 /// Returns the measurement of another run that corresponds to a point.
-pub(super) fn like<'a>(point: &Point<'_>, run: &'a Record) -> Option<&'a Measurement> {
+pub(super) fn like<'a>(point: &PairedMeasurement<'_>, run: &'a Record) -> Option<&'a Measurement> {
     let first = point.first();
     own(run).find(|m| {
         group_of(m) == group_of(first)

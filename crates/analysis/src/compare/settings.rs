@@ -6,7 +6,7 @@ use crate::identity::Numbered;
 use nodegauge_measure::keys::{Registry, Role, scalar};
 use nodegauge_measure::record::{Device, Machine, Record, Severity};
 use nodegauge_measure::{Bytes, BytesPerSec};
-use pairing::Point;
+use pairing::PairedMeasurement;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -173,7 +173,7 @@ pub(super) fn same_question(sides: &[&[Record]]) -> bool {
 /// Returns the differences, labels first.
 pub(super) fn differences(
     sides: &[&[Record]],
-    points: &[Point<'_>],
+    points: &[PairedMeasurement<'_>],
     same_question: bool,
     registry: &Registry,
 ) -> Vec<Difference> {
@@ -238,7 +238,7 @@ fn finding_in_words(side: &[Record], id: &str) -> String {
 /// Returns the differences of the configuration: one for a key that differs in the same way for all measurements,
 /// or else the first few of them.
 fn configurations(
-    points: &[Point<'_>],
+    points: &[PairedMeasurement<'_>],
     same_question: bool,
     registry: &Registry,
 ) -> Vec<Difference> {

@@ -1,7 +1,7 @@
 //! Comparison of several runs: the differences between them, and every figure with the runs that have it.
 
 use super::judge;
-use super::pairing::{self, Point};
+use super::pairing::{self, PairedMeasurement};
 use super::settings::{self, Difference};
 use crate::expect;
 use crate::identity::{group_of, in_words};
@@ -35,7 +35,7 @@ pub struct Shared<'a> {
 }
 
 impl<'a> Shared<'a> {
-    fn of(point: &Point<'a>, same_question: bool, registry: &Registry) -> Self {
+    fn of(point: &PairedMeasurement<'a>, same_question: bool, registry: &Registry) -> Self {
         let first = point.first();
         let is_size = |name: &str| {
             let known = registry.key(&first.gauge, &first.test, name);

@@ -4,10 +4,10 @@ use super::Pair;
 use crate::csv::{joined, number, written};
 
 /// Function that returns the content of a column for a pair.
-type Cell = fn(&Pair) -> String;
+type ColumnContent = fn(&Pair) -> String;
 
 /// Names and contents of the columns; new columns are added at the end.
-const COLUMNS: [(&str, Cell); 22] = [
+const COLUMNS: [(&str, ColumnContent); 22] = [
     ("gauge", |pair| pair.gauge.clone()),
     ("test", |pair| pair.test.clone()),
     ("name", |pair| pair.name.clone()),

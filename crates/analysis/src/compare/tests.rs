@@ -221,7 +221,7 @@ fn measurements_are_paired_by_what_tells_them_apart() {
     assert_eq!(comparison.only_b[0].title, "bw 64 KiB");
     // What B lacks fails every condition that names it; what A lacks fails none.
     let check = |text: &str| text.parse::<Threshold>().unwrap().check(&comparison);
-    let missing = || threshold::Finding::Met(vec!["bw 8 B is missing on B".to_owned()]);
+    let missing = || threshold::ThresholdResult::Met(vec!["bw 8 B is missing on B".to_owned()]);
     assert_eq!((check("bw<-5%@8B"), check("slower")), (missing(), missing()));
     assert!(!check("bw<-5%@4KiB").fails() && check("bw<-5%@1KiB").fails());
     // A sweep is held against a run with one of its thread counts.
@@ -379,9 +379,9 @@ fn conditions_fail_beyond_the_bound_but_not_within_noise() {
     let slower = pair(triad(&[1e9; 20]), triad(&[0.9e9; 20]));
     assert_eq!(
         check("triad<-5%", &slower),
-        threshold::Finding::Met(vec!["triad -10.0 %".to_owned()])
+        threshold::ThresholdResult::Met(vec!["triad -10.0 %".to_owned()])
     );
-    assert_eq!(check("triad<-15%", &slower), threshold::Finding::Passed);
+    assert_eq!(check("triad<-15%", &slower), threshold::ThresholdResult::Passed);
     assert!(check("slower", &slower).fails() && check("any<-5%", &slower).fails());
     assert!(check("stream.triad<-5%", &slower).fails());
     assert!(check("copy<-5%", &slower).fails(), "a condition on nothing must not pass");
@@ -406,7 +406,10 @@ fn conditions_fail_beyond_the_bound_but_not_within_noise() {
         [1e9, 0.9e9].map(|rate| side(vec![record(&rate.to_string(), vec![triad(&[rate])])]));
     let untold = compare(&a, &b);
     assert!(check("triad<-5%", &untold).fails() && !check("triad<-15%", &untold).fails());
-    assert_eq!(check("slower", &untold), threshold::Finding::Untold(vec!["triad".to_owned()]));
+    assert_eq!(
+        check("slower", &untold),
+        threshold::ThresholdResult::Untold(vec!["triad".to_owned()])
+    );
 }
 
 #[test]

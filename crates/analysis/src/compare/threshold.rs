@@ -11,7 +11,7 @@
 //! change beyond the bound fails, too, if the noise is unknown.
 
 use super::{Comparison, Pair, Unpaired, Verdict};
-use crate::expect::{self, Comparison as Operator};
+use crate::expect::{self, Operator};
 use nodegauge_measure::Bytes;
 use nodegauge_measure::grammar::{Cursor, SyntaxError};
 use nodegauge_measure::quantity::read_bytes;
@@ -106,7 +106,7 @@ impl fmt::Display for Threshold {
 
 /// Result of the check of a condition.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Finding {
+pub enum ThresholdResult {
     /// The condition is not met, and the comparison does not fail.
     Passed,
     /// The changes of these measurements are beyond the bound but within noise; reported, not a failure.
@@ -119,7 +119,7 @@ pub enum Finding {
     NoSuch(Vec<String>),
 }
 
-impl Finding {
+impl ThresholdResult {
     /// True if the comparison fails.
     pub fn fails(&self) -> bool {
         matches!(self, Self::Met(_) | Self::NoSuch(_))
@@ -151,14 +151,14 @@ impl Finding {
 
 impl Threshold {
     /// Checks the condition on a comparison.
-    pub fn check(&self, comparison: &Comparison) -> Finding {
+    pub fn check(&self, comparison: &Comparison) -> ThresholdResult {
         let named = |pair: &&Pair| self.names(&pair.gauge, &pair.test, &pair.name, pair.size);
         let lost = |of: &&Unpaired| self.names(&of.gauge, &of.test, &of.name, of.size);
         let named: Vec<&Pair> = comparison.pairs.iter().filter(named).collect();
         let lost: Vec<&Unpaired> = comparison.only_a.iter().filter(lost).collect();
         if named.is_empty() && lost.is_empty() {
             let known = comparison.pairs.iter().map(Pair::title).collect();
-            return Finding::NoSuch(known);
+            return ThresholdResult::NoSuch(known);
         }
         let mut met: Vec<String> =
             lost.iter().map(|of| format!("{} is missing on B", of.title)).collect();
@@ -184,10 +184,10 @@ impl Threshold {
             }
         }
         match (met.is_empty(), noise.is_empty(), untold.is_empty()) {
-            (false, ..) => Finding::Met(met),
-            (true, false, _) => Finding::Noise(noise),
-            (true, true, false) => Finding::Untold(untold),
-            (true, true, true) => Finding::Passed,
+            (false, ..) => ThresholdResult::Met(met),
+            (true, false, _) => ThresholdResult::Noise(noise),
+            (true, true, false) => ThresholdResult::Untold(untold),
+            (true, true, true) => ThresholdResult::Passed,
         }
     }
 

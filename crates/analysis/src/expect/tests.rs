@@ -50,7 +50,7 @@ fn judged(text: &str, measurements: &[Measurement], accept_suspect: bool) -> Jud
     expectation.check(measurements, accept_suspect, &registry())
 }
 
-fn check(text: &str, measurements: &[Measurement]) -> Verdict {
+fn check(text: &str, measurements: &[Measurement]) -> ExpectationVerdict {
     judged(text, measurements, false).verdict
 }
 
@@ -71,7 +71,7 @@ fn what_is_suspect_meets_nothing_unless_it_is_accepted() {
     let met = |of: &[Measurement], accept| judged("triad>=78GB/s", of, accept).is_met();
     assert!(!met(&all, false) && met(&all, true) && met(&all[..1], false));
     // What is missed is missed, whatever else.
-    assert!(matches!(check("triad>=79GB/s", &all), Verdict::NotMet(_)));
+    assert!(matches!(check("triad>=79GB/s", &all), ExpectationVerdict::NotMet(_)));
 }
 
 #[test]
@@ -104,26 +104,32 @@ fn a_condition_holds_or_does_not() {
 
 #[test]
 fn what_cannot_be_compared_does_not_meet_a_condition() {
-    assert_eq!(check("triad<100ns", &[triad()]), Verdict::OtherUnit(Unit::BytesPerSecond));
+    assert_eq!(
+        check("triad<100ns", &[triad()]),
+        ExpectationVerdict::OtherUnit(Unit::BytesPerSecond)
+    );
     let unknown = Measurement { limit: None, ..triad() };
-    assert_eq!(check("triad>=80%", &[unknown]), Verdict::NoLimit);
+    assert_eq!(check("triad>=80%", &[unknown]), ExpectationVerdict::NoLimit);
     let nothing = Measurement { value: None, ..triad() };
-    assert_eq!(check("triad>=1GB/s", &[nothing]), Verdict::NoValue);
+    assert_eq!(check("triad>=1GB/s", &[nothing]), ExpectationVerdict::NoValue);
     let mut wrong = triad();
     wrong.validity.add(Status::Invalid, "check failed");
-    assert_eq!(check("triad>=1GB/s", &[wrong]), Verdict::NoValue);
+    assert_eq!(check("triad>=1GB/s", &[wrong]), ExpectationVerdict::NoValue);
     let endless = Measurement { value: Some(f64::INFINITY), ..triad() };
-    assert_eq!(check("triad>=1GB/s", &[endless]), Verdict::NoValue);
-    assert_eq!(check("tirad>=1GB/s", &[triad()]), Verdict::NoSuch(vec!["triad".to_owned()]));
+    assert_eq!(check("triad>=1GB/s", &[endless]), ExpectationVerdict::NoValue);
+    assert_eq!(
+        check("tirad>=1GB/s", &[triad()]),
+        ExpectationVerdict::NoSuch(vec!["triad".to_owned()])
+    );
     assert!(!judged("hpl.triad>=1GB/s", &[triad()], false).is_met());
 }
 
 #[test]
 fn of_several_the_worst_decides() {
     let sizes = [bw(1 << 10, 1e9), bw(1 << 20, 9e9), bw(1 << 16, 8e9)];
-    assert_eq!(check("bw>=2GB/s", &sizes), Verdict::NotMet(1e9));
-    assert_eq!(check("bw>=1GB/s", &sizes), Verdict::Met(1e9));
-    assert_eq!(check("bw<=9GB/s", &sizes), Verdict::Met(9e9));
+    assert_eq!(check("bw>=2GB/s", &sizes), ExpectationVerdict::NotMet(1e9));
+    assert_eq!(check("bw>=1GB/s", &sizes), ExpectationVerdict::Met(1e9));
+    assert_eq!(check("bw<=9GB/s", &sizes), ExpectationVerdict::Met(9e9));
     // Which of them it is, and how many more.
     for (text, said) in [
         ("bw>=2GB/s", "expected bw >= 2 GB/s, measured 1.000 GB/s (bw, message bytes 1 KiB)"),
@@ -139,8 +145,8 @@ fn of_several_the_worst_decides() {
 #[test]
 fn a_size_narrows_what_is_meant() {
     let sizes = [bw(1 << 10, 1e9), bw(1 << 20, 9e9)];
-    assert_eq!(check("bw>=2GB/s@1MiB", &sizes), Verdict::Met(9e9));
-    assert_eq!(check("mpi.bw >= 2 GB/s @ 1024", &sizes), Verdict::NotMet(1e9));
+    assert_eq!(check("bw>=2GB/s@1MiB", &sizes), ExpectationVerdict::Met(9e9));
+    assert_eq!(check("mpi.bw >= 2 GB/s @ 1024", &sizes), ExpectationVerdict::NotMet(1e9));
     assert_eq!(
         told("bw>=2GB/s@2MiB", &sizes),
         "expected bw >= 2 GB/s at 2 MiB, but there is no such measurement; \
@@ -266,7 +272,7 @@ proptest! {
         unit in 0usize..=UNITS.len(),
         size in proptest::option::of(prop_oneof![0u64..1 << 20, (0u64..1 << 20).prop_map(|n| n << 20), Just(u64::MAX)]),
     ) {
-        let comparison = Comparison::ALL[op].1;
+        let comparison = Operator::ALL[op].1;
         let unit = UNITS.get(unit).map_or(PERCENT, |(unit, ..)| unit);
         let size = size.map(Bytes);
         let expectation = Expectation { scope, name, comparison, bound, unit, size };

@@ -17,15 +17,15 @@ fn drifting(seed: u64, n: usize, centre: f64, spread: f64, memory: f64) -> Vec<f
         .collect()
 }
 
-fn runs(figures: &[f64], like: &[f64]) -> Runs {
-    Runs { figures: figures.to_vec(), like: like.to_vec(), within: 0.0 }
+fn runs(figures: &[f64], like: &[f64]) -> SideRuns {
+    SideRuns { figures: figures.to_vec(), like: like.to_vec(), within: 0.0 }
 }
 
 #[test]
 fn one_run_a_side_tells_nothing_without_others_like_it() {
     let (a, b) = (runs(&[100.0], &[]), runs(&[110.0], &[]));
     assert_eq!(interval(&a, &b), None);
-    assert_eq!(interval(&a, &Runs::default()), None);
+    assert_eq!(interval(&a, &SideRuns::default()), None);
     let ten = [99.0, 100.0, 101.0, 99.5, 100.5, 99.0, 100.0, 101.0, 99.5, 100.5];
     assert_eq!(interval(&runs(&[100.0], &ten[..9]), &b), None);
     assert_eq!(interval(&runs(&[100.0], &ten[..5]), &runs(&[110.0], &ten[..5])), None);
@@ -48,7 +48,7 @@ fn several_runs_speak_for_themselves() {
     let [low, high] = interval(&far, &far).unwrap().ci95;
     assert!(low < 0.92 && high > 1.08, "{low} {high}");
     // Runs that happen to agree are no better known than each by itself.
-    let agreeing = Runs { within: 0.05, ..near };
+    let agreeing = SideRuns { within: 0.05, ..near };
     assert!(interval(&agreeing, &agreeing).unwrap().ci95[1] > 1.05);
 }
 
@@ -104,7 +104,7 @@ struct Told {
 }
 
 impl Told {
-    fn add(&mut self, interval: &Interval) {
+    fn add(&mut self, interval: &RatioInterval) {
         self.told += usize::from(interval.ci95[0] > 1.0 || interval.ci95[1] < 1.0);
         self.of += 1;
     }
@@ -134,7 +134,8 @@ fn of_recorded_runs_of_one_command_at_most_one_in_twenty_gets_a_verdict() {
             let turns = of_blocks(&blocks(&mut random, runs, 1.0)).unwrap();
             told.entry("by turns").or_default().add(&turns);
             for n in [3, 5] {
-                let mut side = || Runs { figures: drawn(&mut random, runs, n), ..Runs::default() };
+                let mut side =
+                    || SideRuns { figures: drawn(&mut random, runs, n), ..SideRuns::default() };
                 told.entry("several runs").or_default().add(&interval(&side(), &side()).unwrap());
             }
             // Two runs, and as long a history as chance has it.
@@ -143,7 +144,7 @@ fn of_recorded_runs_of_one_command_at_most_one_in_twenty_gets_a_verdict() {
             let (two, like) = all.split_at(2);
             let like = &like[..random.usize(LEAST_LIKE..=like.len())];
             let side =
-                |at: usize| Runs { figures: vec![two[at]], like: like.to_vec(), within: 0.0 };
+                |at: usize| SideRuns { figures: vec![two[at]], like: like.to_vec(), within: 0.0 };
             told.entry("history").or_default().add(&interval(&side(0), &side(1)).unwrap());
         }
     }

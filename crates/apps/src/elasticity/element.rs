@@ -26,10 +26,10 @@ impl Material {
 }
 
 /// A block of three rows and columns, by rows.
-pub type Block = [[f64; 3]; 3];
+pub type Block3x3 = [[f64; 3]; 3];
 
 /// The stiffness of an element: the block of corners `a` and `b` is `[a][b]`.
-pub type Stiffness = [[Block; CORNERS]; CORNERS];
+pub type Stiffness = [[Block3x3; CORNERS]; CORNERS];
 
 /// An element whose volume is not positive at one of Gauss' points, or that is not a number.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
@@ -136,7 +136,7 @@ fn reference(at: [f64; 3]) -> ([f64; CORNERS], [[f64; 3]; CORNERS]) {
 }
 
 /// The inverse of a block, and its determinant.
-pub fn invert(a: &Block) -> (Block, f64) {
+pub fn invert(a: &Block3x3) -> (Block3x3, f64) {
     let minor = |i: usize, j: usize| {
         let (r, s, t, u) = ((i + 1) % 3, (i + 2) % 3, (j + 1) % 3, (j + 2) % 3);
         a[r][t] * a[s][u] - a[r][u] * a[s][t]

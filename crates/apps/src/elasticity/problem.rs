@@ -1,6 +1,6 @@
 //! The problem that is solved, and its rows.
 
-use super::element::{self, Block, CORNERS, DegenerateElement, Material, Stiffness};
+use super::element::{self, Block3x3, CORNERS, DegenerateElement, Material, Stiffness};
 use super::mesh::{NEIGHBOURS, SELF, Subdomain};
 
 /// A problem of linear elasticity on a box.
@@ -45,7 +45,7 @@ impl Problem for Stretch {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
     /// The blocks of the neighbours by their place; of one that is not there, zeros.
-    pub blocks: [Block; NEIGHBOURS],
+    pub blocks: [Block3x3; NEIGHBOURS],
     /// The right-hand side.
     pub rhs: [f64; 3],
 }
@@ -56,7 +56,7 @@ pub struct Assembler<'a> {
     problem: &'a dyn Problem,
     stiffness: Stiffness,
     /// The blocks of a node that is a corner of eight elements: all are alike.
-    inner: [Block; NEIGHBOURS],
+    inner: [Block3x3; NEIGHBOURS],
 }
 
 impl<'a> Assembler<'a> {
@@ -138,7 +138,7 @@ impl<'a> Assembler<'a> {
 }
 
 /// Adds what an element brings to the blocks of its corner `a`.
-fn add_element(blocks: &mut [Block; NEIGHBOURS], stiffness: &Stiffness, a: usize) {
+fn add_element(blocks: &mut [Block3x3; NEIGHBOURS], stiffness: &Stiffness, a: usize) {
     for (b, block) in stiffness[a].iter().enumerate() {
         let step = |axis: usize| 1 + (b >> axis & 1) - (a >> axis & 1);
         let place = step(0) + 3 * step(1) + 9 * step(2);

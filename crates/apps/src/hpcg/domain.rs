@@ -1,10 +1,10 @@
 //! A domain's part of the solution: conjugate gradients, preconditioned by a multigrid cycle of symmetric
 //! Gauss-Seidel sweeps within the domain, as HPCG's reference code does step by step; and its tests.
 
-use super::exchange::Place;
+use super::exchange::DomainExchangePoint;
 use super::loops;
-use super::matrix::{Matrix, Shape};
-use super::problem::{LEVELS, Layout, PARTS};
+use super::matrix::{Matrix, VectorShape};
+use super::problem::{DomainLayout, LEVELS, PARTS};
 use crate::array::Array;
 use crate::code::Code;
 use nodegauge_measure::Failure;
@@ -29,7 +29,7 @@ struct Level {
 }
 
 impl Level {
-    fn shape(&self) -> Shape {
+    fn shape(&self) -> VectorShape {
         self.matrix.shape
     }
 }
@@ -78,8 +78,8 @@ impl Domain {
     ///
     /// # Errors
     /// When the kernel gives no memory.
-    pub fn new(layout: &Layout, number: usize, code: Code) -> Result<Self, Failure> {
-        let touched = |shape: &Shape| -> Result<Array<f64>, Failure> {
+    pub fn new(layout: &DomainLayout, number: usize, code: Code) -> Result<Self, Failure> {
+        let touched = |shape: &VectorShape| -> Result<Array<f64>, Failure> {
             let mut array = Array::map(shape.length())?;
             array.fill(0.0);
             Ok(array)
@@ -100,7 +100,7 @@ impl Domain {
 
     /// Takes the loops of `all` by which a sweep of this domain is fastest, by turns; all domains agree on them by
     /// the sums of their times.
-    pub fn choose(&mut self, place: &Place<'_>, all: &[Code]) {
+    pub fn choose(&mut self, place: &DomainExchangePoint<'_>, all: &[Code]) {
         let mut best = vec![f64::INFINITY; all.len()];
         let Level { matrix, r, x, t } = &mut self.levels[0];
         for _ in 0..TURNS {
@@ -126,9 +126,9 @@ impl Domain {
     }
 
     /// Bytes of a domain, the shared buffers not among them.
-    pub fn bytes(layout: &Layout) -> u64 {
+    pub fn bytes(layout: &DomainLayout) -> u64 {
         let level = |level| {
-            let shape = Shape::new(layout.coarser(level).local);
+            let shape = VectorShape::new(layout.coarser(level).local);
             let vectors = if level == 0 { 7 } else { 3 };
             Matrix::bytes(&shape) + vectors * 8 * shape.length()
         };
@@ -137,9 +137,9 @@ impl Domain {
 
     /// Bytes that the loops of an iteration move, by what they read and write of this storage: products, one
     /// half of the matrix and then the other, a cycle at every grid; vectors at their length, once each.
-    pub fn moved(layout: &Layout) -> u64 {
-        let matrix = |level| Matrix::bytes(&Shape::new(layout.coarser(level).local)) as u64;
-        let vector = |level| 8 * Shape::new(layout.coarser(level).local).length() as u64;
+    pub fn moved(layout: &DomainLayout) -> u64 {
+        let matrix = |level| Matrix::bytes(&VectorShape::new(layout.coarser(level).local)) as u64;
+        let vector = |level| 8 * VectorShape::new(layout.coarser(level).local).length() as u64;
         let cycle = |level| match level {
             // From zero: below, then above. Between: every fourth slice. Behind: all, then above.
             0..3 => matrix(level) * 11 / 4 + 17 * vector(level),
@@ -153,7 +153,7 @@ impl Domain {
     fn set_right_hand_side(
         &mut self,
         factor: &dyn Fn([usize; 3]) -> f64,
-        layout: &Layout,
+        layout: &DomainLayout,
         number: usize,
     ) {
         let shape = self.levels[0].shape();
@@ -177,7 +177,7 @@ impl Domain {
     }
 
     /// Solves from x = 0; whether it was not ended early.
-    pub fn solve(&mut self, place: &Place<'_>, until: Until<'_>) -> Option<Solved> {
+    pub fn solve(&mut self, place: &DomainExchangePoint<'_>, until: Until<'_>) -> Option<Solved> {
         let shape = self.levels[0].shape();
         let mut watch = Stopwatch { seconds: [0.0; PARTS.len()], since: monotonic_nanos() };
         let end = || until.stop.load(Ordering::Relaxed);
@@ -230,7 +230,7 @@ impl Domain {
     }
 
     /// A p, behind an exchange.
-    fn product_of_p(&mut self, place: &Place<'_>) {
+    fn product_of_p(&mut self, place: &DomainExchangePoint<'_>) {
         let matrix = &self.levels[0].matrix;
         // SAFETY: the loops are of this processor; two vectors of this shape, all this thread's alone.
         unsafe {
@@ -240,7 +240,7 @@ impl Domain {
     }
 
     /// A multigrid cycle from level `level` on: x from r.
-    fn cycle(&mut self, place: &Place<'_>, level: usize) {
+    fn cycle(&mut self, place: &DomainExchangePoint<'_>, level: usize) {
         let code = self.code;
         let (here, coarser) = self.levels[level..].split_at_mut(1);
         let Level { matrix, r, x, t } = &mut here[0];
@@ -276,8 +276,8 @@ impl Domain {
     /// ten iterations, and preconditioned ones one or two; the most of each kind.
     pub fn spectral_test(
         &mut self,
-        place: &Place<'_>,
-        layout: &Layout,
+        place: &DomainExchangePoint<'_>,
+        layout: &DomainLayout,
         number: usize,
     ) -> [usize; 2] {
         let global = layout.global();
@@ -303,7 +303,7 @@ impl Domain {
 
     /// HPCG's test of symmetry: `|x'Ay - y'Ax| / (2 |x| |A| |y|) / epsilon` of the product, and the same of
     /// the multigrid cycle, for numbers at random.
-    pub fn symmetry_test(&mut self, place: &Place<'_>, number: usize) -> [f64; 2] {
+    pub fn symmetry_test(&mut self, place: &DomainExchangePoint<'_>, number: usize) -> [f64; 2] {
         let shape = self.levels[0].shape();
         let fill = |vector: &mut Array<f64>, seed: u64| {
             let mut state = seed;
@@ -369,7 +369,7 @@ impl Stopwatch {
 }
 
 /// x'y over a domain's own points, in eight sums side by side, line by line.
-fn dot(shape: &Shape, x: &[f64], y: &[f64]) -> f64 {
+fn dot(shape: &VectorShape, x: &[f64], y: &[f64]) -> f64 {
     let mut sums = [0.0; 8];
     for first in shape.lines() {
         let (x, y) = (&x[first..first + shape.grid[0]], &y[first..first + shape.grid[0]]);
@@ -386,7 +386,7 @@ fn dot(shape: &Shape, x: &[f64], y: &[f64]) -> f64 {
 }
 
 /// w = the sum of vectors times factors.
-fn update(shape: &Shape, w: &mut [f64], [(x, a), (y, b)]: &[(&Array<f64>, f64); 2]) {
+fn update(shape: &VectorShape, w: &mut [f64], [(x, a), (y, b)]: &[(&Array<f64>, f64); 2]) {
     for first in shape.lines() {
         let line = first..first + shape.grid[0];
         for ((w, x), y) in w[line.clone()].iter_mut().zip(&x[line.clone()]).zip(&y[line]) {
@@ -396,7 +396,7 @@ fn update(shape: &Shape, w: &mut [f64], [(x, a), (y, b)]: &[(&Array<f64>, f64); 
 }
 
 /// y = a y + b x
-fn add_to(shape: &Shape, y: &mut [f64], a: f64, x: &[f64], b: f64) {
+fn add_to(shape: &VectorShape, y: &mut [f64], a: f64, x: &[f64], b: f64) {
     for first in shape.lines() {
         let line = first..first + shape.grid[0];
         for (y, x) in y[line.clone()].iter_mut().zip(&x[line]) {
@@ -406,7 +406,7 @@ fn add_to(shape: &Shape, y: &mut [f64], a: f64, x: &[f64], b: f64) {
 }
 
 /// Adds the coarser grid's solution at every other point.
-fn prolong(shape: &Shape, x: &mut [f64], coarser: &Level) {
+fn prolong(shape: &VectorShape, x: &mut [f64], coarser: &Level) {
     let coarse = coarser.shape();
     let lines = coarse.grid[1];
     for (line, from) in coarse.lines().enumerate() {

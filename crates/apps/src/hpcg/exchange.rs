@@ -2,8 +2,8 @@
 //!
 //! Points are written twice by turns, as parts of sums are.
 
-use super::matrix::Shape;
-use super::problem::Layout;
+use super::matrix::VectorShape;
+use super::problem::DomainLayout;
 use crate::sums::{SharedSums, Sums};
 use nodegauge_measure::Failure;
 use nodegauge_os::Mapping;
@@ -18,7 +18,7 @@ fn directions() -> impl Iterator<Item = [isize; 3]> {
 }
 
 /// Points of a domain on one side: those next to the neighbour, or those of the neighbour next to it.
-fn side(shape: &Shape, steps: [isize; 3], others: bool) -> [Range<isize>; 3] {
+fn side(shape: &VectorShape, steps: [isize; 3], others: bool) -> [Range<isize>; 3] {
     std::array::from_fn(|axis| {
         let points = shape.grid[axis] as isize;
         let beyond = isize::from(others);
@@ -33,7 +33,7 @@ fn side(shape: &Shape, steps: [isize; 3], others: bool) -> [Range<isize>; 3] {
 /// Memory that the domains share.
 #[derive(Debug)]
 pub(crate) struct DomainExchange {
-    layout: Layout,
+    layout: DomainLayout,
     sums: SharedSums,
     memory: Mapping,
     /// Numbers that a domain sends at most at once: the sum over its sides.
@@ -45,7 +45,7 @@ impl DomainExchange {
     ///
     /// # Errors
     /// When the kernel gives none.
-    pub fn new(layout: Layout) -> Result<Self, Failure> {
+    pub fn new(layout: DomainLayout) -> Result<Self, Failure> {
         let [x, y, z] = layout.local.map(|points| points + 2);
         let sent = x * y * z - layout.local.iter().product::<usize>();
         let count = layout.count();
@@ -57,7 +57,13 @@ impl DomainExchange {
     }
 
     /// Returns the buffer for what a domain sends in one direction.
-    fn buffer(&self, half: usize, domain: usize, shape: &Shape, steps: [isize; 3]) -> *mut f64 {
+    fn buffer(
+        &self,
+        half: usize,
+        domain: usize,
+        shape: &VectorShape,
+        steps: [isize; 3],
+    ) -> *mut f64 {
         let count = self.layout.count();
         let size = |steps: [isize; 3]| -> usize {
             side(shape, steps, false).iter().map(|range| range.len()).product()
@@ -69,7 +75,7 @@ impl DomainExchange {
 }
 
 /// A domain's way to the others.
-pub(crate) struct Place<'a> {
+pub(crate) struct DomainExchangePoint<'a> {
     exchange: &'a DomainExchange,
     member: &'a Member<'a>,
     sums: Sums<'a>,
@@ -77,7 +83,7 @@ pub(crate) struct Place<'a> {
     exchanges: Cell<usize>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> DomainExchangePoint<'a> {
     /// Makes the communication of a member's domain; all members make theirs together, and use it alike.
     pub fn new(exchange: &'a DomainExchange, member: &'a Member<'a>) -> Self {
         member.barrier();
@@ -89,7 +95,7 @@ impl<'a> Place<'a> {
     ///
     /// # Safety
     /// `vector` is of this shape, and this thread's alone.
-    pub unsafe fn exchange(&self, shape: &Shape, vector: *mut f64) {
+    pub unsafe fn exchange(&self, shape: &VectorShape, vector: *mut f64) {
         let (exchange, domain) = (self.exchange, self.member.index);
         let neighbours = || {
             directions().filter_map(|steps| {
@@ -127,7 +133,11 @@ impl<'a> Place<'a> {
 
 /// Calls `each` with the place of every point of a side, and its number.
 #[inline]
-unsafe fn copy(shape: &Shape, [x, y, z]: &[Range<isize>; 3], mut each: impl FnMut(usize, usize)) {
+unsafe fn copy(
+    shape: &VectorShape,
+    [x, y, z]: &[Range<isize>; 3],
+    mut each: impl FnMut(usize, usize),
+) {
     let mut number = 0;
     for z in z.clone() {
         for y in y.clone() {

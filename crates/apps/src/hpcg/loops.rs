@@ -5,7 +5,7 @@
 //! its lower neighbours, which it changes only later, so that half of the matrix is read again and not the
 //! whole. From x = 0 nothing above the diagonal matters to a sweep forward.
 
-use super::matrix::{LANES, Matrix, OUTER, SIDE, Shape};
+use super::matrix::{LANES, Matrix, OUTER, SIDE, VectorShape};
 use crate::code::{ask, compiled};
 use nodegauge_kernels::isa::{InstructionSet, multiply_add};
 
@@ -237,7 +237,7 @@ unsafe fn restrict_body<S: InstructionSet, const ASK: bool>(
 ) {
     let (slices, [_, y, _]) = (a.shape.slices(), a.shape.grid);
     let [points, of_plane, _] = a.shape.grid.map(|points| points / 2);
-    let coarse_shape = Shape::new(a.shape.grid.map(|points| points / 2));
+    let coarse_shape = VectorShape::new(a.shape.grid.map(|points| points / 2));
     for (line, to) in coarse_shape.lines().enumerate() {
         let [fine_y, fine_z] = [2 * (line % of_plane), 2 * (line / of_plane)];
         let first = a.shape.at([0, fine_y as isize, fine_z as isize]);

@@ -5,7 +5,7 @@
 //! those of the point before and the point behind: they have slots of their own, and everything else of a
 //! sweep is done with vectors. Below and above the diagonal lie apart, for a sweep that needs only one half.
 
-use super::problem::{Grid, Layout};
+use super::problem::{DomainLayout, GridPoints};
 use crate::array::Array;
 use nodegauge_measure::Failure;
 
@@ -34,15 +34,15 @@ const BELOW: [[isize; 3]; SIDE] = {
 /// Layout of the points of a domain in its vectors: lines with room for points of other domains around them, each
 /// starting at a multiple of [`LANES`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Shape {
+pub(crate) struct VectorShape {
     /// Points in each direction.
-    pub grid: Grid,
+    pub grid: GridPoints,
     /// From a line to the next.
     line: usize,
 }
 
-impl Shape {
-    pub fn new(grid: Grid) -> Self {
+impl VectorShape {
+    pub fn new(grid: GridPoints) -> Self {
         // The point behind a full line is the first of these eight, the one before the next line the last.
         Self { grid, line: grid[0].next_multiple_of(LANES) + LANES }
     }
@@ -82,7 +82,7 @@ impl Shape {
 /// A domain's rows on one grid.
 #[derive(Debug)]
 pub(crate) struct Matrix {
-    pub shape: Shape,
+    pub shape: VectorShape,
     /// [`SIDE`] slots of [`LANES`] for each slice.
     pub lower: Array<f64>,
     pub upper: Array<f64>,
@@ -99,8 +99,8 @@ impl Matrix {
     ///
     /// # Errors
     /// When the kernel gives no memory.
-    pub fn new(layout: &Layout, domain: usize) -> Result<Self, Failure> {
-        let shape = Shape::new(layout.local);
+    pub fn new(layout: &DomainLayout, domain: usize) -> Result<Self, Failure> {
+        let shape = VectorShape::new(layout.local);
         let slices = shape.all_slices();
         let mut matrix = Self {
             shape,
@@ -115,7 +115,7 @@ impl Matrix {
         Ok(matrix)
     }
 
-    fn fill(&mut self, layout: &Layout, domain: usize) {
+    fn fill(&mut self, layout: &DomainLayout, domain: usize) {
         let (shape, global, place) = (self.shape, layout.global(), layout.place(domain));
         let [points, lines, _] = shape.grid;
         let exists = |point: [isize; 3], steps: [isize; 3]| {
@@ -173,7 +173,7 @@ impl Matrix {
     }
 
     /// Bytes of the rows.
-    pub fn bytes(shape: &Shape) -> usize {
+    pub fn bytes(shape: &VectorShape) -> usize {
         shape.all_slices() * ((2 * SIDE + 2) * LANES * 8 + 2 * OUTER * 4)
     }
 }

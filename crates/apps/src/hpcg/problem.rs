@@ -12,25 +12,25 @@ pub const MULTIPLE: usize = 1 << (LEVELS - 1);
 pub const LEAST: usize = 16;
 
 /// Points in each direction.
-pub type Grid = [usize; 3];
+pub type GridPoints = [usize; 3];
 
 /// Domains in each direction, and the grid of each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Layout {
+pub struct DomainLayout {
     /// Points of a domain.
-    pub local: Grid,
+    pub local: GridPoints,
     /// Domains.
-    pub domains: Grid,
+    pub domains: GridPoints,
 }
 
-impl Layout {
+impl DomainLayout {
     /// `count` domains with as little surface as may be, the longest direction first.
-    pub fn new(local: Grid, count: usize) -> Self {
+    pub fn new(local: GridPoints, count: usize) -> Self {
         let divisors = |n: usize| (1..=n).filter(move |d| n.is_multiple_of(*d));
         let shapes =
             divisors(count).flat_map(|x| divisors(count / x).map(move |y| [x, y, count / x / y]));
         let falling = shapes.filter(|[x, y, z]| x >= y && y >= z);
-        let surface = |[x, y, z]: &Grid| x * y + y * z + z * x;
+        let surface = |[x, y, z]: &GridPoints| x * y + y * z + z * x;
         Self { local, domains: falling.min_by_key(surface).unwrap_or([count, 1, 1]) }
     }
 
@@ -40,7 +40,7 @@ impl Layout {
     }
 
     /// Returns the position of a domain among the others.
-    pub fn place(&self, domain: usize) -> Grid {
+    pub fn place(&self, domain: usize) -> GridPoints {
         let [x, y, _] = self.domains;
         [domain % x, domain / x % y, domain / (x * y)]
     }
@@ -57,7 +57,7 @@ impl Layout {
     }
 
     /// The points of the whole grid.
-    pub fn global(&self) -> Grid {
+    pub fn global(&self) -> GridPoints {
         std::array::from_fn(|axis| self.local[axis] * self.domains[axis])
     }
 
@@ -86,7 +86,7 @@ pub struct Operations(pub [f64; PARTS.len()]);
 
 impl Operations {
     /// Returns the counts of a set on this grid: those of the reference code, independent of what is saved.
-    pub fn of(layout: &Layout) -> Self {
+    pub fn of(layout: &DomainLayout) -> Self {
         let (iterations, rows) = (ITERATIONS as f64, layout.rows());
         let vector = (3.0 * iterations + 1.0) * 2.0 * rows;
         let nonzeros = |level| layout.coarser(level).nonzeros();
@@ -109,7 +109,7 @@ mod tests {
     /// Counts that xhpcg 3.1 printed on two processes of 32 x 32 x 32 points.
     #[test]
     fn counts_are_those_of_xhpcg() {
-        let layout = Layout::new([32; 3], 2);
+        let layout = DomainLayout::new([32; 3], 2);
         assert_eq!((layout.domains, layout.rows()), ([2, 1, 1], 65536.0));
         let nonzeros: Vec<f64> =
             (0..LEVELS).map(|level| layout.coarser(level).nonzeros()).collect();
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn domains_have_little_surface_and_their_neighbours() {
-        let of = |count| Layout::new([16; 3], count).domains;
+        let of = |count| DomainLayout::new([16; 3], count).domains;
         assert_eq!(
             [1, 2, 4, 6, 8, 12, 7, 128].map(of),
             [
@@ -138,7 +138,7 @@ mod tests {
                 [8, 4, 4]
             ]
         );
-        let layout = Layout::new([16; 3], 12);
+        let layout = DomainLayout::new([16; 3], 12);
         for domain in 0..12 {
             for steps in [[1, 0, 0], [-1, 1, 0], [0, -1, 1]] {
                 let Some(other) = layout.beside(domain, steps) else { continue };

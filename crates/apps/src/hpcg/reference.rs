@@ -2,15 +2,15 @@
 
 use super::TEST;
 use super::output::HpcgOutput;
-use super::problem::Layout;
+use super::problem::DomainLayout;
 use crate::GAUGE;
 use crate::config::HpcgConfig;
 use nodegauge_gauge::Site;
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::{Failure, Notice, NoticeId};
-use nodegauge_placement::{RankPlan, RankRequest, Request, plan_ranks};
+use nodegauge_placement::{PlacementRequest, RankPlan, RankRequest, plan_ranks};
 use nodegauge_toolchain::mpi::{MpiProgram, RankPlaces};
-use nodegauge_toolchain::program::{self, Folder, Run};
+use nodegauge_toolchain::program::{self, Folder, ProgramJob};
 use nodegauge_toolchain::{CommandLine, ToolchainError};
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -39,7 +39,7 @@ pub struct XhpcgOptions {
 pub(crate) struct PlacedXhpcg {
     program: MpiProgram,
     plan: RankPlan,
-    layout: Layout,
+    layout: DomainLayout,
     seconds: u32,
 }
 
@@ -48,10 +48,10 @@ impl PlacedXhpcg {
     ///
     /// # Errors
     /// When there is no such program, no launcher for it, or no room for its ranks.
-    pub fn find(site: &Site, layout: Layout, asked: &XhpcgOptions) -> Result<Self, Failure> {
+    pub fn find(site: &Site, layout: DomainLayout, asked: &XhpcgOptions) -> Result<Self, Failure> {
         let request = RankRequest {
             ranks: layout.count() as u32,
-            together: Request::default(),
+            together: PlacementRequest::default(),
             ..RankRequest::default()
         };
         let plan = plan_ranks(&site.topology, &request)?;
@@ -85,7 +85,7 @@ impl PlacedXhpcg {
         let ranks = RankPlaces::Planned { plan, topology: &site.topology };
         // One domain a rank, as here: a rank with threads of its own is another layout.
         let environment = vec![("OMP_NUM_THREADS".to_owned(), Some("1".to_owned()))];
-        let run = Run::new(command, LIMIT)
+        let run = ProgramJob::new(command, LIMIT)
             .launched(self.program.launch(ranks))
             .within(Folder::Private(Vec::new()))
             .with_environment(environment);

@@ -1,8 +1,8 @@
 //! A set of iterations as HPCG counts them: domains that are made for it, their tests, and what they came to.
 
 use super::domain::{Domain, Until};
-use super::exchange::{DomainExchange, Place};
-use super::problem::{Layout, PARTS};
+use super::exchange::{DomainExchange, DomainExchangePoint};
+use super::problem::{DomainLayout, PARTS};
 use crate::code::Code;
 use nodegauge_measure::Failure;
 use nodegauge_os::monotonic_nanos;
@@ -40,11 +40,11 @@ impl Set {
     /// Runs the set of a member's domain, which it makes.
     pub fn of_member(
         (member, laps): (&Member<'_>, &mut Laps<'_>),
-        (layout, exchange, codes): (&Layout, &DomainExchange, &[Code]),
+        (layout, exchange, codes): (&DomainLayout, &DomainExchange, &[Code]),
         (tested, until): (bool, Until<'_>),
     ) -> Result<Self, Failure> {
         let finite = |x: f64| Some(x).filter(|x| x.is_finite());
-        let place = Place::new(exchange, member);
+        let place = DomainExchangePoint::new(exchange, member);
         let begun = monotonic_nanos();
         let domain = Domain::new(layout, member.index, codes[0]);
         // A domain that is not there must not leave the others waiting.

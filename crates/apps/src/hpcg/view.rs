@@ -6,7 +6,7 @@ use crate::GAUGE;
 use crate::config::HpcgConfig;
 use crate::sweep;
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::{Cell, Section, Table};
+use nodegauge_gauge::view::{Section, Table, TableCell};
 use nodegauge_measure::quantity::{counted, significant};
 use nodegauge_measure::record::{Category, Measurement, Record};
 use nodegauge_measure::{Bytes, BytesPerSec, Seconds, Unit};
@@ -27,19 +27,23 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
         let config: HpcgConfig = rating.read_config();
         let engine = config.engine.clone().unwrap_or_else(|| "?".to_owned());
         let name = config.sweep.as_ref().map(|swept| sweep::label(&config.on, Some(swept)));
-        let mut row = vec![Cell::text(name.unwrap_or(engine)), rate(rating)];
+        let mut row = vec![TableCell::text(name.unwrap_or(engine)), rate(rating)];
         for part in PARTS {
             let same = |m: &&&Measurement| m.name == part && m.config == rating.config;
-            row.push(all.iter().find(same).map_or_else(Cell::default, |m| rate(m)));
+            row.push(all.iter().find(same).map_or_else(TableCell::default, |m| rate(m)));
         }
-        row.push(config.residual.map_or_else(Cell::default, |r| Cell::text(format!("{r:.2e}"))));
+        row.push(
+            config
+                .residual
+                .map_or_else(TableCell::default, |r| TableCell::text(format!("{r:.2e}"))),
+        );
         if relative.is_some() {
             let own = |m: &&&Measurement| {
                 m.name == "relative" && m.read_config::<HpcgConfig>().sweep == config.sweep
             };
             let ratio = all.iter().find(own).and_then(|m| m.value);
-            let cell = |ratio| Cell::figure(ratio, Unit::Factor, format!("{ratio:.3}"));
-            row.push(ratio.map_or_else(Cell::default, cell));
+            let cell = |ratio| TableCell::figure(ratio, Unit::Factor, format!("{ratio:.3}"));
+            row.push(ratio.map_or_else(TableCell::default, cell));
         }
         row.push(grid(&config).into());
         table.row(row);
@@ -95,9 +99,9 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
 }
 
 /// A rate in GFLOP/s, or why there is none.
-fn rate(m: &Measurement) -> Cell {
+fn rate(m: &Measurement) -> TableCell {
     match m.value {
-        Some(value) => Cell::figure(value, Unit::FlopsPerSecond, significant(value / 1e9)),
+        Some(value) => TableCell::figure(value, Unit::FlopsPerSecond, significant(value / 1e9)),
         None => m.validity.status.name().into(),
     }
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// Request of rank 0 to all ranks, itself included.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Request {
+pub(super) enum SolverRequest {
     /// A solution.
     Solve(Job),
     /// A pass of the node's bandwidth over arrays of so many numbers.
@@ -19,7 +19,10 @@ pub(super) enum Request {
 }
 
 /// Tells those who follow, if there are any.
-pub(super) fn tell(workers: &Workers, request: impl FnOnce() -> Request) -> Result<(), Failure> {
+pub(super) fn tell(
+    workers: &Workers,
+    request: impl FnOnce() -> SolverRequest,
+) -> Result<(), Failure> {
     match workers {
         Workers::Mpi(_, world) => world.tell_all(&request()),
         Workers::Threads(_) | Workers::Ranks(_) => Ok(()),
@@ -36,13 +39,13 @@ pub fn follow(world: &World) -> Result<u8, Failure> {
     let loops = bandwidth::loops();
     loop {
         match serde_json::from_slice(&world.hear(0)).map_err(Failure::missing)? {
-            Request::Solve(job) => drop(solution::mpi_rank(world, &job, &mut || false)?),
-            Request::Bandwidth(elements) => {
+            SolverRequest::Solve(job) => drop(solution::mpi_rank(world, &job, &mut || false)?),
+            SolverRequest::Bandwidth(elements) => {
                 mpi::timed(world, |member, laps| {
                     bandwidth::pass(member, laps, (&loops, elements))
                 })?;
             }
-            Request::End(code) => {
+            SolverRequest::End(code) => {
                 world.leave();
                 return Ok(code);
             }
@@ -55,7 +58,7 @@ pub fn follow(world: &World) -> Result<u8, Failure> {
 /// # Errors
 /// None that can happen.
 pub fn end(world: &World, code: u8) -> Result<(), Failure> {
-    world.tell_all(&Request::End(code))?;
+    world.tell_all(&SolverRequest::End(code))?;
     world.leave();
     Ok(())
 }

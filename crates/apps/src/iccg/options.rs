@@ -1,6 +1,6 @@
 //! Options of a run.
 
-use crate::order::Order;
+use crate::order::EliminationOrder;
 use crate::sparse::Storage;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -36,13 +36,13 @@ nodegauge_measure::names!(
 
 impl Method {
     /// The order of rows.
-    pub(crate) fn order(self) -> Order {
+    pub(crate) fn order(self) -> EliminationOrder {
         match self {
-            Self::Domain | Self::Diagonal => Order::Domain,
-            Self::Multicolour => Order::Multicolour,
-            Self::CyclicLevels => Order::CyclicLevels,
-            Self::Levels => Order::Levels,
-            Self::Natural => Order::Natural,
+            Self::Domain | Self::Diagonal => EliminationOrder::Domain,
+            Self::Multicolour => EliminationOrder::Multicolour,
+            Self::CyclicLevels => EliminationOrder::CyclicLevels,
+            Self::Levels => EliminationOrder::Levels,
+            Self::Natural => EliminationOrder::Natural,
         }
     }
 }

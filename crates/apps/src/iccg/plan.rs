@@ -1,10 +1,10 @@
 //! A run that has been planned, and how it is measured: solutions and the node's bandwidth by turns.
 
 use super::TEST;
-use super::follow::{self, Request};
+use super::follow::{self, SolverRequest};
 use super::options::{IccgOptions, Method};
-use super::result::{Cell, Evidence, Found};
-use super::size::{self, Size, Surroundings};
+use super::result::{Found, IccgCell, IccgEvidence};
+use super::size::{self, MeshConstraints, MeshSize};
 use super::solution::{self, Job, Products, Solution};
 use crate::bandwidth;
 use crate::cg::End;
@@ -18,7 +18,7 @@ use nodegauge_machine::CpuId;
 use nodegauge_measure::progress::SharedObserver;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::{OneRegime, Sample};
-use nodegauge_measure::schedule::{Limits, Policy, Schedule, Turn, policy};
+use nodegauge_measure::schedule::{Limits, RepetitionPolicy, Schedule, Turn, policy};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Seconds, Unit};
 use nodegauge_team::Interrupt;
 use std::time::Duration;
@@ -34,7 +34,7 @@ const BANDWIDTH_SAMPLES: usize = 3;
 pub struct IccgPlan {
     swept: Vec<Swept>,
     options: IccgOptions,
-    size: Size,
+    size: MeshSize,
     notices: Vec<Notice>,
 }
 
@@ -63,7 +63,7 @@ impl IccgPlan {
             swept.iter().flat_map(|swept| swept.workers.together().cpus()).collect();
         cpus.sort_unstable();
         cpus.dedup();
-        let around = Surroundings::of(site, &cpus, options.memory_fraction);
+        let around = MeshConstraints::of(site, &cpus, options.memory_fraction);
         let size = size::choose(options.elements, &around)?;
         let shared_out = |swept: Swept| match &swept.workers {
             Workers::Ranks(plan) | Workers::Mpi(plan, _) => {
@@ -108,13 +108,13 @@ impl Planned for IccgPlan {
         let limits = Limits::new(options.budget, options.samples);
         // A sample that is asked for is a solution, and one of the schedule an iteration.
         let (rule, time) = match options.samples {
-            Some(n) => (Policy { fewest: n, tolerance: None, ..policy::ICCG }, NO_LIMIT),
+            Some(n) => (RepetitionPolicy { fewest: n, tolerance: None, ..policy::ICCG }, NO_LIMIT),
             None => (policy::ICCG, options.budget),
         };
         let time = Limits { budget: time, samples: None, ..limits };
-        let mut run = Run {
+        let mut run = IccgRun {
             pool: WorkerPool::start(swept.iter().map(|swept| &swept.workers))?,
-            cells: swept.iter().map(|swept| Cell::new(swept, &size)).collect(),
+            cells: swept.iter().map(|swept| IccgCell::new(swept, &size)).collect(),
             loops: bandwidth::loops(),
             options: &options,
             size: &size,
@@ -141,7 +141,7 @@ impl Planned for IccgPlan {
             outcome.notices.extend(notice);
         }
         let known = site.round_trips.between(&run.pool.places());
-        let evidence = Evidence {
+        let evidence = IccgEvidence {
             judged: OneRegime::new(schedule.samples, &known),
             guest: site.machine.virtualisation.is_some(),
             found: Found { options: &options, size: &size, natural, stop },
@@ -154,16 +154,16 @@ impl Planned for IccgPlan {
     }
 }
 
-struct Run<'a> {
+struct IccgRun<'a> {
     pool: WorkerPool<'a>,
-    cells: Vec<Cell<'a>>,
+    cells: Vec<IccgCell<'a>>,
     /// Loops of reading and of Triad.
     loops: Vec<Variant>,
     options: &'a IccgOptions,
-    size: &'a Size,
+    size: &'a MeshSize,
 }
 
-impl Run<'_> {
+impl IccgRun<'_> {
     /// A solution, or the bandwidth, of the workers whose turn it is.
     fn turn(&mut self, cell: usize, observer: &mut dyn Observer) -> Result<Vec<Sample>, Failure> {
         match cell % 2 {
@@ -181,7 +181,7 @@ impl Run<'_> {
         let Self { pool, options, size, .. } = self;
         let options = (*options).clone();
         let job = Job { mesh: size.mesh, method: options.method, options, products };
-        follow::tell(workers, || Request::Solve(job.clone()))?;
+        follow::tell(workers, || SolverRequest::Solve(job.clone()))?;
         let Some((solution, samples)) = solution::solve(pool, (at, workers), &job, observer)?
         else {
             return Ok(Vec::new());
@@ -195,7 +195,7 @@ impl Run<'_> {
         let (loops, elements) = (&self.loops, self.cells[at].array_elements);
         let mut samples = Vec::new();
         for _ in 0..BANDWIDTH_SAMPLES {
-            follow::tell(&self.cells[at].swept.workers, || Request::Bandwidth(elements))?;
+            follow::tell(&self.cells[at].swept.workers, || SolverRequest::Bandwidth(elements))?;
             // SAFETY: the job computes, maps memory and meets the others at their own barrier.
             let (sample, timed) = unsafe {
                 self.pool.sample(at, Interrupt::never(), |member, laps| {
@@ -245,8 +245,8 @@ impl Run<'_> {
     }
 }
 
-impl<'a> Cell<'a> {
-    fn new(swept: &'a Swept, size: &Size) -> Self {
+impl<'a> IccgCell<'a> {
+    fn new(swept: &'a Swept, size: &MeshSize) -> Self {
         // As much memory in three arrays as the matrix takes.
         let Bytes(bytes) = size.matrix;
         let elements = bytes as usize / (24 * swept.workers.count().max(1));

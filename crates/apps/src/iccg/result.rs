@@ -3,7 +3,7 @@
 use super::TEST;
 use super::config::IccgConfig;
 use super::options::{IccgOptions, Method};
-use super::size::Size;
+use super::size::MeshSize;
 use super::solution::{self, Solution};
 use crate::GAUGE;
 use crate::bandwidth;
@@ -25,7 +25,7 @@ const UPDATES: [&str; 2] = ["axpy", "halo"];
 
 /// Workers and what they found.
 #[derive(Debug)]
-pub(super) struct Cell<'a> {
+pub(super) struct IccgCell<'a> {
     pub swept: &'a Swept,
     /// Numbers of an array of each worker for the node's bandwidth.
     pub array_elements: usize,
@@ -37,14 +37,14 @@ pub(super) struct Cell<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Found<'a> {
     pub options: &'a IccgOptions,
-    pub size: &'a Size,
+    pub size: &'a MeshSize,
     /// Iterations in natural order.
     pub natural: Option<usize>,
     pub stop: Option<Stop>,
 }
 
 /// Everything that was seen: two cells of samples for each workers, of iterations and of bandwidth.
-pub(super) struct Evidence<'a> {
+pub(super) struct IccgEvidence<'a> {
     pub judged: OneRegime,
     pub guest: bool,
     pub found: Found<'a>,
@@ -59,13 +59,13 @@ struct Rate {
     value: f64,
 }
 
-impl Evidence<'_> {
+impl IccgEvidence<'_> {
     /// All figures.
-    pub fn figures(&self, cells: &[Cell<'_>]) -> Vec<Measurement> {
+    pub fn figures(&self, cells: &[IccgCell<'_>]) -> Vec<Measurement> {
         (0..cells.len()).flat_map(|at| self.of_cell(cells, at)).collect()
     }
 
-    fn of_cell(&self, cells: &[Cell<'_>], at: usize) -> Vec<Measurement> {
+    fn of_cell(&self, cells: &[IccgCell<'_>], at: usize) -> Vec<Measurement> {
         let cell = &cells[at];
         let (Some((solution, _)), Some(timed)) = (cell.solutions.first(), self.judged.of(2 * at))
         else {
@@ -143,7 +143,7 @@ impl Evidence<'_> {
             let on = WorkersConfig::of(&cell.swept.workers);
             figures.push(m.config(&IccgConfig { on, ..IccgConfig::default() }));
         }
-        let is_reference = |other: &&Cell<'_>| other.swept.settings == cell.swept.reference;
+        let is_reference = |other: &&IccgCell<'_>| other.swept.settings == cell.swept.reference;
         let reference = cells.iter().find(is_reference);
         if let Some(base) = reference.filter(|base| base.swept.settings != cell.swept.settings) {
             let pairs = base.solutions.iter().zip(&cell.solutions);
@@ -160,7 +160,7 @@ impl Evidence<'_> {
     }
 
     /// Returns the bandwidth of reading or Triad by the workers of a cell: the best of the loops that were tried.
-    fn rate(&self, kernel: Kernel, cell: &Cell<'_>, at: usize) -> Option<Rate> {
+    fn rate(&self, kernel: Kernel, cell: &IccgCell<'_>, at: usize) -> Option<Rate> {
         let of_kernel = self.loops.iter().enumerate().filter(|(_, each)| each.kernel() == kernel);
         let rates = of_kernel.filter_map(|(part, variant)| {
             let elements = cell.array_elements * cell.swept.workers.count();
@@ -171,7 +171,7 @@ impl Evidence<'_> {
         rates.reduce(|best, next| if next.value > best.value { next } else { best })
     }
 
-    fn config(&self, cell: &Cell<'_>, solution: &Solution) -> IccgConfig {
+    fn config(&self, cell: &IccgCell<'_>, solution: &Solution) -> IccgConfig {
         let Found { options, size, natural, stop } = self.found;
         let setups: Vec<f64> = cell.solutions.iter().map(|(each, _)| each.setup_s).collect();
         let [bcsr_s, sell_s] = solution.product_s;
@@ -205,7 +205,7 @@ impl Evidence<'_> {
     }
 
     /// Returns the validity of the solutions.
-    fn validity(&self, cell: &Cell<'_>) -> Validity {
+    fn validity(&self, cell: &IccgCell<'_>) -> Validity {
         let Found { options, size, .. } = self.found;
         let mut validity = Validity::valid();
         let told =

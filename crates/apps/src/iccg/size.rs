@@ -18,7 +18,7 @@ const BYTES_A_NODE: u64 = 6 * 24 + 72 + 32;
 
 /// A mesh with how it relates to the rule.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Size {
+pub struct MeshSize {
     /// The mesh.
     pub mesh: Mesh,
     /// Size of its matrix.
@@ -41,7 +41,7 @@ pub fn needed(mesh: Mesh) -> Bytes {
 
 /// Properties of the machine that determine the mesh.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Surroundings {
+pub struct MeshConstraints {
     /// Last-level caches in use.
     pub llc: Option<Bytes>,
     /// True if a hypervisor tells how large they are.
@@ -50,7 +50,7 @@ pub struct Surroundings {
     pub allowed: Option<Bytes>,
 }
 
-impl Surroundings {
+impl MeshConstraints {
     /// Returns the properties of a node with the CPUs in use, a share of whose memory may be taken.
     pub fn of(site: &Site, cpus: &[CpuId], fraction: f64) -> Self {
         let available = site.machine.memory.available;
@@ -90,7 +90,7 @@ const MOST_NODES: usize = (u32::MAX / 3) as usize;
 ///
 /// # Errors
 /// No elements along an axis, or more than fit into memory.
-pub fn choose(elements: Option<[usize; 3]>, around: &Surroundings) -> Result<Size, Failure> {
+pub fn choose(elements: Option<[usize; 3]>, around: &MeshConstraints) -> Result<MeshSize, Failure> {
     let mut notices = Vec::new();
     let mesh = match elements {
         Some(elements) => given(elements, around)?,
@@ -125,11 +125,11 @@ pub fn choose(elements: Option<[usize; 3]>, around: &Surroundings) -> Result<Siz
     };
     let matrix = matrix(mesh);
     let times_llc = around.llc.map(|llc| matrix.as_f64() / llc.as_f64());
-    Ok(Size { mesh, matrix, times_llc, notices })
+    Ok(MeshSize { mesh, matrix, times_llc, notices })
 }
 
 /// A mesh that was asked for.
-fn given(elements: [usize; 3], around: &Surroundings) -> Result<Mesh, Failure> {
+fn given(elements: [usize; 3], around: &MeshConstraints) -> Result<Mesh, Failure> {
     let told = elements.map(|n| n.to_string()).join(",");
     if elements.contains(&0) {
         return Err(Failure::usage(format!("a mesh of {told} elements is flat"))
@@ -160,7 +160,7 @@ fn given(elements: [usize; 3], around: &Surroundings) -> Result<Mesh, Failure> {
     Err(Failure::missing(format!("a mesh of {told} elements {needs}{allowed}")).hint(hint))
 }
 
-impl Size {
+impl MeshSize {
     /// Returns the doubt about figures if caches hold part of the matrix.
     pub fn doubt(&self) -> Option<String> {
         let times = self.times_llc.filter(|times| *times < 0.999 * TIMES_LLC)?;
@@ -199,8 +199,8 @@ pub fn grid(mesh: Mesh, ranks: usize) -> Result<[usize; 3], Failure> {
 mod tests {
     use super::*;
 
-    fn around(llc_mib: u64, allowed_mib: u64) -> Surroundings {
-        Surroundings {
+    fn around(llc_mib: u64, allowed_mib: u64) -> MeshConstraints {
+        MeshConstraints {
             llc: Some(Bytes::mib(llc_mib)),
             guest: false,
             allowed: Some(Bytes::mib(allowed_mib)),
@@ -213,9 +213,9 @@ mod tests {
         let less = Mesh { elements: size.mesh.elements.map(|n| n - 1) };
         assert!(size.matrix.0 >= 128 << 20 && matrix(less).0 < 128 << 20);
         assert_eq!((size.doubt(), size.notices.len()), (None, 0));
-        let guest = choose(None, &Surroundings { guest: true, ..around(1, 64_000) }).unwrap();
+        let guest = choose(None, &MeshConstraints { guest: true, ..around(1, 64_000) }).unwrap();
         assert!(guest.matrix.0 >= UNKNOWN_CACHE.0);
-        let unknown = choose(None, &Surroundings { llc: None, ..around(1, 64_000) }).unwrap();
+        let unknown = choose(None, &MeshConstraints { llc: None, ..around(1, 64_000) }).unwrap();
         assert_eq!((unknown.mesh, unknown.notices[0].id), (guest.mesh, NoticeId::Assumed));
     }
 

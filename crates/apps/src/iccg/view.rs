@@ -8,22 +8,24 @@ use crate::cg::PARTS;
 use crate::sweep;
 use nodegauge_analysis::ratio::closing::of_several;
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::{Cell, Chart, Column, Picture, Scale, Section, Series, Table, summary};
+use nodegauge_gauge::view::{
+    Chart, ChartSeries, Column, Picture, Scale, Section, Table, TableCell, summary,
+};
 use nodegauge_measure::quantity::{counted, significant};
 use nodegauge_measure::record::{Measurement, Quoted, Record};
 use nodegauge_measure::{Bytes, Seconds, Unit};
 
 /// A figure with its configuration.
-type Figure<'a> = (&'a Measurement, IccgConfig);
+type IccgFigure<'a> = (&'a Measurement, IccgConfig);
 
 /// The tables, the evidence, and what it comes to; nothing where the record has no such figures.
 pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && m.test == TEST);
-    let all: Vec<Figure<'_>> = own.map(|m| (m, m.read_config())).collect();
+    let all: Vec<IccgFigure<'_>> = own.map(|m| (m, m.read_config())).collect();
     let Some(first) = all.iter().find(|(m, _)| m.name == "time_to_solution") else {
         return Vec::new();
     };
-    let groups: Vec<&[Figure<'_>]> = all.chunk_by(|_, (m, _)| m.name != first.0.name).collect();
+    let groups: Vec<&[IccgFigure<'_>]> = all.chunk_by(|_, (m, _)| m.name != first.0.name).collect();
     let mut section = Section::new(TEST);
     match groups.as_slice() {
         [alone] => section.push(parts_table(alone)),
@@ -78,7 +80,7 @@ fn coordinate<'c>(config: &'c IccgConfig, axis: &str) -> Option<&'c str> {
 }
 
 /// Returns the reference of relative speeds.
-fn relative(all: &[Figure<'_>]) -> Option<String> {
+fn relative(all: &[IccgFigure<'_>]) -> Option<String> {
     let ratios = all.iter().filter(|(m, _)| m.name == "relative");
     let mut against: Vec<&str> =
         ratios.filter_map(|(_, config)| config.against.as_deref()).collect();
@@ -88,7 +90,7 @@ fn relative(all: &[Figure<'_>]) -> Option<String> {
 }
 
 /// Which workers solve fastest, and by how much.
-fn fastest(groups: &[&[Figure<'_>]]) -> Option<String> {
+fn fastest(groups: &[&[IccgFigure<'_>]]) -> Option<String> {
     let found = groups.iter().filter_map(|group| named(group, "time_to_solution"));
     let all: Vec<(String, &Measurement)> =
         found.map(|(m, config)| (format!("a solution by {}", workers(config)), *m)).collect();
@@ -97,13 +99,13 @@ fn fastest(groups: &[&[Figure<'_>]]) -> Option<String> {
 
 /// Solutions a second over the number of ranks or threads, a curve for each value of the other axis; else what
 /// each workers reach of those that they are held against.
-fn picture(groups: &[&[Figure<'_>]]) -> Option<Picture> {
+fn picture(groups: &[&[IccgFigure<'_>]]) -> Option<Picture> {
     let counts = ["ranks", "threads"];
     let axis = counts
         .into_iter()
         .find(|axis| groups.iter().all(|group| coordinate(&group[0].1, axis).is_some()));
     let Some(axis) = axis else {
-        let bar = |group: &&[Figure<'_>]| {
+        let bar = |group: &&[IccgFigure<'_>]| {
             let ratio = named(group, "relative").map_or(Some(1.0), |(m, _)| m.value);
             (label(&group[0].1), ratio, String::new())
         };
@@ -113,7 +115,7 @@ fn picture(groups: &[&[Figure<'_>]]) -> Option<Picture> {
             groups.iter().map(bar),
         ));
     };
-    let mut series: Vec<Series> = Vec::new();
+    let mut series: Vec<ChartSeries> = Vec::new();
     for group in groups {
         let (rate, config) = named(group, "rate")?;
         let others = config.sweep.iter().flatten().filter(|(name, _)| *name != axis);
@@ -124,11 +126,11 @@ fn picture(groups: &[&[Figure<'_>]]) -> Option<Picture> {
         let dot = count.zip(rate.value);
         match series.iter_mut().find(|series| series.name == name) {
             Some(known) => known.dots.extend(dot),
-            None => series.push(Series {
+            None => series.push(ChartSeries {
                 mark: '*',
                 name,
                 dots: dot.into_iter().collect(),
-                ..Series::default()
+                ..ChartSeries::default()
             }),
         }
     }
@@ -142,38 +144,39 @@ fn picture(groups: &[&[Figure<'_>]]) -> Option<Picture> {
 }
 
 /// A figure of a group by its name.
-fn named<'a, 'm>(group: &'a [Figure<'m>], name: &str) -> Option<&'a Figure<'m>> {
+fn named<'a, 'm>(group: &'a [IccgFigure<'m>], name: &str) -> Option<&'a IccgFigure<'m>> {
     group.iter().find(|(m, _)| m.name == name)
 }
 
 /// A figure in its unit, or why there is none.
-fn in_words(m: Option<&Figure<'_>>) -> Cell {
-    let Some((m, _)) = m else { return Cell::default() };
+fn in_words(m: Option<&IccgFigure<'_>>) -> TableCell {
+    let Some((m, _)) = m else { return TableCell::default() };
     match m.value {
-        Some(value) => Cell::figure(value, m.unit, m.in_words()),
+        Some(value) => TableCell::figure(value, m.unit, m.in_words()),
         None => m.validity.status.name().into(),
     }
 }
 
 /// A rate in its thousand millions.
-fn rate(m: Option<&Figure<'_>>) -> Cell {
+fn rate(m: Option<&IccgFigure<'_>>) -> TableCell {
     let value = m.and_then(|(m, _)| Some((m.value?, m.unit)));
-    value.map_or_else(Cell::default, |(value, unit)| {
-        Cell::figure(value, unit, significant(value / 1e9))
+    value.map_or_else(TableCell::default, |(value, unit)| {
+        TableCell::figure(value, unit, significant(value / 1e9))
     })
 }
 
 /// A share in per cent.
-fn percent(share: Option<f64>) -> Cell {
-    share.map_or_else(Cell::default, |share| Cell::text(format!("{:.0} %", 100.0 * share)))
+fn percent(share: Option<f64>) -> TableCell {
+    share
+        .map_or_else(TableCell::default, |share| TableCell::text(format!("{:.0} %", 100.0 * share)))
 }
 
-fn limit_reached((m, _): &Figure<'_>) -> Option<f64> {
+fn limit_reached((m, _): &IccgFigure<'_>) -> Option<f64> {
     Some(m.limit.as_ref()?.fraction)
 }
 
 /// A line for each of several workers.
-fn workers_table(groups: &[&[Figure<'_>]]) -> Table {
+fn workers_table(groups: &[&[IccgFigure<'_>]]) -> Table {
     let mut table = Table::new(&[
         "workers",
         ">iterations",
@@ -184,30 +187,30 @@ fn workers_table(groups: &[&[Figure<'_>]]) -> Table {
         ">relative",
     ]);
     table.columns.push(Column::default());
-    let rate_of = |group: &[Figure<'_>]| named(group, "rate").and_then(|(m, _)| m.value);
+    let rate_of = |group: &[IccgFigure<'_>]| named(group, "rate").and_then(|(m, _)| m.value);
     let most = groups.iter().filter_map(|group| rate_of(group)).fold(0.0, f64::max);
     for group in groups {
         let config = &group[0].1;
         let rates = named(group, "rate");
         table.row([
             label(config).into(),
-            config.iterations.map_or_else(Cell::default, |n| Cell::text(n.to_string())),
+            config.iterations.map_or_else(TableCell::default, |n| TableCell::text(n.to_string())),
             in_words(named(group, "time_to_solution")),
             in_words(named(group, "iteration")),
             rate(rates),
             percent(rates.and_then(limit_reached)),
-            named(group, "relative").map_or_else(Cell::default, |(m, _)| match m.value {
-                Some(value) => Cell::figure(value, Unit::Factor, format!("{value:.3}")),
+            named(group, "relative").map_or_else(TableCell::default, |(m, _)| match m.value {
+                Some(value) => TableCell::figure(value, Unit::Factor, format!("{value:.3}")),
                 None => m.validity.status.name().into(),
             }),
-            Cell::bar(rate_of(group).unwrap_or(0.0) / most),
+            TableCell::bar(rate_of(group).unwrap_or(0.0) / most),
         ]);
     }
     table
 }
 
 /// The time of each part of an iteration, and the bandwidth of the same workers: a line for each.
-fn times_table(groups: &[&[Figure<'_>]]) -> Table {
+fn times_table(groups: &[&[IccgFigure<'_>]]) -> Table {
     let mut titles = vec!["time of".to_owned()];
     titles.extend(PARTS.map(|part| format!(">{part}")));
     titles.extend([">GB/s read".to_owned(), ">Triad".to_owned()]);
@@ -216,7 +219,7 @@ fn times_table(groups: &[&[Figure<'_>]]) -> Table {
         let time = |part: &str| {
             let (m, config) = named(group, part)?;
             let seconds = config.moved_bytes? as f64 / m.value?;
-            Some(Cell::figure(seconds, Unit::Seconds, Seconds(seconds).to_string()))
+            Some(TableCell::figure(seconds, Unit::Seconds, Seconds(seconds).to_string()))
         };
         let mut row = vec![label(&group[0].1).into()];
         row.extend(PARTS.map(|part| time(part).unwrap_or_default()));
@@ -227,30 +230,30 @@ fn times_table(groups: &[&[Figure<'_>]]) -> Table {
 }
 
 /// A line for each part of an iteration.
-fn parts_table(group: &[Figure<'_>]) -> Table {
+fn parts_table(group: &[IccgFigure<'_>]) -> Table {
     let mut table =
         Table::new(&["part", ">time", ">share", ">bytes", ">GB/s", ">GFLOP/s", ">of predicted"]);
     table.columns.push(Column::default());
-    let giga = |value: f64, unit| Cell::figure(value, unit, significant(value / 1e9));
+    let giga = |value: f64, unit| TableCell::figure(value, unit, significant(value / 1e9));
     for figure in group.iter().filter(|(_, config)| config.share.is_some()) {
         let (m, config) = figure;
         let bytes = config.moved_bytes.unwrap_or(0);
         let seconds = m.value.map(|rate| bytes as f64 / rate);
         let flops = config.flops.filter(|flops| *flops > 0).zip(seconds);
         table.row([
-            Cell::text(m.name.clone()),
+            TableCell::text(m.name.clone()),
             seconds.map_or_else(
                 || m.validity.status.name().into(),
-                |s| Cell::text(Seconds(s).to_string()),
+                |s| TableCell::text(Seconds(s).to_string()),
             ),
             percent(config.share),
-            Cell::text(Bytes(bytes).to_string()),
-            m.value.map_or_else(Cell::default, |value| giga(value, Unit::BytesPerSecond)),
-            flops.map_or_else(Cell::default, |(flops, s)| {
+            TableCell::text(Bytes(bytes).to_string()),
+            m.value.map_or_else(TableCell::default, |value| giga(value, Unit::BytesPerSecond)),
+            flops.map_or_else(TableCell::default, |(flops, s)| {
                 giga(flops as f64 / s, Unit::FlopsPerSecond)
             }),
             percent(limit_reached(figure)),
-            Cell::bar(config.share.unwrap_or(0.0)),
+            TableCell::bar(config.share.unwrap_or(0.0)),
         ]);
     }
     if let Some(rate) = named(group, "rate") {
@@ -262,19 +265,19 @@ fn parts_table(group: &[Figure<'_>]) -> Table {
             "iteration".into(),
             seconds.map_or_else(
                 || m.validity.status.name().into(),
-                |s| Cell::text(Seconds(s).to_string()),
+                |s| TableCell::text(Seconds(s).to_string()),
             ),
-            Cell::default(),
-            Cell::text(Bytes(bytes).to_string()),
-            moved.map_or_else(Cell::default, |value| giga(value, Unit::BytesPerSecond)),
-            m.value.map_or_else(Cell::default, |value| giga(value, Unit::FlopsPerSecond)),
+            TableCell::default(),
+            TableCell::text(Bytes(bytes).to_string()),
+            moved.map_or_else(TableCell::default, |value| giga(value, Unit::BytesPerSecond)),
+            m.value.map_or_else(TableCell::default, |value| giga(value, Unit::FlopsPerSecond)),
             percent(limit_reached(rate)),
-            Cell::default(),
+            TableCell::default(),
         ]);
     }
     for name in ["read", "triad"] {
         if let Some((m, _)) = named(group, name) {
-            let empty = Cell::default;
+            let empty = TableCell::default;
             let value = m.value.map_or_else(empty, |value| giga(value, Unit::BytesPerSecond));
             let title = if name == "read" { "read alone" } else { "Triad alone" };
             table.row([title.into(), empty(), empty(), empty(), value, empty(), empty(), empty()]);
@@ -330,7 +333,7 @@ fn memory(config: &IccgConfig) -> Option<String> {
 }
 
 /// Returns the closing sentence.
-fn closing((m, config): &Figure<'_>) -> Option<String> {
+fn closing((m, config): &IccgFigure<'_>) -> Option<String> {
     let limit = m.limit.as_ref()?;
     Some(format!(
         "the solver runs at {}, {:.0} % of what its bytes take at this node's bandwidth ({} an iteration)",

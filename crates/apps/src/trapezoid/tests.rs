@@ -2,7 +2,7 @@ use super::*;
 use nodegauge_machine::{SysRoot, Topology, TopologySource};
 use nodegauge_measure::progress::Silent;
 use nodegauge_measure::record::{Machine, Status};
-use nodegauge_placement::{Policy, RankRequest, Request, plan, plan_ranks};
+use nodegauge_placement::{LecturePolicy, PlacementRequest, RankRequest, plan, plan_ranks};
 
 fn site() -> Site {
     let topology = Topology::load(&TopologySource::Live).unwrap();
@@ -11,10 +11,10 @@ fn site() -> Site {
 
 /// One thread, and a rank without and with a policy.
 fn workers(site: &Site) -> Vec<Workers> {
-    let one = Request { threads: Some(1), ..Request::default() };
+    let one = PlacementRequest { threads: Some(1), ..PlacementRequest::default() };
     let ranks = |policy| {
         let request =
-            RankRequest { ranks: 1, policy: Policy::new(policy), ..RankRequest::default() };
+            RankRequest { ranks: 1, policy: LecturePolicy::new(policy), ..RankRequest::default() };
         Workers::Ranks(plan_ranks(&site.topology, &request).unwrap())
     };
     vec![Workers::Threads(plan(&site.topology, &one).unwrap()), ranks(0), ranks(5)]
@@ -45,7 +45,7 @@ fn each_sum_by_each_workers_has_its_figures() {
 fn a_wrong_sum_is_no_result() {
     let site = site();
     let workers = workers(&site);
-    let cell = |error| Cell { points: 1000, at: 0, workers: &workers[0], error };
+    let cell = |error| TrapezoidCell { points: 1000, at: 0, workers: &workers[0], error };
     assert_eq!(cell(rule::allowed(1000)).validity().status, Status::Valid);
     for wrong in [2e-6, f64::NAN, f64::INFINITY] {
         let validity = cell(wrong).validity();

@@ -4,20 +4,20 @@ use super::TEST;
 use crate::GAUGE;
 use crate::config::TrapezoidConfig;
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::{Cell, Column, Section, Table, summary};
+use nodegauge_gauge::view::{Column, Section, Table, TableCell, summary};
 use nodegauge_measure::quantity::significant;
 use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::stats::Summary;
 use nodegauge_measure::{Seconds, Unit};
 
 /// A figure with its configuration.
-type Figure<'a> = (&'a Measurement, TrapezoidConfig);
+type TrapezoidFigure<'a> = (&'a Measurement, TrapezoidConfig);
 
 /// The table, the evidence, and what it comes to; nothing where the record has no such figures.
 pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && m.test == TEST);
-    let all: Vec<Figure<'_>> = own.map(|m| (m, m.read_config())).collect();
-    let rates: Vec<&Figure<'_>> = all.iter().filter(|(m, _)| m.name == "rate").collect();
+    let all: Vec<TrapezoidFigure<'_>> = own.map(|m| (m, m.read_config())).collect();
+    let rates: Vec<&TrapezoidFigure<'_>> = all.iter().filter(|(m, _)| m.name == "rate").collect();
     let (Some((_, config)), Some(most)) =
         (rates.first(), rates.iter().filter_map(|(m, _)| m.value).reduce(f64::max))
     else {
@@ -34,21 +34,26 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
         table.heading(format!("{} intervals", power(points)));
         for (m, config) in of_points {
             let beside = |name: &str| {
-                let same = |(other, of): &&Figure<'_>| {
+                let same = |(other, of): &&TrapezoidFigure<'_>| {
                     other.name == name && of.n == config.n && of.on == config.on
                 };
-                all.iter().find(same).map_or_else(Cell::default, |(ratio, _)| factor(ratio))
+                all.iter().find(same).map_or_else(TableCell::default, |(ratio, _)| factor(ratio))
             };
-            let rate =
-                |value: f64| Cell::figure(value, Unit::FlopsPerSecond, significant(value / 1e9));
+            let rate = |value: f64| {
+                TableCell::figure(value, Unit::FlopsPerSecond, significant(value / 1e9))
+            };
             table.row([
                 config.on.in_words().into(),
-                config.seconds.map_or_else(|| "-".into(), |s| Cell::text(Seconds(s).to_string())),
+                config
+                    .seconds
+                    .map_or_else(|| "-".into(), |s| TableCell::text(Seconds(s).to_string())),
                 m.value.map_or_else(|| m.validity.status.name().into(), rate),
                 beside("efficiency"),
                 beside("relative"),
-                config.error.map_or_else(|| "-".into(), |error| Cell::text(format!("{error:.0e}"))),
-                Cell::bar(m.value.unwrap_or(0.0) / most),
+                config
+                    .error
+                    .map_or_else(|| "-".into(), |error| TableCell::text(format!("{error:.0e}"))),
+                TableCell::bar(m.value.unwrap_or(0.0) / most),
             ]);
         }
     }
@@ -62,7 +67,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
         ),
     );
     if detail == Detail::Full {
-        let n = |m: &&Figure<'_>| m.0.summary.as_ref().map_or(0, |summary| summary.n);
+        let n = |m: &&TrapezoidFigure<'_>| m.0.summary.as_ref().map_or(0, |summary| summary.n);
         let (least, most) = (rates.iter().map(n).min(), rates.iter().map(n).max());
         let stop = config.stopped.as_deref().unwrap_or("?");
         if let (Some(least), Some(most)) = (least, most) {
@@ -96,9 +101,9 @@ fn power(points: u64) -> String {
 }
 
 /// A ratio with two digits.
-fn factor(m: &Measurement) -> Cell {
+fn factor(m: &Measurement) -> TableCell {
     match m.value {
-        Some(value) => Cell::figure(value, Unit::Factor, format!("{value:.3}")),
+        Some(value) => TableCell::figure(value, Unit::Factor, format!("{value:.3}")),
         None => m.validity.status.name().into(),
     }
 }
@@ -107,7 +112,7 @@ fn factor(m: &Measurement) -> Cell {
 const LITTLE: f64 = 0.05;
 
 /// Returns the cost of placement for the longest sums, by the intervals of the ratios to policy 0.
-fn placement(all: &[Figure<'_>]) -> Option<String> {
+fn placement(all: &[TrapezoidFigure<'_>]) -> Option<String> {
     let relative = || all.iter().filter(|(m, _)| m.name == "relative");
     let longest = relative().filter_map(|(_, config)| config.n).max()?;
     let of_longest = relative().filter(|(_, config)| config.n == Some(longest));
@@ -174,7 +179,7 @@ mod tests {
             config.on.policy = Some(policy);
             config
         };
-        let figures: Vec<Figure<'_>> = all.iter().zip((1..=5).map(config)).collect();
+        let figures: Vec<TrapezoidFigure<'_>> = all.iter().zip((1..=5).map(config)).collect();
         placement(&figures).unwrap()
     }
 

@@ -5,10 +5,10 @@
 
 use super::{Common, PlacementArgs, fraction};
 use clap::{Args as ClapArgs, Subcommand};
-use nodegauge_apps::hpcg::problem::Grid;
+use nodegauge_apps::hpcg::problem::GridPoints;
 use nodegauge_apps::iccg::Method;
 use nodegauge_apps::sparse::Storage;
-use nodegauge_apps::sweep::Axis;
+use nodegauge_apps::sweep::WorkersAxis;
 use nodegauge_measure::SyntaxError;
 use nodegauge_placement::{Policies, RankMap};
 use nodegauge_toolchain::CommandLine;
@@ -47,7 +47,7 @@ pub(crate) struct AppSweepArgs {
     ///
     /// What this node cannot do is left out, with the reason. rank-map and workers alone mean all kinds.
     #[arg(long = "sweep", value_name = "AXIS=VALUES", help_heading = "Where")]
-    pub(crate) axes: Vec<Axis>,
+    pub(crate) axes: Vec<WorkersAxis>,
 }
 
 /// `apps trapezoid`.
@@ -100,7 +100,7 @@ pub(crate) struct IccgArgs {
 pub(crate) struct HpcgArgs {
     /// Points of the domain of each thread or rank: N or NX,NY,NZ, multiples of 8 [default: 104]
     #[arg(long, value_name = "POINTS", value_parser = grid, help_heading = "What")]
-    pub(crate) grid: Option<Grid>,
+    pub(crate) grid: Option<GridPoints>,
     /// Largest share of the available memory that may be taken
     #[arg(long, value_name = "SHARE", default_value = "0.5", value_parser = fraction, help_heading = "What")]
     pub(crate) memory_fraction: f64,
@@ -137,7 +137,7 @@ fn elements(text: &str) -> Result<Elements, String> {
 }
 
 /// Points in one direction, or in each.
-fn grid(text: &str) -> Result<Grid, String> {
+fn grid(text: &str) -> Result<GridPoints, String> {
     let points: Result<Vec<usize>, _> = text.split(',').map(|n| n.trim().parse()).collect();
     match points.as_deref() {
         Ok([all]) if *all > 0 && *all <= 1 << 16 => Ok([*all; 3]),

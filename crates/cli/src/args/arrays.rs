@@ -5,7 +5,7 @@
 
 use super::{Common, PlacementArgs, fraction};
 use clap::Args as ClapArgs;
-use nodegauge_arena::Pages;
+use nodegauge_arena::RequestedPages;
 use nodegauge_kernels::size::SizeSpec;
 use nodegauge_kernels::{Element, Kernel, Prefetch, STREAM, SideBySide, Stores};
 use nodegauge_placement::MemoryPolicy;
@@ -61,8 +61,8 @@ pub(crate) struct ArrayArgs {
     #[arg(long, value_name = "KIND", default_value = "auto", value_parser = or_auto::<Stores>, help_heading = "How")]
     pub(crate) stores: Choice<Stores>,
     /// Pages: auto, 4k, thp, 2m, 1g
-    #[arg(long, value_name = "KIND", default_value = "auto", value_parser = or_auto::<Pages>, help_heading = "How")]
-    pub(crate) pages: Choice<Pages>,
+    #[arg(long, value_name = "KIND", default_value = "auto", value_parser = or_auto::<RequestedPages>, help_heading = "How")]
+    pub(crate) pages: Choice<RequestedPages>,
     /// Software prefetch: auto, off, BYTES ahead, or FAR,NEAR
     #[arg(long, value_name = "BYTES", allow_negative_numbers = true, default_value = "auto", value_parser = or_auto::<Prefetch>, help_heading = "How")]
     pub(crate) prefetch: Choice<Prefetch>,

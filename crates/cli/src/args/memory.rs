@@ -5,8 +5,8 @@
 
 use super::{Choice, Common, PlacementArgs, fraction, or_auto};
 use clap::{Args as ClapArgs, Subcommand};
-use nodegauge_arena::Pages;
-use nodegauge_curves::{Locality, Order};
+use nodegauge_arena::RequestedPages;
+use nodegauge_curves::{ChaseOrder, Locality};
 use nodegauge_measure::Bytes;
 
 /// Commands of `memory`.
@@ -34,8 +34,8 @@ pub(crate) struct MemoryArgs {
     #[arg(long, value_name = "SHARE", default_value = "0.5", value_parser = fraction, help_heading = "What")]
     pub(crate) memory_fraction: f64,
     /// Pages: auto, 4k, thp, 2m, 1g
-    #[arg(long, value_name = "KIND", default_value = "auto", value_parser = or_auto::<Pages>, help_heading = "How")]
-    pub(crate) pages: Choice<Pages>,
+    #[arg(long, value_name = "KIND", default_value = "auto", value_parser = or_auto::<RequestedPages>, help_heading = "How")]
+    pub(crate) pages: Choice<RequestedPages>,
     #[command(flatten)]
     pub(crate) common: Common,
 }
@@ -64,8 +64,8 @@ pub(crate) struct OrderArgs {
 }
 
 impl OrderArgs {
-    pub(crate) fn order(self) -> Order {
-        Order { stride: self.stride as usize, locality: self.locality }
+    pub(crate) fn order(self) -> ChaseOrder {
+        ChaseOrder { stride: self.stride as usize, locality: self.locality }
     }
 }
 

@@ -4,7 +4,7 @@
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
 use clap::{Args as ClapArgs, ValueEnum};
-use nodegauge_placement::{CpuList, Policy, RankMap};
+use nodegauge_placement::{CpuList, LecturePolicy, RankMap};
 
 /// The options of [`RankArgs`], which options of one process exclude.
 pub(super) const RANKS: [&str; 4] = ["ranks", "rank_map", "policy", "cpus"];
@@ -22,7 +22,7 @@ pub(crate) struct RankArgs {
     /// CPUs and memory of each rank, 0 to 5: 0 nothing said, 1 to 4 CPUs of its socket with memory
     /// 1 interleaved over all nodes, 2 over its own, 3 bound to its own, 4 local; 5 any CPU, local
     #[arg(long, value_name = "0..5", help_heading = "Where")]
-    pub(crate) policy: Option<Policy>,
+    pub(crate) policy: Option<LecturePolicy>,
     /// CPUs, one for each thread of each rank in order, or a group a rank: 0,2,4-7, '{0-3},{4-7}';
     /// memory then goes where --numa says, or --policy
     #[arg(long, value_name = "CPUS", help_heading = "Where")]

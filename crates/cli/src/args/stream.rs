@@ -8,7 +8,7 @@ use super::ranks::{RANKS, RankArgs};
 use super::{ArrayArgs, Common, PlacementArgs};
 use crate::failure::Failure;
 use clap::Args as ClapArgs;
-use nodegauge_stream::axis::Axis;
+use nodegauge_stream::axis::StreamAxis;
 use nodegauge_stream::compiled::CompilerChoice as Compiler;
 use nodegauge_stream::view::Statistic;
 use std::path::PathBuf;
@@ -50,7 +50,7 @@ pub(crate) struct SweepArgs {
     ///
     /// What this node cannot do is left out, with the reason. stores, pages and rank-map alone mean all kinds.
     #[arg(long = "sweep", value_name = "AXIS=VALUES", help_heading = "What")]
-    pub(crate) axes: Vec<Axis>,
+    pub(crate) axes: Vec<StreamAxis>,
 }
 
 /// The search for the best configuration.

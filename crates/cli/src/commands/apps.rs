@@ -14,11 +14,11 @@ use nodegauge_apps::Apps;
 use nodegauge_apps::GAUGE;
 use nodegauge_apps::hpcg::{HpcgOptions, HpcgPlan, XhpcgOptions};
 use nodegauge_apps::iccg::{IccgOptions, IccgPlan};
-use nodegauge_apps::sweep::{self, Axis, Kind, Setting, Swept};
+use nodegauge_apps::sweep::{self, Swept, WorkersAxis, WorkersKind, WorkersSetting};
 use nodegauge_apps::trapezoid::{TrapezoidOptions, TrapezoidPlan};
 use nodegauge_machine::Topology;
 use nodegauge_measure::{Notice, NoticeId, notice, sweep as grid};
-use nodegauge_placement::{Policy, Request, Started, ThreadList, plan};
+use nodegauge_placement::{LecturePolicy, PlacementRequest, Started, ThreadList, plan};
 use nodegauge_team::Workers;
 
 pub(crate) fn execute(command: &AppsCommand) -> Result<Exit, Failure> {
@@ -92,7 +92,7 @@ fn hpcg(args: &HpcgArgs) -> Result<Exit, Failure> {
 
 /// Cores that may be used, one thread each.
 fn cores(topology: &Topology) -> Result<u32, Failure> {
-    Ok(plan(topology, &Request::default())?.threads.len() as u32)
+    Ok(plan(topology, &PlacementRequest::default())?.threads.len() as u32)
 }
 
 /// Threads, from one up to one a core unless counts are given, and ranks under each policy that this
@@ -109,7 +109,7 @@ fn workers(
     told(notices, planned.notices);
     let mut workers: Vec<Workers> = planned.placements.into_iter().map(Workers::Threads).collect();
     workers.sort_by_key(Workers::count);
-    let all = || (0..=5).filter_map(Policy::new).collect();
+    let all = || (0..=5).filter_map(LecturePolicy::new).collect();
     let policies = args.ranks.policy.as_ref().map_or_else(all, |given| given.0.clone());
     for policy in policies {
         match ranks(&args.ranks, (&args.placement, topology), Some(policy), notices) {
@@ -136,7 +136,7 @@ fn told(notices: &mut Vec<Notice>, texts: Vec<String>) {
 fn ranks(
     args: &AppRankArgs,
     (placement, topology): (&PlacementArgs, &Topology),
-    policy: Option<Policy>,
+    policy: Option<LecturePolicy>,
     notices: &mut Vec<Notice>,
 ) -> Result<Workers, Failure> {
     let count = args.ranks.map_or_else(|| cores(topology), Ok)?;
@@ -180,7 +180,7 @@ fn iccg(args: &IccgArgs, joined: Option<&MpiRanks<'_>>) -> Result<Exit, Failure>
 struct Asked<'a> {
     placement: &'a PlacementArgs,
     ranks: &'a AppRankArgs,
-    axes: &'a [Axis],
+    axes: &'a [WorkersAxis],
 }
 
 impl Asked<'_> {
@@ -215,15 +215,15 @@ impl Asked<'_> {
     }
 
     /// The axes: those of `--sweep`, and `--threads` and `--policy` with several values.
-    fn axes(&self) -> Result<Vec<Axis>, Failure> {
+    fn axes(&self) -> Result<Vec<WorkersAxis>, Failure> {
         let mut axes = self.axes.to_vec();
         let counts = self.placement.threads.as_ref();
         if let Some(counts) = counts.filter(|counts| counts.single().is_none()) {
-            axes.insert(0, Axis::of(counts.clone(), Setting::Threads));
+            axes.insert(0, WorkersAxis::of(counts.clone(), WorkersSetting::Threads));
         }
         let policies = self.ranks.policy.as_ref();
         if let Some(policies) = policies.filter(|policies| policies.0.len() > 1) {
-            axes.push(Axis::of(policies.clone(), Setting::Policy));
+            axes.push(WorkersAxis::of(policies.clone(), WorkersSetting::Policy));
         }
         grid::check(&axes, |name| match name {
             "threads" => counts.is_some_and(|counts| counts.single().is_some()),
@@ -238,7 +238,7 @@ impl Asked<'_> {
     /// Threads, one a core unless a number is given; ranks where an option of theirs or an axis says so.
     fn workers(
         &self,
-        settings: &[Setting],
+        settings: &[WorkersSetting],
         topology: &Topology,
         notices: &mut Vec<Notice>,
     ) -> Result<Workers, Failure> {
@@ -248,23 +248,23 @@ impl Asked<'_> {
         let mut kind = None;
         for setting in settings {
             match *setting {
-                Setting::Workers(of) => kind = Some(of),
-                Setting::Threads(count) => placement.threads = ThreadList::new(vec![count]),
-                Setting::Ranks(count) => of_ranks.ranks = Some(count),
-                Setting::Policy(of) => policy = Some(of),
-                Setting::RankMap(map) => of_ranks.rank_map = Some(map),
+                WorkersSetting::Workers(of) => kind = Some(of),
+                WorkersSetting::Threads(count) => placement.threads = ThreadList::new(vec![count]),
+                WorkersSetting::Ranks(count) => of_ranks.ranks = Some(count),
+                WorkersSetting::Policy(of) => policy = Some(of),
+                WorkersSetting::RankMap(map) => of_ranks.rank_map = Some(map),
             }
         }
         let asked = of_ranks.ranks.is_some() || of_ranks.rank_map.is_some() || policy.is_some();
         let counts = [placement.threads.as_ref().and_then(ThreadList::single), of_ranks.ranks];
         match kind {
-            Some(Kind::Threads) => {
+            Some(WorkersKind::Threads) => {
                 placement.threads = counts[0].or(counts[1]).and_then(|n| ThreadList::new(vec![n]))
             }
-            Some(Kind::Ranks) => of_ranks.ranks = counts[1].or(counts[0]),
+            Some(WorkersKind::Ranks) => of_ranks.ranks = counts[1].or(counts[0]),
             None => {}
         }
-        if kind.map_or(asked, |kind| kind == Kind::Ranks) {
+        if kind.map_or(asked, |kind| kind == WorkersKind::Ranks) {
             return ranks(&of_ranks, (&placement, topology), policy, notices);
         }
         let planned = resolve::plan(&placement, topology)?;

@@ -11,7 +11,7 @@ use nodegauge_devices::info::DeviceInfo;
 use nodegauge_devices::links::{LinkOptions, LinkPlan};
 use nodegauge_devices::peaks::PeakPlan;
 use nodegauge_devices::reference::UsersProgram;
-use nodegauge_devices::stream::{StreamOptions, StreamPlan};
+use nodegauge_devices::stream::{DeviceStreamOptions, DeviceStreamPlan};
 use nodegauge_devices::{Devices, all_parts, roof_parts};
 use nodegauge_gauge::Planned;
 use nodegauge_kernels::{Element, KERNELS};
@@ -89,8 +89,8 @@ fn stream_plan(
     args: &DeviceStreamArgs,
     (devices, notices): Found,
 ) -> Result<Box<dyn Planned>, Failure> {
-    let defaults = StreamOptions::default();
-    let options = StreamOptions {
+    let defaults = DeviceStreamOptions::default();
+    let options = DeviceStreamOptions {
         size: args.size,
         memory_fraction: args.memory_fraction,
         elements: once(&args.element, Element::ALL.iter().copied()),
@@ -102,7 +102,7 @@ fn stream_plan(
         samples: samples(&args.common),
     };
     let beside = program(args.babelstream.as_deref(), "a BabelStream")?;
-    Ok(Box::new(StreamPlan::new(devices, options, notices)?.beside(beside)))
+    Ok(Box::new(DeviceStreamPlan::new(devices, options, notices)?.beside(beside)))
 }
 
 /// The program that is to run beside, if one is.

@@ -5,7 +5,7 @@ use crate::failure::{Exit, Failure};
 use crate::output::{self, Sink};
 use crate::session::{self, Shown};
 use nodegauge_files::reference::ReferenceProgram;
-use nodegauge_files::{FileWorkers, FilesOptions, QUICK, Setup, WorkerKind, export, in_order};
+use nodegauge_files::{FileWorkers, FilesOptions, QUICK, TaskSetup, WorkerKind, export, in_order};
 use nodegauge_gauge::Planned;
 use nodegauge_measure::record::Record;
 use nodegauge_report::{run, text};
@@ -102,7 +102,7 @@ fn options(args: &IoArgs) -> FilesOptions {
         max_file: args.max_size,
         full: args.full,
         operations: in_order(&args.operations),
-        setup: Setup {
+        setup: TaskSetup {
             engine: args.engine,
             depth: args.depth,
             msync: args.msync,
@@ -110,7 +110,7 @@ fn options(args: &IoArgs) -> FilesOptions {
             include_close: args.include_close,
             include_fsync: args.include_fsync,
             verify: args.verify,
-            ..Setup::default()
+            ..TaskSetup::default()
         },
         caches: args.cache.clone(),
         drop_before_reads: args.drop,

@@ -5,7 +5,7 @@ use crate::failure::{Exit, Failure};
 use crate::resolve::{self, TeamRequest};
 use crate::session;
 use nodegauge_curves::{Curve, CurveOptions, CurvePlan, Curves};
-use nodegauge_placement::Request;
+use nodegauge_placement::PlacementRequest;
 use std::time::Duration;
 
 /// Time for everything unless the user says otherwise.
@@ -29,7 +29,7 @@ pub(crate) fn execute(command: &MemoryCommand) -> Result<Exit, Failure> {
         // The matrix has its own idea of who reads.
         None => TeamRequest::default(),
     };
-    if curve == Curve::Latency && team.request == Request::default() {
+    if curve == Curve::Latency && team.request == PlacementRequest::default() {
         // Of one thread, unless the user names places.
         team.request.threads = Some(1);
     }

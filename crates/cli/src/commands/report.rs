@@ -118,7 +118,7 @@ fn trend_of(label: &str, args: &ReportArgs) -> Result<Exit, Failure> {
             Failure::usage("--trend is a page, of --format html").hint("history list --csv")
         );
     };
-    let mut runs = trend::Runs::default();
+    let mut runs = trend::TrendRuns::default();
     if let Some(store) = open_to_read(&args.db)? {
         // One after another: there may be thousands, each with all its samples.
         for id in store.ids(&filter)?.iter().rev() {

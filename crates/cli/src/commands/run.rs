@@ -8,7 +8,7 @@ use crate::session::{self, Shown};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::{Depth, Gauge, Site, SummaryRequest};
 use nodegauge_measure::Outcome;
-use nodegauge_placement::{Environment, Request};
+use nodegauge_placement::{Environment, PlacementRequest};
 use nodegauge_report::{run, text};
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
     let site = session::site(common)?;
     // What the environment asks of threads is refused as options are, before anything is measured.
     let environment = resolve::environment();
-    let mut asked = Request::default();
+    let mut asked = PlacementRequest::default();
     environment.apply(&mut asked)?;
     nodegauge_placement::plan(&site.topology, &asked)?;
     let figures =

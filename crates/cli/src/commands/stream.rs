@@ -15,10 +15,10 @@ use nodegauge_kernels::size::SizeSpec;
 use nodegauge_measure::record::Record;
 use nodegauge_placement::{MemoryPolicy, Started};
 use nodegauge_stream::Stream;
-use nodegauge_stream::axis::Axis;
+use nodegauge_stream::axis::StreamAxis;
 use nodegauge_stream::compiled::CompiledPlan;
 use nodegauge_stream::mixes;
-use nodegauge_stream::ranks::Joined;
+use nodegauge_stream::ranks::LaunchedRanks;
 use nodegauge_stream::standard::StandardPlan;
 use nodegauge_stream::stream::{Arrangement, StreamPlan};
 use nodegauge_stream::tune::{self, TunePlan};
@@ -31,7 +31,7 @@ enum Mode<'a> {
     /// The search for the best configuration.
     Tune,
     /// Several configurations by turns.
-    Sweep(Vec<Axis>),
+    Sweep(Vec<StreamAxis>),
     /// The user's stream.c and the native kernels by turns.
     Standard(&'a Path),
     /// Kernels compiled by compilers of this system.
@@ -70,7 +70,7 @@ impl<'a> Mode<'a> {
         self,
         args: &StreamArgs,
         site: &Site,
-        joined: Option<&Joined>,
+        joined: Option<&LaunchedRanks>,
     ) -> Result<Box<dyn Planned>, Failure> {
         let choices = &args.compilers.choices;
         let one = |mode: &str, budget, share| arrange(args, site, mode, budget, share);
@@ -103,7 +103,7 @@ pub(crate) fn execute(args: &StreamArgs) -> Result<Exit, Failure> {
     }
 }
 
-fn measure(args: &StreamArgs, joined: Option<&Joined>) -> Result<Exit, Failure> {
+fn measure(args: &StreamArgs, joined: Option<&LaunchedRanks>) -> Result<Exit, Failure> {
     let mode = Mode::of(args)?;
     if let Some((option, joined)) = mode.option().zip(joined) {
         return Err(Failure::usage(format!(
@@ -156,7 +156,11 @@ fn arrange(
 
 /// One configuration: ranks where they are asked for or were started; else a team, as it was tuned
 /// unless the user says otherwise or wants arrays and memory of a kind for which it was not chosen.
-fn plain(args: &StreamArgs, site: &Site, joined: Option<&Joined>) -> Result<StreamPlan, Failure> {
+fn plain(
+    args: &StreamArgs,
+    site: &Site,
+    joined: Option<&LaunchedRanks>,
+) -> Result<StreamPlan, Failure> {
     let ranks = match joined {
         Some(joined) => Some(ranks::plan(joined, args, &site.topology)?),
         None => resolve::ranks(&args.placement, &args.ranks, &site.topology)?,

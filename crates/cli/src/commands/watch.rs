@@ -11,14 +11,14 @@ use crate::saving;
 use crate::session;
 use crate::signals::Signals;
 use crate::started::{program_of, record_of};
-use grid::Grid;
+use grid::TimeGrid;
 use humantime::format_duration;
 use nodegauge_gauge::Site;
 use nodegauge_machine::{DescribeOptions, OTHER_LOAD, SysRoot};
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{self, Record, Severity, Status};
 use nodegauge_toolchain::CommandLine;
-use nodegauge_toolchain::program::Run;
+use nodegauge_toolchain::program::ProgramJob;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
@@ -51,7 +51,7 @@ pub(crate) fn execute(args: &WatchArgs) -> Result<Exit, Failure> {
     }
     let (topology, machine) = session::this_machine(&DescribeOptions::default())?;
     let site = Site::new(topology, machine, SysRoot::live());
-    let series = Series::of(args, &site)?;
+    let series = MetricSeries::of(args, &site)?;
     let signals = Signals::listen()
         .map_err(|cause| Failure::missing(format!("cannot listen for signals: {cause}")))?;
     if args.when_busy == WhenBusy::Skip {
@@ -60,7 +60,7 @@ pub(crate) fn execute(args: &WatchArgs) -> Result<Exit, Failure> {
     }
     let mut watch = Watch::new(args, site, signals, series.labels.clone())?;
     watch.say(&series.in_words(args));
-    let mut grid = Grid::new(series.began, args.every);
+    let mut grid = TimeGrid::new(series.began, args.every);
     let end = series.began + args.whole;
     let mut due = if series.samples == 0 { series.began } else { grid.next(SystemTime::now()) };
     while due < end && watch.wait(&mut due, &mut grid) {
@@ -75,14 +75,14 @@ pub(crate) fn execute(args: &WatchArgs) -> Result<Exit, Failure> {
 }
 
 /// Samples that belong together, by the first of their labels.
-struct Series {
+struct MetricSeries {
     labels: Vec<(String, String)>,
     began: SystemTime,
     /// Runs that are saved of it.
     samples: usize,
 }
 
-impl Series {
+impl MetricSeries {
     /// The series that goes on, or a new one.
     fn of(args: &WatchArgs, site: &Site) -> Result<Self, Failure> {
         let now = SystemTime::now();
@@ -145,7 +145,7 @@ struct Watch<'a> {
     site: Site,
     signals: Signals,
     labels: Vec<(String, String)>,
-    jobs: Vec<(CommandLine, Run<'static>)>,
+    jobs: Vec<(CommandLine, ProgramJob<'static>)>,
     /// Runs that could not be saved yet.
     unsaved: Vec<Record>,
     samples: usize,
@@ -182,7 +182,7 @@ impl<'a> Watch<'a> {
 
     /// Waits until a sample is due; false when the user ends the watch. A clock that is set back, or that
     /// stood still while the machine slept, changes when the next is due, and no more.
-    fn wait(&self, due: &mut SystemTime, grid: &mut Grid) -> bool {
+    fn wait(&self, due: &mut SystemTime, grid: &mut TimeGrid) -> bool {
         loop {
             if self.signals.received().is_some() {
                 return false;

@@ -7,11 +7,11 @@ use crate::options::HplOptions;
 use crate::output::{self, HplOutput};
 use nodegauge_machine::Topology;
 use nodegauge_measure::Failure;
-use nodegauge_placement::Request;
+use nodegauge_placement::PlacementRequest;
 use nodegauge_placement::ranks::{RankRequest, plan_ranks};
 use nodegauge_toolchain::blas::probe::threads_environment;
 use nodegauge_toolchain::mpi::{HostRanks, MpiProgram, RankPlaces};
-use nodegauge_toolchain::program::{self, Folder, InputFile, Run};
+use nodegauge_toolchain::program::{self, Folder, InputFile, ProgramJob};
 use nodegauge_toolchain::{CommandLine, ToolchainError};
 use std::borrow::Cow;
 use std::path::Path;
@@ -59,7 +59,7 @@ impl PlacedReference {
         let request = RankRequest {
             ranks: layout.ranks as u32,
             threads: Some(layout.threads_per_rank as u32),
-            together: Request::default(),
+            together: PlacementRequest::default(),
             ..RankRequest::default()
         };
         let plan = plan_ranks(topology, &request)?;
@@ -90,7 +90,7 @@ impl PlacedReference {
         };
         let input = InputFile { name, text: dat::write(n, nbs, grids) };
         let command = CommandLine::new(self.program.path.display().to_string(), []);
-        let run = Run::new(command, LIMIT)
+        let run = ProgramJob::new(command, LIMIT)
             .launched(self.program.launch(self.places(topology)))
             .within(Folder::Private(vec![input]))
             .with_environment(threads_environment(self.threads_per_rank()));

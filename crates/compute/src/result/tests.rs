@@ -8,7 +8,7 @@ use crate::peak::{Burst, loops};
 use nodegauge_machine::{SysRoot, Topology, TopologySource};
 use nodegauge_measure::FlopsPerSec;
 use nodegauge_measure::record::Machine;
-use nodegauge_placement::Request;
+use nodegauge_placement::PlacementRequest;
 
 /// Two cores of 32 FLOP a cycle.
 fn site() -> Site {
@@ -35,7 +35,8 @@ fn timed(
     time: TimeConfig,
 ) -> (Measurement, Vec<String>) {
     let (site, options) = (site(), HplOptions::default());
-    let placement = nodegauge_placement::plan(&site.topology, &Request::default()).unwrap();
+    let placement =
+        nodegauge_placement::plan(&site.topology, &PlacementRequest::default()).unwrap();
     let solution = SolvedSystem {
         order: 8000,
         nb: 192,
@@ -60,7 +61,8 @@ fn timed(
         }],
         ..Observed::default()
     };
-    let evidence = Evidence { site: &site, placement: &placement, options: &options, seen: &seen };
+    let evidence =
+        RatingEvidence { site: &site, placement: &placement, options: &options, seen: &seen };
     let figure = evidence.measurements().into_iter().find(|m| m.name == name).unwrap();
     (figure, evidence.notices().into_iter().map(|notice| notice.message).collect())
 }

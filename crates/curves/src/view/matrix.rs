@@ -1,6 +1,6 @@
 //! Views of matrices: from node to node, and from CPU to CPU.
 
-use super::{Figure, evidence, time, value};
+use super::{CurvesFigure, evidence, time, value};
 use nodegauge_gauge::view::{Block, Picture, Section, Table};
 use nodegauge_measure::{Unit, stats};
 use nodegauge_placement::Distance;
@@ -12,7 +12,7 @@ const MOST_CPUS: usize = 12;
 const MOST_NODES: usize = 16;
 
 /// Returns the two ends of a figure: `n` for nodes or `cpu`, and two numbers.
-pub(super) fn pair((_, config): &Figure<'_>) -> Option<(&'static str, u32, u32)> {
+pub(super) fn pair((_, config): &CurvesFigure<'_>) -> Option<(&'static str, u32, u32)> {
     if let (Some(from), Some(to)) = (config.from_node, config.to_node) {
         return Some(("n", from as u32, to as u32));
     }
@@ -23,9 +23,9 @@ pub(super) fn pair((_, config): &Figure<'_>) -> Option<(&'static str, u32, u32)>
 }
 
 /// Adds the views of both.
-pub(super) fn view(of: &[Figure<'_>], section: &mut Section) {
-    let some = |kind: &str, unit: Unit| -> Vec<Figure<'_>> {
-        let is = |figure: &&Figure<'_>| {
+pub(super) fn view(of: &[CurvesFigure<'_>], section: &mut Section) {
+    let some = |kind: &str, unit: Unit| -> Vec<CurvesFigure<'_>> {
+        let is = |figure: &&CurvesFigure<'_>| {
             figure.0.unit == unit && pair(figure).is_some_and(|pair| pair.0 == kind)
         };
         of.iter().filter(is).cloned().collect()
@@ -68,12 +68,17 @@ pub(super) fn view(of: &[Figure<'_>], section: &mut Section) {
 }
 
 /// Returns all numbers of some pairs, ascending.
-fn numbers(of: &[Figure<'_>]) -> BTreeSet<u32> {
+fn numbers(of: &[CurvesFigure<'_>]) -> BTreeSet<u32> {
     of.iter().filter_map(pair).flat_map(|(_, from, to)| [from, to]).collect()
 }
 
 /// Returns the figure from one number to another; half a round trip of CPUs is equal in both directions.
-fn at<'a>(of: &'a [Figure<'a>], kind: &str, from: u32, to: u32) -> Option<&'a Figure<'a>> {
+fn at<'a>(
+    of: &'a [CurvesFigure<'a>],
+    kind: &str,
+    from: u32,
+    to: u32,
+) -> Option<&'a CurvesFigure<'a>> {
     let find = |x: u32, y: u32| {
         of.iter().find(|figure| {
             pair(figure).is_some_and(|pair| pair.0 == kind && (pair.1, pair.2) == (x, y))
@@ -83,7 +88,7 @@ fn at<'a>(of: &'a [Figure<'a>], kind: &str, from: u32, to: u32) -> Option<&'a Fi
 }
 
 /// Returns a heat map of every row to every column.
-fn map(title: &str, of: &[Figure<'_>]) -> Option<Picture> {
+fn map(title: &str, of: &[CurvesFigure<'_>]) -> Option<Picture> {
     let first = of.first()?;
     let numbers = numbers(of);
     let (kind, ..) = pair(first)?;
@@ -97,7 +102,7 @@ fn map(title: &str, of: &[Figure<'_>]) -> Option<Picture> {
 }
 
 /// Returns a table of every row to every column.
-fn grid(of: &[Figure<'_>], unit: &str) -> Block {
+fn grid(of: &[CurvesFigure<'_>], unit: &str) -> Block {
     let numbers = numbers(of);
     if numbers.len() > MOST_NODES {
         return Block::Text(format!("{unit}: {} pairs, see the record", of.len()));
@@ -120,7 +125,7 @@ fn grid(of: &[Figure<'_>], unit: &str) -> Block {
 }
 
 /// Returns a table of the smallest, median and largest value of each class of distance, nearest first.
-fn by_distance(of: &[Figure<'_>]) -> Table {
+fn by_distance(of: &[CurvesFigure<'_>]) -> Table {
     let mut classes: Vec<(&str, Vec<f64>)> = Vec::new();
     for (m, config) in of {
         let (Some(class), Some(value)) = (config.distance.map(Distance::name), m.value) else {
@@ -176,7 +181,7 @@ mod tests {
             ..Default::default()
         };
         let to = [config(0, None), config(1, Some("0009:01:00.0"))];
-        let figures: Vec<Figure<'_>> =
+        let figures: Vec<CurvesFigure<'_>> =
             to.iter().flat_map(|to| [(&rate, to.clone()), (&time, to.clone())]).collect();
         let mut section = Section::new("matrix");
         view(&figures, &mut section);

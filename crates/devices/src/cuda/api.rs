@@ -2,20 +2,20 @@
 //! (`libamdhip64.so`) has the same functions with the same arguments and error codes under names of its own, so one
 //! table serves both.
 
-use crate::driver::{DeviceError, Kind};
+use crate::driver::{DeviceError, FailureClass};
 use nodegauge_os::SharedLibrary;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
 /// API: CUDA or HIP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Dialect {
+pub enum VendorApi {
     /// NVIDIA's API.
     Cuda,
     /// AMD's API.
     Hip,
 }
 
-impl Dialect {
+impl VendorApi {
     /// Name of the driver in [`crate::driver`].
     pub fn name(self) -> &'static str {
         self.of("cuda", "hip")
@@ -31,11 +31,11 @@ impl Dialect {
 
     /// Creates the failure of an operation that requires a missing library.
     pub fn lacks(self, library: &str, why: &str) -> DeviceError {
-        self.error(Kind::Unsupported, library, 0).with_detail(why)
+        self.error(FailureClass::Unsupported, library, 0).with_detail(why)
     }
 
     /// Creates a failure of a call or library of this driver.
-    pub fn error(self, kind: Kind, call: &str, code: c_int) -> DeviceError {
+    pub fn error(self, kind: FailureClass, call: &str, code: c_int) -> DeviceError {
         DeviceError::new(kind, self.name(), call, code.into())
     }
 }
@@ -48,12 +48,12 @@ macro_rules! functions {
         }
 
         impl Functions {
-            fn load(library: &SharedLibrary, dialect: Dialect) -> Result<Self, DeviceError> {
+            fn load(library: &SharedLibrary, dialect: VendorApi) -> Result<Self, DeviceError> {
                 Ok(Self {
                     $(
                         // SAFETY: the function has this signature in every version that has it.
                         $name: unsafe { library.function(dialect.of($cuda, $hip)) }.ok_or_else(
-                            || dialect.error(Kind::TooOld, dialect.of($cuda, $hip), 0),
+                            || dialect.error(FailureClass::TooOld, dialect.of($cuda, $hip), 0),
                         )?,
                     )*
                 })
@@ -61,7 +61,7 @@ macro_rules! functions {
         }
 
         #[allow(clippy::too_many_arguments, clippy::missing_safety_doc)]
-        impl Api {
+        impl CudaApi {
             $(
                 $(#[$doc])*
                 ///
@@ -144,21 +144,21 @@ functions! {
 }
 
 /// Initialised library of a driver. It stays loaded until the program ends, because drivers have threads of their own.
-pub struct Api {
+pub struct CudaApi {
     /// API of the library.
-    pub dialect: Dialect,
+    pub dialect: VendorApi,
     /// Library, for functions that only some versions have.
     pub library: SharedLibrary,
     functions: Functions,
 }
 
-impl Api {
+impl CudaApi {
     /// Loads the first available library into this process and initialises it.
     ///
     /// # Errors
     /// Fails if the library is missing, lacks a function, or finds no device.
-    pub fn load(dialect: Dialect, libraries: &[&str]) -> Result<&'static Self, DeviceError> {
-        let missing = |_| dialect.error(Kind::NoDriver, libraries[0], 0);
+    pub fn load(dialect: VendorApi, libraries: &[&str]) -> Result<&'static Self, DeviceError> {
+        let missing = |_| dialect.error(FailureClass::NoDriver, libraries[0], 0);
         // SAFETY: the library is a driver, which a child process has loaded before.
         let library = unsafe { SharedLibrary::first_of(libraries) }.map_err(missing)?;
         let functions = Functions::load(&library, dialect)?;
@@ -182,12 +182,12 @@ impl Api {
         // SAFETY: the types are those of the declarations; names are constants of the library.
         unsafe {
             match self.dialect {
-                Dialect::Cuda => {
+                VendorApi::Cuda => {
                     if let Some(fill) = self.library.function::<Fills>("cuGetErrorName") {
                         fill(code, &raw mut name);
                     }
                 }
-                Dialect::Hip => {
+                VendorApi::Hip => {
                     let returns = self.library.function::<Returns>("hipGetErrorName");
                     name = returns.map_or(name, |returns| returns(code));
                 }
@@ -201,31 +201,31 @@ impl Api {
 }
 
 /// Returns the kind of failure of a `CUresult` (cuda.h); `hipError_t` has the same values. `None` is success.
-pub fn kind_of(code: c_int) -> Option<Kind> {
+pub fn kind_of(code: c_int) -> Option<FailureClass> {
     Some(match code {
         0 => return None,
-        2 => Kind::OutOfMemory,
+        2 => FailureClass::OutOfMemory,
         // STUB_LIBRARY: the toolkit's library for linking was loaded instead of the driver's
-        34 => Kind::NoDriver,
+        34 => FailureClass::NoDriver,
         // INSUFFICIENT_DRIVER, CALL_REQUIRES_NEWER_DRIVER, UNSUPPORTED_PTX_VERSION, SYSTEM_DRIVER_MISMATCH,
         // COMPAT_NOT_SUPPORTED_ON_DEVICE
-        35 | 36 | 222 | 803 | 804 => Kind::TooOld,
+        35 | 36 | 222 | 803 | 804 => FailureClass::TooOld,
         // DEVICE_UNAVAILABLE (exclusive mode), CONTEXT_ALREADY_IN_USE, MPS: server not ready, too many clients
-        46 | 216 | 807..=809 => Kind::InUse,
+        46 | 216 | 807..=809 => FailureClass::InUse,
         // NO_DEVICE, INVALID_DEVICE
-        100 | 101 => Kind::NoDevice,
+        100 | 101 => FailureClass::NoDevice,
         // DEVICE_NOT_LICENSED, OPERATING_SYSTEM (a device file), NOT_PERMITTED
-        102 | 304 | 800 => Kind::NotAllowed,
+        102 | 304 | 800 => FailureClass::NotAllowed,
         // INVALID_IMAGE, NO_BINARY_FOR_GPU, INVALID_PTX, JIT_COMPILER_NOT_FOUND, JIT_COMPILATION_DISABLED,
         // INVALID_SOURCE, SHARED_OBJECT_SYMBOL_NOT_FOUND, NOT_FOUND
-        200 | 209 | 218 | 221 | 223 | 300 | 302 | 500 => Kind::Build,
-        214 => Kind::Ecc,
+        200 | 209 | 218 | 221 | 223 | 300 | 302 | 500 => FailureClass::Build,
+        214 => FailureClass::Ecc,
         // PEER_ACCESS_UNSUPPORTED, LAUNCH_OUT_OF_RESOURCES, NOT_SUPPORTED
-        217 | 701 | 801 => Kind::Unsupported,
+        217 | 701 | 801 => FailureClass::Unsupported,
         // NVLINK_UNCORRECTABLE, CONTAINED, ILLEGAL_ADDRESS, LAUNCH_TIMEOUT, CONTEXT_IS_DESTROYED, ASSERT,
         // HARDWARE_STACK_ERROR to LAUNCH_FAILED: the context is unusable afterwards
-        220 | 226 | 700 | 702 | 709 | 710 | 714..=719 => Kind::Lost,
-        _ => Kind::Other,
+        220 | 226 | 700 | 702 | 709 | 710 | 714..=719 => FailureClass::Lost,
+        _ => FailureClass::Other,
     })
 }
 
@@ -243,17 +243,17 @@ mod tests {
     fn numbers_mean_what_cuda_h_says() {
         let kinds = [2, 46, 100, 218, 214, 719, 35, 304, 801].map(|code| kind_of(code).unwrap());
         let meant = [
-            Kind::OutOfMemory,
-            Kind::InUse,
-            Kind::NoDevice,
-            Kind::Build,
-            Kind::Ecc,
-            Kind::Lost,
-            Kind::TooOld,
-            Kind::NotAllowed,
-            Kind::Unsupported,
+            FailureClass::OutOfMemory,
+            FailureClass::InUse,
+            FailureClass::NoDevice,
+            FailureClass::Build,
+            FailureClass::Ecc,
+            FailureClass::Lost,
+            FailureClass::TooOld,
+            FailureClass::NotAllowed,
+            FailureClass::Unsupported,
         ];
         assert_eq!(kinds, meant);
-        assert_eq!((kind_of(0), kind_of(999)), (None, Some(Kind::Other)));
+        assert_eq!((kind_of(0), kind_of(999)), (None, Some(FailureClass::Other)));
     }
 }

@@ -1,8 +1,8 @@
 //! Matrix products by the vendor's library, cuBLAS or rocBLAS, whose functions have the same arguments.
 
-use super::api::{Dialect, text_of};
+use super::api::{VendorApi, text_of};
 use super::context::Context;
-use crate::driver::{Blas, DeviceError, Kind, Memory, Queue};
+use crate::driver::{Blas, DeviceBuffer, DeviceError, FailureClass, Queue};
 use nodegauge_os::{ChildAnswer, SharedLibrary};
 use std::ffi::{c_char, c_int};
 use std::time::Duration;
@@ -67,7 +67,7 @@ impl VendorBlas {
         // SAFETY: a child process has loaded it without a crash.
         let library = unsafe { SharedLibrary::first_of(libraries) };
         let library = library.map_err(|cause| dialect.lacks(libraries[0], &cause))?;
-        let lacks = |name: &str| dialect.error(Kind::TooOld, name, 0);
+        let lacks = |name: &str| dialect.error(FailureClass::TooOld, name, 0);
         let names = dialect.of(
             ["cublasCreate_v2", "cublasSetStream_v2", "cublasDgemm_v2", "cublasDestroy_v2"],
             [
@@ -99,7 +99,7 @@ impl VendorBlas {
 }
 
 /// Returns the version that the library reports.
-fn version(dialect: Dialect, library: &SharedLibrary, handle: usize) -> Option<String> {
+fn version(dialect: VendorApi, library: &SharedLibrary, handle: usize) -> Option<String> {
     type Number = unsafe extern "C" fn(usize, *mut c_int) -> c_int;
     type Text = unsafe extern "C" fn(*mut c_char, usize) -> c_int;
     let mut number = 0;
@@ -107,10 +107,10 @@ fn version(dialect: Dialect, library: &SharedLibrary, handle: usize) -> Option<S
     // SAFETY: the types are those of the declarations; the call fills in the number or the text.
     let code = unsafe {
         match dialect {
-            Dialect::Cuda => {
+            VendorApi::Cuda => {
                 library.function::<Number>("cublasGetVersion_v2")?(handle, &raw mut number)
             }
-            Dialect::Hip => library.function::<Text>("rocblas_get_version_string")?(
+            VendorApi::Hip => library.function::<Text>("rocblas_get_version_string")?(
                 text.as_mut_ptr().cast(),
                 text.len(),
             ),
@@ -121,16 +121,16 @@ fn version(dialect: Dialect, library: &SharedLibrary, handle: usize) -> Option<S
 }
 
 /// Converts a status of cuBLAS or rocBLAS to a failure.
-fn check(dialect: Dialect, call: &str, code: c_int) -> Result<(), DeviceError> {
+fn check(dialect: VendorApi, call: &str, code: c_int) -> Result<(), DeviceError> {
     let kind = match (dialect, code) {
         (_, 0) => return Ok(()),
         // CUBLAS_STATUS_ALLOC_FAILED, rocblas_status_memory_error
-        (Dialect::Cuda, 3) | (Dialect::Hip, 5) => Kind::OutOfMemory,
+        (VendorApi::Cuda, 3) | (VendorApi::Hip, 5) => FailureClass::OutOfMemory,
         // CUBLAS_STATUS_ARCH_MISMATCH and NOT_SUPPORTED, rocblas_status_not_implemented
-        (Dialect::Cuda, 8 | 15) | (Dialect::Hip, 2) => Kind::Unsupported,
+        (VendorApi::Cuda, 8 | 15) | (VendorApi::Hip, 2) => FailureClass::Unsupported,
         // CUBLAS_STATUS_EXECUTION_FAILED
-        (Dialect::Cuda, 13) => Kind::Lost,
-        _ => Kind::Other,
+        (VendorApi::Cuda, 13) => FailureClass::Lost,
+        _ => FailureClass::Other,
     };
     Err(dialect.error(kind, call, code))
 }
@@ -144,7 +144,7 @@ impl Blas for VendorBlas {
         &mut self,
         queue: &mut dyn Queue,
         n: usize,
-        matrices: [&Memory; 3],
+        matrices: [&DeviceBuffer; 3],
     ) -> Result<(), DeviceError> {
         let dialect = self.context.api.dialect;
         // CUBLAS_OP_N, rocblas_operation_none

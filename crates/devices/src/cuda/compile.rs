@@ -5,8 +5,8 @@
 //! repeats the builds. Their target is the oldest device with a useful rate in double precision (`sm_60`); the driver
 //! compiles them for all later devices.
 
-use super::api::{Dialect, text_of};
-use crate::driver::{DeviceError, Kind};
+use super::api::{VendorApi, text_of};
+use crate::driver::{DeviceError, FailureClass};
 use crate::kernels::KernelSource;
 use nodegauge_kernels::Element;
 use nodegauge_os::SharedLibrary;
@@ -43,8 +43,8 @@ pub(super) const CARRIED: [(KernelSource, &str); 2] = [
 ];
 
 /// Returns the included PTX of a build, if there is one.
-pub fn assembly(dialect: Dialect, source: &KernelSource) -> Option<Image> {
-    if dialect != Dialect::Cuda {
+pub fn assembly(dialect: VendorApi, source: &KernelSource) -> Option<Image> {
+    if dialect != VendorApi::Cuda {
         return None;
     }
     let (_, text) = CARRIED.iter().find(|(of, _)| of == source)?;
@@ -52,7 +52,7 @@ pub fn assembly(dialect: Dialect, source: &KernelSource) -> Option<Image> {
 }
 
 /// True if the run-time compiler is installed and can be loaded.
-pub fn is_there(dialect: Dialect) -> bool {
+pub fn is_there(dialect: VendorApi) -> bool {
     Compiler::of(dialect).is_some()
 }
 
@@ -61,7 +61,7 @@ pub fn is_there(dialect: Dialect) -> bool {
 /// # Errors
 /// Fails if the compiler is missing or reports an error; the failure has the first line of its log.
 pub fn at_run_time(
-    dialect: Dialect,
+    dialect: VendorApi,
     source: &KernelSource,
     architecture: Option<&str>,
 ) -> Result<Image, DeviceError> {
@@ -91,7 +91,7 @@ type Destroy = unsafe extern "C" fn(*mut Program) -> c_int;
 
 /// NVRTC or hipRTC, whose functions have the same arguments.
 struct Compiler {
-    dialect: Dialect,
+    dialect: VendorApi,
     create: Create,
     compile: Compile,
     log: (Length, Fill),
@@ -101,12 +101,12 @@ struct Compiler {
 
 impl Compiler {
     /// Returns the run-time compiler of an API, if it is installed.
-    fn of(dialect: Dialect) -> Option<&'static Self> {
+    fn of(dialect: VendorApi) -> Option<&'static Self> {
         static LOADED: [OnceLock<Option<Compiler>>; 2] = [OnceLock::new(), OnceLock::new()];
         LOADED[dialect as usize].get_or_init(|| Self::load(dialect)).as_ref()
     }
 
-    fn load(dialect: Dialect) -> Option<Self> {
+    fn load(dialect: VendorApi) -> Option<Self> {
         let named = |what: &str| format!("{}{what}", dialect.of("nvrtc", "hiprtc"));
         // Machine code can be loaded by a driver of any minor version, unlike newer PTX.
         let code = dialect.of("CUBIN", "Code");
@@ -132,8 +132,9 @@ impl Compiler {
     }
 
     fn compile(&self, text: &str, options: &[String]) -> Result<Image, DeviceError> {
-        let failed =
-            |code| self.dialect.error(Kind::Build, self.dialect.of("nvrtc", "hiprtc"), code);
+        let failed = |code| {
+            self.dialect.error(FailureClass::Build, self.dialect.of("nvrtc", "hiprtc"), code)
+        };
         let c_text = |text: &str| CString::new(text).unwrap_or_default();
         let text = c_text(text);
         let name = c_text("device.c");

@@ -1,13 +1,13 @@
 //! Context of a driver, and objects that are released in it.
 
-use super::api::Api;
+use super::api::CudaApi;
 use crate::driver::{DeviceError, Handle};
 
 /// Context of a device, with its driver.
 #[derive(Clone, Copy)]
 pub struct Context {
     /// Driver of the context.
-    pub api: &'static Api,
+    pub api: &'static CudaApi,
     /// Handle of the context in the driver.
     pub raw: usize,
 }
@@ -17,7 +17,7 @@ impl Context {
     ///
     /// # Errors
     /// Fails if the driver has lost the context.
-    pub fn enter(self) -> Result<&'static Api, DeviceError> {
+    pub fn enter(self) -> Result<&'static CudaApi, DeviceError> {
         // SAFETY: the context is retained until the program ends.
         unsafe { self.api.make_current(self.raw)? };
         Ok(self.api)
@@ -27,7 +27,7 @@ impl Context {
     pub fn handle(
         self,
         raw: usize,
-        release: unsafe fn(&Api, usize) -> Result<(), DeviceError>,
+        release: unsafe fn(&CudaApi, usize) -> Result<(), DeviceError>,
     ) -> Handle {
         Handle::new(raw, move |raw| {
             // SAFETY: the handle owns the object. A failure is ignored: a lost device has released all objects.

@@ -1,14 +1,14 @@
 //! Opened device of CUDA or HIP: context, memory, modules and streams.
 
-use super::api::Api;
+use super::api::CudaApi;
 use super::blas::VendorBlas;
 use super::compile;
 use super::context::Context;
 use crate::driver::{
-    Arg, Blas, Copy, Device, DeviceError, Grid, Handle, HostMemory, Kernel, Mark, Memory, Program,
-    Queue,
+    Arg, Blas, Copy, DeviceBuffer, DeviceError, DeviceKernel, DeviceProgram, Handle, HostMemory,
+    LaunchGrid, Mark, OpenDevice, Queue,
 };
-use crate::info::{DeviceInfo, DeviceState};
+use crate::info::{ClockState, DeviceInfo};
 use crate::kernels::KernelSource;
 use nodegauge_machine::devices::nvml::Nvml;
 use nodegauge_measure::{Bytes, Hertz, Seconds};
@@ -38,7 +38,7 @@ impl OpenedDevice {
     /// # Errors
     /// Fails if another process uses the device exclusively, or if there is no memory for a context.
     pub fn open(
-        api: &'static Api,
+        api: &'static CudaApi,
         number: c_int,
         info: DeviceInfo,
         architecture: Option<String>,
@@ -50,7 +50,7 @@ impl OpenedDevice {
         Ok(Self { context: Context { api, raw }, info, architecture, management })
     }
 
-    fn load(&self, image: &compile::Image) -> Result<Program, DeviceError> {
+    fn load(&self, image: &compile::Image) -> Result<DeviceProgram, DeviceError> {
         let api = self.context.enter()?;
         let mut log = vec![0u8; 8 << 10];
         let mut names = LOG_OPTIONS;
@@ -70,11 +70,11 @@ impl OpenedDevice {
             Some(line) if !line.is_empty() => error.with_detail(line),
             _ => error,
         })?;
-        Ok(Program(self.context.handle(module, Api::module_unload)))
+        Ok(DeviceProgram(self.context.handle(module, CudaApi::module_unload)))
     }
 }
 
-impl Device for OpenedDevice {
+impl OpenDevice for OpenedDevice {
     fn info(&self) -> &DeviceInfo {
         &self.info
     }
@@ -88,7 +88,7 @@ impl Device for OpenedDevice {
         Ok(Some(Bytes(free as u64)))
     }
 
-    fn state(&self) -> Option<DeviceState> {
+    fn state(&self) -> Option<ClockState> {
         let gpu = self.management.as_ref()?.at(self.info.pci.as_deref()?)?;
         let now = |clock: Option<nodegauge_machine::devices::nvml::NowAndMost>| {
             clock.map(|clock| Hertz(clock.now))
@@ -97,7 +97,7 @@ impl Device for OpenedDevice {
         // slices do not affect this slice.
         let processes = gpu.processes.as_ref().filter(|_| self.info.slice.is_none());
         let others = processes.map(|all| all.len().saturating_sub(1) as u32);
-        Some(DeviceState {
+        Some(ClockState {
             slowed_by: gpu.slowed_by().into_iter().map(str::to_owned).collect(),
             clock: now(gpu.clock),
             memory_clock: now(gpu.memory_clock),
@@ -107,14 +107,14 @@ impl Device for OpenedDevice {
         })
     }
 
-    fn allocate(&self, bytes: usize) -> Result<Memory, DeviceError> {
+    fn allocate(&self, bytes: usize) -> Result<DeviceBuffer, DeviceError> {
         let api = self.context.enter()?;
         let mut at = 0;
         // SAFETY: the call fills in the address.
         unsafe { api.allocate(&raw mut at, bytes) }
             .map_err(|error| error.with_detail(format!("{} at once", Bytes(bytes as u64))))?;
-        let handle = self.context.handle(at, Api::free);
-        Ok(Memory { handle, context: self.context.raw, bytes })
+        let handle = self.context.handle(at, CudaApi::free);
+        Ok(DeviceBuffer { handle, context: self.context.raw, bytes })
     }
 
     fn host(&self, bytes: usize, pinned: bool) -> Result<HostMemory, DeviceError> {
@@ -125,13 +125,13 @@ impl Device for OpenedDevice {
             // SAFETY: the memory is `bytes` long and lives until it is unpinned.
             unsafe { api.register(start.cast(), bytes, PORTABLE)? };
             // SAFETY: as above.
-            let unpin = |api: &Api, raw: usize| unsafe { api.unregister(raw as *mut c_void) };
+            let unpin = |api: &CudaApi, raw: usize| unsafe { api.unregister(raw as *mut c_void) };
             memory.pin = Some(self.context.handle(start as usize, unpin));
         }
         Ok(memory)
     }
 
-    fn build(&self, source: &KernelSource) -> Result<Program, DeviceError> {
+    fn build(&self, source: &KernelSource) -> Result<DeviceProgram, DeviceError> {
         self.context.enter()?;
         let dialect = self.context.api.dialect;
         // If the compiler does not support the device, or the driver is too old for its output, the included PTX is
@@ -144,14 +144,14 @@ impl Device for OpenedDevice {
         }
     }
 
-    fn kernel(&self, program: &Program, name: &str) -> Result<Kernel, DeviceError> {
+    fn kernel(&self, program: &DeviceProgram, name: &str) -> Result<DeviceKernel, DeviceError> {
         let api = self.context.enter()?;
         let mut function = 0;
         let text = CString::new(name).unwrap_or_default();
         // SAFETY: the module lives; the name ends with a zero.
         unsafe { api.function(&raw mut function, program.0.raw, text.as_ptr()) }
             .map_err(|error| error.with_detail(name))?;
-        Ok(Kernel(Handle::new(function, |_| ())))
+        Ok(DeviceKernel(Handle::new(function, |_| ())))
     }
 
     fn queue(&self) -> Result<Box<dyn Queue>, DeviceError> {
@@ -159,7 +159,7 @@ impl Device for OpenedDevice {
         let mut stream = 0;
         // SAFETY: the call fills in the stream.
         unsafe { api.stream(&raw mut stream, NON_BLOCKING)? };
-        let stream = self.context.handle(stream, Api::stream_destroy);
+        let stream = self.context.handle(stream, CudaApi::stream_destroy);
         Ok(Box::new(Stream { context: self.context, stream, reached: Vec::new() }))
     }
 
@@ -196,9 +196,9 @@ impl Queue for Stream {
 
     unsafe fn launch(
         &mut self,
-        kernel: &Kernel,
+        kernel: &DeviceKernel,
         args: &[Arg<'_>],
-        grid: Grid,
+        grid: LaunchGrid,
     ) -> Result<(), DeviceError> {
         let api = self.context.enter()?;
         let mut args: Vec<*mut c_void> = args.iter().map(|arg| arg.value().0.cast_mut()).collect();
@@ -214,7 +214,7 @@ impl Queue for Stream {
     unsafe fn copy(&mut self, copy: Copy<'_>, bytes: usize) -> Result<(), DeviceError> {
         let api = self.context.enter()?;
         let stream = self.stream.raw;
-        let raw = |memory: &Memory| {
+        let raw = |memory: &DeviceBuffer| {
             assert!(bytes <= memory.bytes, "{bytes} bytes of a memory of {}", memory.bytes);
             memory.handle.raw
         };
@@ -241,7 +241,7 @@ impl Queue for Stream {
         let mut event = 0;
         // SAFETY: the call fills in the event.
         unsafe { api.event(&raw mut event, 0)? };
-        let mark = Mark(self.context.handle(event, Api::event_destroy));
+        let mark = Mark(self.context.handle(event, CudaApi::event_destroy));
         // SAFETY: event and stream live.
         unsafe { api.event_record(event, self.stream.raw)? };
         Ok(mark)

@@ -1,9 +1,9 @@
 //! Tests of the back end with the stand-in driver of `tests/standin`, which runs the kernels of a build in C.
 
-use super::api::{Api, Dialect};
+use super::api::{CudaApi, VendorApi};
 use super::compile::CARRIED;
 use super::{ATTRIBUTES, OpenedDevice, because, describe, peaks};
-use crate::driver::{Arg, Copy, Device, Grid, Kind, Memory, Queue};
+use crate::driver::{Arg, Copy, DeviceBuffer, FailureClass, LaunchGrid, OpenDevice, Queue};
 use crate::kernels::{self, KernelSource};
 use nodegauge_kernels::{Array, Element, SCALAR};
 use nodegauge_machine::devices::nvml::{GpuState, NvmlError, NvmlReading};
@@ -13,7 +13,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 /// Returns the stand-in driver, compiled once.
-fn api() -> &'static Api {
+fn api() -> &'static CudaApi {
     static LOADED: OnceLock<usize> = OnceLock::new();
     let api = LOADED.get_or_init(|| {
         let folder = tempfile::tempdir().unwrap().keep();
@@ -25,12 +25,12 @@ fn api() -> &'static Api {
             .arg("-lm")
             .status();
         assert!(compiled.unwrap().success());
-        let api = Api::load(Dialect::Cuda, &[library.to_str().unwrap()]).unwrap();
+        let api = CudaApi::load(VendorApi::Cuda, &[library.to_str().unwrap()]).unwrap();
         std::fs::remove_dir_all(folder).unwrap();
         std::ptr::from_ref(api) as usize
     });
     // SAFETY: the table is leaked and never changed.
-    unsafe { &*(*api as *const Api) }
+    unsafe { &*(*api as *const CudaApi) }
 }
 
 fn opened() -> OpenedDevice {
@@ -66,7 +66,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn put(&mut self, memory: &Memory, numbers: &[f64]) {
+    fn put(&mut self, memory: &DeviceBuffer, numbers: &[f64]) {
         let bytes = bytes_of(self.element, numbers);
         let host = self.device.host(bytes.len(), true).unwrap();
         // SAFETY: both memories are long enough and live until the queue is done.
@@ -77,7 +77,7 @@ impl Bench {
         self.queue.wait().unwrap();
     }
 
-    fn take(&mut self, memory: &Memory) -> Vec<f64> {
+    fn take(&mut self, memory: &DeviceBuffer) -> Vec<f64> {
         let host = self.device.host(memory.bytes, false).unwrap();
         // SAFETY: both memories are long enough, live until the queue is done, and are not shared.
         let bytes = unsafe {
@@ -88,7 +88,7 @@ impl Bench {
         numbers_of(self.element, bytes)
     }
 
-    fn launch(&mut self, source: &KernelSource, name: &str, args: &[Arg<'_>], grid: Grid) {
+    fn launch(&mut self, source: &KernelSource, name: &str, args: &[Arg<'_>], grid: LaunchGrid) {
         let program = self.device.build(source).unwrap();
         let kernel = self.device.kernel(&program, name).unwrap();
         // SAFETY: callers pass valid arguments.
@@ -124,7 +124,8 @@ fn kernels_get_their_arrays_scalar_and_length() {
         let (groups, items) = (3, 64);
         let n = 2 * groups * items * source.items as usize * width;
         let bytes = n * source.element.bytes() as usize;
-        let arrays: Vec<Memory> = (0..4).map(|_| bench.device.allocate(bytes).unwrap()).collect();
+        let arrays: Vec<DeviceBuffer> =
+            (0..4).map(|_| bench.device.allocate(bytes).unwrap()).collect();
         let before = [entries(n, 1), entries(n, 2), entries(n, 3), entries(n, 4)];
         for kernel in kernels::kernels() {
             for (memory, numbers) in arrays.iter().zip(&before) {
@@ -133,7 +134,7 @@ fn kernels_get_their_arrays_scalar_and_length() {
             let mut args: Vec<Arg<'_>> = arrays.iter().map(Arg::Memory).collect();
             args.extend([bench.scalar(SCALAR), Arg::U64((n / width) as u64)]);
             let name = format!("nodegauge_{}", kernel.name);
-            bench.launch(&source, &name, &args, Grid { groups, items });
+            bench.launch(&source, &name, &args, LaunchGrid { groups, items });
             let expected = |i: usize| {
                 let elements = [0, 1, 2, 3].map(|array| before[array][i]);
                 kernel.kernel.reference(source.element, elements, SCALAR)
@@ -168,11 +169,11 @@ fn the_check_counts_wrong_elements_and_finds_the_worst() {
         let (counts, worst) =
             (bench.device.allocate(groups * 8), bench.device.allocate(groups * bytes));
         let (counts, worst) = (counts.unwrap(), worst.unwrap());
-        let grid = || Grid { groups, items: 128 };
+        let grid = || LaunchGrid { groups, items: 128 };
         let vectors = Arg::U64((n / source.width as usize) as u64);
         let fill = [Arg::Memory(&array), bench.scalar(5.0), vectors];
         let tiles = n / (source.width * source.items) as usize / 128;
-        bench.launch(&source, kernels::FILL, &fill, Grid { groups: tiles, items: 128 });
+        bench.launch(&source, kernels::FILL, &fill, LaunchGrid { groups: tiles, items: 128 });
         let mut filled = bench.take(&array);
         assert!(filled.iter().all(|x| *x == 5.0), "{source:?}");
         (filled[0], filled[17], filled[n - 1]) = (5.5, f64::NAN, 1.0);
@@ -201,12 +202,12 @@ fn the_check_counts_wrong_elements_and_finds_the_worst() {
 fn failures_of_calls_have_their_kind_and_name() {
     let device = opened();
     let error = device.allocate(2 << 30).unwrap_err();
-    assert_eq!(error.kind, Kind::OutOfMemory);
+    assert_eq!(error.kind, FailureClass::OutOfMemory);
     assert_eq!((error.call.as_str(), error.code), ("cuMemAlloc_v2", 2));
     let (source, _) = CARRIED[0];
     let program = device.build(&source).unwrap();
     let error = device.kernel(&program, "no_such_loop").unwrap_err();
-    assert_eq!((error.kind, error.detail.as_str()), (Kind::Build, "no_such_loop"));
+    assert_eq!((error.kind, error.detail.as_str()), (FailureClass::Build, "no_such_loop"));
     let both = device.free_memory().unwrap().unwrap();
     let memory = device.allocate(1 << 20).unwrap();
     assert_eq!(device.free_memory().unwrap().unwrap().0, both.0 - (1 << 20));
@@ -216,7 +217,7 @@ fn failures_of_calls_have_their_kind_and_name() {
 
 #[test]
 fn why_there_is_no_device_is_said_by_what_nvml_sees() {
-    let error = || Dialect::Cuda.error(Kind::NoDevice, "cuInit", 100);
+    let error = || VendorApi::Cuda.error(FailureClass::NoDevice, "cuInit", 100);
     let seen = |gpus, silent| Ok(NvmlReading { driver: None, gpus, silent });
     let two = || vec![GpuState::default(), GpuState::default()];
     let hidden = because(error(), seen(two(), vec![]), Some(""));
@@ -225,7 +226,7 @@ fn why_there_is_no_device_is_said_by_what_nvml_sees() {
     let barred = because(error(), seen(vec![], vec![(0, NvmlError::NoPermission)]), Some("0"));
     assert_eq!(
         (barred.kind, barred.detail.as_str()),
-        (Kind::NotAllowed, "GPU 0: its device file cannot be opened")
+        (FailureClass::NotAllowed, "GPU 0: its device file cannot be opened")
     );
     let mixed = because(error(), Err(NvmlError::VersionMismatch), None);
     assert!(mixed.detail.contains("different versions"), "{}", mixed.detail);

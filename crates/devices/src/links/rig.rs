@@ -1,7 +1,7 @@
 //! Buffers in host and device memory, and the copies between them.
 
 use super::{Node, SMALL};
-use crate::driver::{Copy, Device, DeviceError, HostMemory, Memory, Queue};
+use crate::driver::{Copy, DeviceBuffer, DeviceError, HostMemory, OpenDevice, Queue};
 use nodegauge_measure::clock;
 use nodegauge_measure::samples::Sample;
 use nodegauge_placement::numa::pages_by_node;
@@ -44,7 +44,7 @@ impl Leg {
 
 /// Copies that run at the same time, repeatedly.
 #[derive(Debug)]
-pub(super) struct Cell {
+pub(super) struct CopyCell {
     pub(super) name: &'static str,
     pub(super) bytes: u64,
     /// Copies per sample and direction.
@@ -52,7 +52,7 @@ pub(super) struct Cell {
     pub(super) legs: Vec<Leg>,
 }
 
-impl Cell {
+impl CopyCell {
     /// True if the figure is the time until the completion of a small copy is known to the host.
     pub(super) fn is_latency(&self) -> bool {
         self.bytes <= SMALL
@@ -78,18 +78,18 @@ pub(super) struct Host {
 
 /// All queues, buffers and copies. Fields are dropped in order: devices last.
 pub(super) struct Rig {
-    pub(super) cells: Vec<Cell>,
+    pub(super) cells: Vec<CopyCell>,
     /// Descriptions of copies that delivered wrong data.
     pub(super) wrong: Vec<String>,
     queues: HashMap<(usize, usize), Box<dyn Queue>>,
     pub(super) hosts: Vec<Host>,
     /// Device memories, each with the index of its device.
-    pub(super) memories: Vec<(usize, Memory)>,
-    devices: Vec<Rc<dyn Device>>,
+    pub(super) memories: Vec<(usize, DeviceBuffer)>,
+    devices: Vec<Rc<dyn OpenDevice>>,
 }
 
 impl Rig {
-    pub(super) fn new(devices: &[Rc<dyn Device>]) -> Self {
+    pub(super) fn new(devices: &[Rc<dyn OpenDevice>]) -> Self {
         Self {
             cells: Vec::new(),
             wrong: Vec::new(),
@@ -132,7 +132,7 @@ impl Rig {
     /// Adds a cell.
     pub(super) fn cell(&mut self, name: &'static str, bytes: u64, legs: Vec<Leg>) {
         let copies = (A_SAMPLE / bytes.max(1)).clamp(1, MOST_COPIES) as usize;
-        self.cells.push(Cell { name, bytes, copies, legs });
+        self.cells.push(CopyCell { name, bytes, copies, legs });
     }
 
     /// Takes a sample of a cell: the time per copy and direction.

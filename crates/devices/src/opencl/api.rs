@@ -3,7 +3,7 @@
 // Functions have the names of CL/cl.h.
 #![allow(non_snake_case)]
 
-use crate::driver::{DeviceError, Kind};
+use crate::driver::{DeviceError, FailureClass};
 use nodegauge_os::SharedLibrary;
 use std::ffi::{c_char, c_void};
 
@@ -20,19 +20,19 @@ type Complaint = Option<extern "C" fn(*const c_char, *const c_void, usize, *mut 
 macro_rules! functions {
     ($($name:ident($($arg:ty),*) -> $result:ty;)*) => {
         /// Functions of the library.
-        pub struct Api {
+        pub struct OpenClApi {
             $(pub $name: unsafe extern "C" fn($($arg),*) -> $result,)*
         }
 
-        impl Api {
+        impl OpenClApi {
             /// Loads the library, which runs its own code and that of every installed driver in this process. It
             /// stays loaded until the program ends, because drivers have threads of their own.
             ///
             /// # Errors
             /// Fails if the library is missing or lacks a function.
             pub fn load() -> Result<&'static Self, DeviceError> {
-                let missing = |_| DeviceError::new(Kind::NoDriver, NAME, LIBRARY, 0);
-                let lacks = |name: &str| DeviceError::new(Kind::TooOld, NAME, name, 0);
+                let missing = |_| DeviceError::new(FailureClass::NoDriver, NAME, LIBRARY, 0);
+                let lacks = |name: &str| DeviceError::new(FailureClass::TooOld, NAME, name, 0);
                 // SAFETY: any program may load the library; a child process has loaded it before.
                 let library = unsafe { SharedLibrary::open(LIBRARY) }.map_err(missing)?;
                 Ok(Box::leak(Box::new(Self {
@@ -86,20 +86,20 @@ pub fn check(call: &str, code: i32) -> Result<(), DeviceError> {
     let kind = match code {
         0 => return Ok(()),
         // CL_DEVICE_NOT_FOUND, CL_PLATFORM_NOT_FOUND_KHR
-        -1 | -1001 => Kind::NoDevice,
+        -1 | -1001 => FailureClass::NoDevice,
         // CL_DEVICE_NOT_AVAILABLE
-        -2 => Kind::InUse,
+        -2 => FailureClass::InUse,
         // CL_MEM_OBJECT_ALLOCATION_FAILURE, CL_OUT_OF_HOST_MEMORY, CL_INVALID_BUFFER_SIZE
-        -4 | -6 | -61 => Kind::OutOfMemory,
+        -4 | -6 | -61 => FailureClass::OutOfMemory,
         // CL_OUT_OF_RESOURCES: drivers return it for lack of memory and for device failures
-        -5 => Kind::OutOfMemory,
+        -5 => FailureClass::OutOfMemory,
         // CL_COMPILER_NOT_AVAILABLE, CL_PROFILING_INFO_NOT_AVAILABLE
-        -3 | -7 => Kind::Unsupported,
+        -3 | -7 => FailureClass::Unsupported,
         // CL_BUILD_PROGRAM_FAILURE, CL_INVALID_PROGRAM_EXECUTABLE, CL_INVALID_KERNEL_NAME
-        -11 | -45 | -46 => Kind::Build,
+        -11 | -45 | -46 => FailureClass::Build,
         // CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, CL_INVALID_CONTEXT, CL_INVALID_COMMAND_QUEUE
-        -14 | -34 | -36 => Kind::Lost,
-        _ => Kind::Other,
+        -14 | -34 | -36 => FailureClass::Lost,
+        _ => FailureClass::Other,
     };
     Err(DeviceError::new(kind, NAME, call, code.into()))
 }
@@ -108,7 +108,7 @@ pub fn check(call: &str, code: i32) -> Result<(), DeviceError> {
 pub fn made(call: &str, object: Object, code: i32) -> Result<Object, DeviceError> {
     check(call, code)?;
     if object.is_null() {
-        return Err(DeviceError::new(Kind::Other, NAME, call, 0));
+        return Err(DeviceError::new(FailureClass::Other, NAME, call, 0));
     }
     Ok(object)
 }

@@ -1,10 +1,11 @@
 //! Opened device: context, memory and programs.
 
-use super::api::{Api, NAME, Object, check, made};
+use super::api::{NAME, Object, OpenClApi, check, made};
 use super::queue::OpenClQueue;
 use super::{NO_EVENTS, words};
 use crate::driver::{
-    Device, DeviceError, Handle, HostMemory, Kernel, Kind, Memory, Program, Queue,
+    DeviceBuffer, DeviceError, DeviceKernel, DeviceProgram, FailureClass, Handle, HostMemory,
+    OpenDevice, Queue,
 };
 use crate::info::DeviceInfo;
 use crate::kernels::KernelSource;
@@ -22,7 +23,7 @@ const PROGRAM_BUILD_LOG: u32 = 0x1183;
 
 /// Device of OpenCL.
 pub struct OpenClDevice {
-    api: &'static Api,
+    api: &'static OpenClApi,
     info: DeviceInfo,
     device: Object,
     context: Rc<Handle>,
@@ -31,7 +32,7 @@ pub struct OpenClDevice {
 impl OpenClDevice {
     /// Creates a context of all devices of the platform.
     pub fn open(
-        api: &'static Api,
+        api: &'static OpenClApi,
         info: DeviceInfo,
         device: Object,
         of_platform: &[Object],
@@ -114,7 +115,7 @@ impl OpenClDevice {
     }
 }
 
-impl Device for OpenClDevice {
+impl OpenDevice for OpenClDevice {
     fn info(&self) -> &DeviceInfo {
         &self.info
     }
@@ -125,9 +126,9 @@ impl Device for OpenClDevice {
         Ok(None)
     }
 
-    fn allocate(&self, bytes: usize) -> Result<Memory, DeviceError> {
+    fn allocate(&self, bytes: usize) -> Result<DeviceBuffer, DeviceError> {
         if bytes as u64 > self.info.largest_allocation.0 {
-            let error = DeviceError::new(Kind::OutOfMemory, NAME, "clCreateBuffer", 0);
+            let error = DeviceError::new(FailureClass::OutOfMemory, NAME, "clCreateBuffer", 0);
             let asked = Bytes(bytes as u64);
             let most = self.info.largest_allocation;
             return Err(error.with_detail(format!("{asked} at once, at most {most}")));
@@ -151,7 +152,7 @@ impl Device for OpenClDevice {
         };
         check("clEnqueueMigrateMemObjects", code)?;
         queue.wait()?;
-        Ok(Memory { handle, context: self.context.raw, bytes })
+        Ok(DeviceBuffer { handle, context: self.context.raw, bytes })
     }
 
     fn host(&self, bytes: usize, pinned: bool) -> Result<HostMemory, DeviceError> {
@@ -181,7 +182,7 @@ impl Device for OpenClDevice {
         };
         let start = made("clEnqueueMapBuffer", start, code)?;
         let start = NonNull::new(start.cast::<u8>())
-            .ok_or_else(|| DeviceError::new(Kind::Other, NAME, "clEnqueueMapBuffer", 0))?;
+            .ok_or_else(|| DeviceError::new(FailureClass::Other, NAME, "clEnqueueMapBuffer", 0))?;
         // SAFETY: the memory is mapped, `bytes` long, and not shared.
         unsafe { start.write_bytes(0, bytes) };
         let unmap = move |raw: usize| {
@@ -202,7 +203,7 @@ impl Device for OpenClDevice {
         Ok(HostMemory { start, bytes, pin: Some(pin), pages: None })
     }
 
-    fn build(&self, source: &KernelSource) -> Result<Program, DeviceError> {
+    fn build(&self, source: &KernelSource) -> Result<DeviceProgram, DeviceError> {
         let api = self.api;
         let mut code = 0;
         let text = KernelSource::text();
@@ -247,10 +248,10 @@ impl Device for OpenClDevice {
                 log.lines().find(|line| line.contains("error")).or_else(|| log.lines().next());
             error.with_detail(line.unwrap_or_default())
         })?;
-        Ok(Program(handle))
+        Ok(DeviceProgram(handle))
     }
 
-    fn kernel(&self, program: &Program, name: &str) -> Result<Kernel, DeviceError> {
+    fn kernel(&self, program: &DeviceProgram, name: &str) -> Result<DeviceKernel, DeviceError> {
         let api = self.api;
         let mut code = 0;
         let name = CString::new(name).unwrap_or_default();
@@ -258,7 +259,7 @@ impl Device for OpenClDevice {
         let kernel =
             unsafe { (api.clCreateKernel)(program.0.raw as Object, name.as_ptr(), &raw mut code) };
         let kernel = made("clCreateKernel", kernel, code)?;
-        Ok(Kernel(Handle::new(kernel as usize, |raw| {
+        Ok(DeviceKernel(Handle::new(kernel as usize, |raw| {
             // SAFETY: the handle owns the kernel.
             unsafe { (api.clReleaseKernel)(raw as Object) };
         })))

@@ -1,8 +1,10 @@
 //! In-order queue with times by the device's clock.
 
 use super::NO_EVENTS;
-use super::api::{Api, Object, check};
-use crate::driver::{Arg, Copy, DeviceError, Grid, Handle, Kernel, Mark, Memory, Queue};
+use super::api::{Object, OpenClApi, check};
+use crate::driver::{
+    Arg, Copy, DeviceBuffer, DeviceError, DeviceKernel, Handle, LaunchGrid, Mark, Queue,
+};
 use nodegauge_measure::Seconds;
 use std::ptr::{null, null_mut};
 
@@ -11,7 +13,7 @@ const COMMAND_END: u32 = 0x1283;
 
 /// Queue of OpenCL.
 pub struct OpenClQueue {
-    pub api: &'static Api,
+    pub api: &'static OpenClApi,
     pub queue: Handle,
 }
 
@@ -40,9 +42,9 @@ impl OpenClQueue {
 impl Queue for OpenClQueue {
     unsafe fn launch(
         &mut self,
-        kernel: &Kernel,
+        kernel: &DeviceKernel,
         args: &[Arg<'_>],
-        grid: Grid,
+        grid: LaunchGrid,
     ) -> Result<(), DeviceError> {
         let api = self.api;
         let kernel = kernel.0.raw as Object;
@@ -76,7 +78,7 @@ impl Queue for OpenClQueue {
         let api = self.api;
         let queue = self.object();
         let (events, list) = NO_EVENTS;
-        let raw = |memory: &Memory| {
+        let raw = |memory: &DeviceBuffer| {
             assert!(bytes <= memory.bytes, "{bytes} bytes of a memory of {}", memory.bytes);
             memory.handle.raw as Object
         };

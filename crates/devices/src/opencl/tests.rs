@@ -1,10 +1,10 @@
 use super::*;
-use crate::driver::{Arg, Grid};
+use crate::driver::{Arg, LaunchGrid};
 use crate::kernels::{self, KernelSource};
 use nodegauge_kernels::Element;
 
 /// Opens the first device; `None` if this system has no driver (`NODEGAUGE_REQUIRE` applies to the end-to-end tests).
-fn first() -> Option<Box<dyn Device>> {
+fn first() -> Option<Box<dyn OpenDevice>> {
     OpenCl::load().and_then(|driver| driver.open(0)).ok()
 }
 
@@ -23,7 +23,7 @@ fn what_is_filled_is_what_the_check_finds() {
         (device.allocate(groups * 8).unwrap(), device.allocate(groups * 8).unwrap());
     let host = device.host(groups * 8, false).unwrap();
     let mut queue = device.queue().unwrap();
-    let grid = || Grid { groups, items: 64 };
+    let grid = || LaunchGrid { groups, items: 64 };
     for (expected, count) in [(3.5, 0), (3.0, n)] {
         // SAFETY: the arguments match the source; all memories live until the queue is done.
         unsafe {

@@ -1,7 +1,9 @@
 //! Chains of multiply-adds in registers.
 
 use crate::config::DevicePeakConfig;
-use crate::driver::{Arg, Copy, Device, DeviceError, Grid, HostMemory, Kernel, Memory, Queue};
+use crate::driver::{
+    Arg, Copy, DeviceBuffer, DeviceError, DeviceKernel, HostMemory, LaunchGrid, OpenDevice, Queue,
+};
 use crate::info::{Class, DeviceInfo};
 use crate::kernels::{CHAINS, FMAS_A_ROUND, KernelSource};
 use nodegauge_kernels::Element;
@@ -55,18 +57,18 @@ pub(super) struct Chains {
     pub(super) element: Element,
     shape: Loop,
     rounds: u64,
-    grid: Grid,
-    kernel: Kernel,
-    out: Memory,
+    grid: LaunchGrid,
+    kernel: DeviceKernel,
+    out: DeviceBuffer,
     queue: Box<dyn Queue>,
     /// Dropped last.
-    device: Rc<dyn Device>,
+    device: Rc<dyn OpenDevice>,
 }
 
 impl Chains {
     /// Builds a loop and determines the number of rounds for [`LAUNCH_SECONDS`].
     pub(super) fn new(
-        device: &Rc<dyn Device>,
+        device: &Rc<dyn OpenDevice>,
         element: Element,
         shape: Loop,
     ) -> Result<Self, DeviceError> {
@@ -80,7 +82,7 @@ impl Chains {
             kernel: device.kernel(&program, CHAINS)?,
             out: device.allocate(bytes)?,
             queue: device.queue()?,
-            grid: Grid { groups, items: group },
+            grid: LaunchGrid { groups, items: group },
             rounds: FEW_ROUNDS,
             device: device.clone(),
             element,

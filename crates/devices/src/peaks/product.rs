@@ -1,7 +1,7 @@
 //! DGEMM by the library of the device's vendor, with a check of its result.
 
 use crate::config::DevicePeakConfig;
-use crate::driver::{Blas, Copy, Device, DeviceError, HostMemory, Memory, Queue};
+use crate::driver::{Blas, Copy, DeviceBuffer, DeviceError, HostMemory, OpenDevice, Queue};
 use nodegauge_kernels::Element;
 use std::rc::Rc;
 
@@ -18,11 +18,11 @@ const CHECKED: usize = 64;
 pub(super) struct Product {
     n: usize,
     blas: Box<dyn Blas>,
-    matrices: [Memory; 3],
+    matrices: [DeviceBuffer; 3],
     here: HostMemory,
     queue: Box<dyn Queue>,
     /// Dropped last.
-    _device: Rc<dyn Device>,
+    _device: Rc<dyn OpenDevice>,
 }
 
 /// Returns element `i` of matrix 0 or 1, between -1/2 and 1/2. The bits are pseudorandom, so that the multipliers do
@@ -35,7 +35,7 @@ fn element(matrix: usize, i: usize) -> f64 {
 
 impl Product {
     /// Allocates and fills matrices as large as memory allows; `None` if no library is installed.
-    pub(super) fn of(device: &Rc<dyn Device>) -> Result<Option<Self>, DeviceError> {
+    pub(super) fn of(device: &Rc<dyn OpenDevice>) -> Result<Option<Self>, DeviceError> {
         let Some(blas) = device.blas()? else { return Ok(None) };
         let free = device.free_memory()?.unwrap_or(device.info().memory).as_f64() * SHARE;
         let fits = (free / 24.0).sqrt() as usize;

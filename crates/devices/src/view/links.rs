@@ -1,18 +1,19 @@
 //! View of copies, by size and by source and destination.
 
-use super::{Figure, drivers, heading, rate};
+use super::{DeviceFigure, drivers, heading, rate};
 use crate::config::LinkConfig;
 use crate::links::{ACROSS, ALL, BOTH, LATENCY, TEST, TO_DEVICE, TO_HOST};
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::{
-    Block, Cell, Chart, HeatMap, HeatMaps, Picture, Scale, Section, Series, Table, distinct,
+    Block, Chart, ChartSeries, HeatMap, HeatMaps, Picture, Scale, Section, Table, TableCell,
+    distinct,
 };
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::{Bytes, Seconds, Unit};
 use std::collections::BTreeSet;
 
 /// Figures of copies.
-type Links<'a> = [Figure<'a, LinkConfig>];
+type Links<'a> = [DeviceFigure<'a, LinkConfig>];
 /// Columns of the table by size: name, kind of host memory, title, and letter of the curve.
 const COLUMNS: [(&str, &str, &str, char); 5] = [
     (TO_DEVICE, "pageable", ">to device", 'h'),
@@ -25,9 +26,10 @@ const COLUMNS: [(&str, &str, &str, char); 5] = [
 /// Section with tables by size for each device, and matrices if there are several NUMA nodes or devices.
 pub(super) fn section(all: &Links<'_>, detail: Detail) -> Section {
     let mut section = Section::new(TEST);
-    let is_one =
-        |(m, config): &&Figure<'_, LinkConfig>| !m.name.starts_with(ALL) && config.peer.is_none();
-    let ones: Vec<Figure<'_, LinkConfig>> = all.iter().filter(is_one).cloned().collect();
+    let is_one = |(m, config): &&DeviceFigure<'_, LinkConfig>| {
+        !m.name.starts_with(ALL) && config.peer.is_none()
+    };
+    let ones: Vec<DeviceFigure<'_, LinkConfig>> = all.iter().filter(is_one).cloned().collect();
     let largest = all.iter().filter_map(|(_, config)| config.message_bytes).max();
     let mut table = Table::new(&["GB/s"]);
     table
@@ -35,10 +37,10 @@ pub(super) fn section(all: &Links<'_>, detail: Detail) -> Section {
         .extend(COLUMNS.iter().map(|(_, _, title, _)| nodegauge_gauge::view::Column::of(title)));
     let mut curves = Vec::new();
     for device in values(&ones, |config| config.on.device.clone()) {
-        let of: Vec<&Figure<'_, LinkConfig>> =
+        let of: Vec<&DeviceFigure<'_, LinkConfig>> =
             ones.iter().filter(|(_, config)| config.on.device == device).collect();
         for node in values(&ones, |config| config.host_node) {
-            let here: Vec<&Figure<'_, LinkConfig>> =
+            let here: Vec<&DeviceFigure<'_, LinkConfig>> =
                 of.iter().filter(|(_, config)| config.host_node == node).copied().collect();
             let Some((_, config)) = here.first() else { continue };
             let node = node.map(|node| format!(", NUMA node {node}")).unwrap_or_default();
@@ -47,14 +49,14 @@ pub(super) fn section(all: &Links<'_>, detail: Detail) -> Section {
                 here.iter().filter_map(|(_, config)| config.message_bytes).collect();
             for size in &sizes {
                 let cell = |(name, memory, ..): &(&str, &str, &str, char)| {
-                    let is = |(m, config): &&&Figure<'_, LinkConfig>| {
+                    let is = |(m, config): &&&DeviceFigure<'_, LinkConfig>| {
                         m.name.strip_suffix(LATENCY).unwrap_or(&m.name) == *name
                             && config.message_bytes == Some(*size)
                             && config.host_memory.as_deref() == Some(memory)
                     };
                     here.iter().find(is).map_or_else(|| "-".into(), |(m, _)| value(m))
                 };
-                let title = Cell::text(Bytes(*size).to_string());
+                let title = TableCell::text(Bytes(*size).to_string());
                 table.row(std::iter::once(title).chain(COLUMNS.iter().map(cell)));
             }
             if curves.is_empty() {
@@ -69,7 +71,7 @@ pub(super) fn section(all: &Links<'_>, detail: Detail) -> Section {
         let x = Scale::Bytes;
         let y = Scale::Rate(Unit::BytesPerSecond);
         let mut ticks: Vec<f64> =
-            curves.iter().flat_map(|of: &Series| &of.dots).map(|dot| dot.0).collect();
+            curves.iter().flat_map(|of: &ChartSeries| &of.dots).map(|dot| dot.0).collect();
         ticks.sort_by(f64::total_cmp);
         ticks.dedup();
         section.gap().push(Chart { x, y, ticks, series: curves, marks: Vec::new() });
@@ -87,10 +89,10 @@ pub(super) fn section(all: &Links<'_>, detail: Detail) -> Section {
 }
 
 /// Cell of a rate in GB/s, or of a time with its unit.
-fn value(m: &Measurement) -> Cell {
+fn value(m: &Measurement) -> TableCell {
     match (m.value, m.unit) {
         (Some(seconds), Unit::Seconds) => {
-            Cell::figure(seconds, Unit::Seconds, Seconds(seconds).to_string())
+            TableCell::figure(seconds, Unit::Seconds, Seconds(seconds).to_string())
         }
         (Some(value), _) => rate(Some(value)),
         (None, _) => m.validity.status.name().into(),
@@ -103,16 +105,17 @@ fn values<T: PartialEq>(all: &Links<'_>, of: impl Fn(&LinkConfig) -> T) -> Vec<T
 }
 
 /// Returns a curve by size for each column.
-fn series(of: &[&Figure<'_, LinkConfig>]) -> Vec<Series> {
+fn series(of: &[&DeviceFigure<'_, LinkConfig>]) -> Vec<ChartSeries> {
     let curve = |(name, memory, _, mark): &(&str, &str, &str, char)| {
-        let is = |(m, config): &&&Figure<'_, LinkConfig>| {
+        let is = |(m, config): &&&DeviceFigure<'_, LinkConfig>| {
             m.name == *name && config.host_memory.as_deref() == Some(memory)
         };
-        let dot =
-            |(m, config): &&Figure<'_, LinkConfig>| Some((config.message_bytes? as f64, m.value?));
+        let dot = |(m, config): &&DeviceFigure<'_, LinkConfig>| {
+            Some((config.message_bytes? as f64, m.value?))
+        };
         let dots: Vec<(f64, f64)> = of.iter().filter(is).filter_map(dot).collect();
         let name = format!("{}, {memory}", name.replace('_', " "));
-        Series { mark: *mark, name, dots, ..Series::default() }
+        ChartSeries { mark: *mark, name, dots, ..ChartSeries::default() }
     };
     COLUMNS.iter().map(curve).filter(|series| series.dots.len() > 1).collect()
 }
@@ -127,7 +130,7 @@ fn by_node(section: &mut Section, ones: &Links<'_>, largest: Option<u64>) {
     }
     let map = |name: &str| {
         let at = |node: &u64, device: &String| {
-            let is = |(m, config): &&Figure<'_, LinkConfig>| {
+            let is = |(m, config): &&DeviceFigure<'_, LinkConfig>| {
                 m.name == name
                     && config.message_bytes == largest
                     && config.host_memory.as_deref() == Some("pinned")
@@ -154,7 +157,7 @@ fn by_node(section: &mut Section, ones: &Links<'_>, largest: Option<u64>) {
 /// Adds the matrices of devices, if there are several.
 fn across(section: &mut Section, all: &Links<'_>) {
     for (name, unit) in [(ACROSS.to_owned(), "GB/s"), (format!("{ACROSS}{LATENCY}"), "time")] {
-        let of: Vec<Figure<'_, LinkConfig>> =
+        let of: Vec<DeviceFigure<'_, LinkConfig>> =
             all.iter().filter(|(m, _)| m.name == name).cloned().collect();
         let mut ids: Vec<String> =
             values(&of, |config| config.on.device.clone()).into_iter().flatten().collect();
@@ -164,14 +167,14 @@ fn across(section: &mut Section, all: &Links<'_>) {
             std::iter::once(unit.to_owned()).chain(ids.iter().map(|id| format!(">{id}"))).collect();
         let mut table = Table::new(&titles.iter().map(String::as_str).collect::<Vec<_>>());
         let at = |from: &String, to: &String| {
-            let is = |(_, config): &&Figure<'_, LinkConfig>| {
+            let is = |(_, config): &&DeviceFigure<'_, LinkConfig>| {
                 config.on.device.as_ref() == Some(from) && config.peer.as_ref() == Some(to)
             };
             of.iter().find(is).map(|(m, _)| *m)
         };
         for from in &ids {
             let cells = ids.iter().map(|to| at(from, to).map_or_else(|| "".into(), value));
-            table.row(std::iter::once(Cell::text(from.clone())).chain(cells));
+            table.row(std::iter::once(TableCell::text(from.clone())).chain(cells));
         }
         let values = ids
             .iter()

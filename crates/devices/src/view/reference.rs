@@ -2,7 +2,7 @@
 
 use crate::GAUGE;
 use crate::config::{DeviceStreamConfig, LinkConfig};
-use nodegauge_gauge::view::{Cell, Section, Table};
+use nodegauge_gauge::view::{Section, Table, TableCell};
 use nodegauge_measure::quantity::significant;
 use nodegauge_measure::record::{Category, Measurement, Record};
 use nodegauge_measure::{Bytes, Seconds, Unit};
@@ -31,18 +31,18 @@ pub(super) fn section(record: &Record) -> Option<Section> {
         let size = of.array_bytes.or(link.message_bytes).map(|bytes| Bytes(bytes).to_string());
         let value = match (m.value, m.unit) {
             (Some(seconds), Unit::Seconds) => {
-                Cell::figure(seconds, m.unit, Seconds(seconds).to_string())
+                TableCell::figure(seconds, m.unit, Seconds(seconds).to_string())
             }
             (Some(value), unit) => {
-                Cell::figure(value, unit, format!("{} GB/s", significant(value / 1e9)))
+                TableCell::figure(value, unit, format!("{} GB/s", significant(value / 1e9)))
             }
             (None, _) => m.validity.status.name().into(),
         };
         table.row([
-            Cell::text(m.name.clone()),
-            Cell::text(device),
-            Cell::text(link.peer.unwrap_or_default()),
-            Cell::text(size.unwrap_or_default()),
+            TableCell::text(m.name.clone()),
+            TableCell::text(device),
+            TableCell::text(link.peer.unwrap_or_default()),
+            TableCell::text(size.unwrap_or_default()),
             value,
         ]);
     }

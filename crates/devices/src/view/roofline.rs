@@ -1,6 +1,6 @@
 //! Roofline of each device: peaks and memory bandwidth as ceilings, and STREAM's kernels as points.
 
-use super::Figure;
+use super::DeviceFigure;
 use crate::config::{DevicePeakConfig, DeviceStreamConfig};
 use nodegauge_gauge::roofline::{self, Ceiling, Dot, Roofline};
 use nodegauge_gauge::view::{Block, Section, summary};
@@ -19,15 +19,15 @@ struct Roof<'a> {
 
 /// Returns the devices and precisions that have both kernels and peaks.
 fn roofs<'a>(
-    streams: &'a [Figure<'_, DeviceStreamConfig>],
-    all: &'a [Figure<'_, DevicePeakConfig>],
+    streams: &'a [DeviceFigure<'_, DeviceStreamConfig>],
+    all: &'a [DeviceFigure<'_, DevicePeakConfig>],
 ) -> Vec<Roof<'a>> {
     let mut roofs: Vec<Roof<'a>> = Vec::new();
     for (m, config) in streams.iter().filter(|(m, _)| m.category == Category::Variant) {
         let on = (config.on.device.as_deref(), config.element.as_deref());
         let ((Some(device), Some(element)), Some(rate)) = (on, m.value) else { continue };
         let Ok(kernel) = m.name.parse::<Kernel>() else { continue };
-        let same = |(_, of): &&Figure<'_, DevicePeakConfig>| {
+        let same = |(_, of): &&DeviceFigure<'_, DevicePeakConfig>| {
             (of.on.device.as_deref(), of.element.as_deref()) == (Some(device), Some(element))
         };
         let at = roofs.iter().position(|roof| (roof.device, roof.element) == (device, element));
@@ -89,8 +89,8 @@ impl Roof<'_> {
 
 /// Sections with a chart for each device and precision that has peaks and kernels, followed by a line per ridge point.
 pub(super) fn sections(
-    streams: &[Figure<'_, DeviceStreamConfig>],
-    all: &[Figure<'_, DevicePeakConfig>],
+    streams: &[DeviceFigure<'_, DeviceStreamConfig>],
+    all: &[DeviceFigure<'_, DevicePeakConfig>],
 ) -> Vec<Section> {
     let roofs = roofs(streams, all);
     let mut charts = Section::new(roofline::GAUGE);

@@ -1,6 +1,6 @@
 //! View of STREAM on devices.
 
-use super::{Figure, drivers, heading, of_limit, rate, value};
+use super::{DeviceFigure, drivers, heading, of_limit, rate, value};
 use crate::config::DeviceStreamConfig;
 use crate::kernels::babelstream_name;
 use crate::stream::TEST;
@@ -11,7 +11,7 @@ use nodegauge_measure::record::Measurement;
 use nodegauge_measure::{Bytes, BytesPerSec};
 
 /// Section with the table by device and element type, and the notes.
-pub(super) fn section(all: &[Figure<'_, DeviceStreamConfig>], detail: Detail) -> Section {
+pub(super) fn section(all: &[DeviceFigure<'_, DeviceStreamConfig>], detail: Detail) -> Section {
     let mut section = Section::new(TEST);
     let titles = ["GB/s", "", ">best", ">median", ">5 %", ">95 %", ">by host", ">of limit", "loop"];
     let mut table = Table::new(&titles);

@@ -133,7 +133,7 @@ pub(crate) fn open(
 /// A block and what is to be done with it. Whoever has the block may touch it: while it is on its way
 /// it belongs to the engine, whose completion gives it back.
 #[derive(Debug)]
-pub(crate) struct Request {
+pub(crate) struct BlockRequest {
     /// The block; it lies at one address as long as it lives.
     pub(crate) block: Buffer,
     pub(crate) write: bool,
@@ -144,9 +144,9 @@ pub(crate) struct Request {
 }
 
 /// A request that an engine gives back, and whether its block was moved.
-pub(crate) type Completion = (Request, io::Result<()>);
+pub(crate) type Completion = (BlockRequest, io::Result<()>);
 
-impl Request {
+impl BlockRequest {
     /// The outcome of a call that moved so many bytes, seldom fewer than all: the rest goes at once.
     fn completed(mut self, moved: io::Result<usize>, file: &File) -> Completion {
         let moved = moved.and_then(|moved| match moved {
@@ -166,7 +166,7 @@ pub(crate) trait Engine {
     /// True if several may be under way.
     const QUEUES: bool = true;
     /// Takes a request over.
-    fn submit(&mut self, request: Request) -> io::Result<()>;
+    fn submit(&mut self, request: BlockRequest) -> io::Result<()>;
     /// Waits for a request to end.
     fn wait(&mut self) -> io::Result<Completion>;
     /// Hands over what is held back after the last request; inside the timing.
@@ -201,7 +201,7 @@ impl<M: Mover> Engine for OneByOne<M> {
     const QUEUES: bool = false;
 
     #[inline]
-    fn submit(&mut self, mut request: Request) -> io::Result<()> {
+    fn submit(&mut self, mut request: BlockRequest) -> io::Result<()> {
         let moved = self.mover.transfer(request.write, request.offset, &mut request.block);
         self.ended = Some((request, moved));
         Ok(())

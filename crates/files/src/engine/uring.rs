@@ -1,7 +1,7 @@
 //! io_uring: requests and their results in rings shared with the kernel, one system call to hand
 //! over and to wait.
 
-use super::{Completion, Engine, Request};
+use super::{BlockRequest, Completion, Engine};
 use io_uring::{IoUring, opcode, types};
 use std::fs::File;
 use std::io;
@@ -12,7 +12,7 @@ pub(crate) struct Uring<'f> {
     ring: IoUring,
     file: &'f File,
     /// Requests in progress, by the number that the kernel returns; `None` if the number is free.
-    under_way: Vec<Option<Request>>,
+    under_way: Vec<Option<BlockRequest>>,
     free: Vec<usize>,
 }
 
@@ -42,7 +42,7 @@ impl<'f> Uring<'f> {
 }
 
 impl Engine for Uring<'_> {
-    fn submit(&mut self, mut request: Request) -> io::Result<()> {
+    fn submit(&mut self, mut request: BlockRequest) -> io::Result<()> {
         let full = || io::Error::other("more requests than the ring holds");
         let number = *self.free.last().ok_or_else(full)?;
         let fd = types::Fd(self.file.as_raw_fd());

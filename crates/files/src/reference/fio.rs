@@ -1,6 +1,6 @@
 //! fio: its JSON, and fio by turns with the gauge, one job for each operation that it has.
 
-use super::{Kind, ReferenceFigure};
+use super::{ProgramProperties, ReferenceFigure};
 use crate::engine::{IoEngine, SyncWrites};
 use crate::latency::Quantiles;
 use crate::operation::{Direction, Operation, Way};
@@ -118,7 +118,7 @@ impl Half {
     }
 }
 
-pub(super) const KIND: Kind = Kind {
+pub(super) const KIND: ProgramProperties = ProgramProperties {
     name: "fio",
     title: "fio",
     version_option: "--version",
@@ -218,7 +218,7 @@ mod tests {
     use crate::grid::CellSize;
     use crate::operation::named;
     use crate::task::CacheMode;
-    use crate::task::Setup;
+    use crate::task::TaskSetup;
     use nodegauge_measure::Bytes;
 
     fn recorded(name: &str) -> FioOutput {
@@ -262,10 +262,10 @@ mod tests {
         let task = Task {
             cell: CellSize { file: Bytes::mib(64), block: Bytes::kib(4) },
             cache: CacheMode::Direct,
-            setup: Setup {
+            setup: TaskSetup {
                 engine: IoEngine::Uring,
                 depth: 8,
-                ..CacheMode::Direct.applied(Setup::default())
+                ..CacheMode::Direct.applied(TaskSetup::default())
             },
             drop_before_reads: false,
             operations: Vec::new(),

@@ -2,7 +2,7 @@
 //! operations.
 
 use super::output::IozoneOutput;
-use super::{Figures, Kind, ReferenceFigure};
+use super::{Figures, ProgramProperties, ReferenceFigure};
 use crate::engine::{IoEngine, SyncWrites};
 use crate::operation::Operation;
 use crate::task::Task;
@@ -10,7 +10,7 @@ use crate::workers::{FileWorkers, WorkerKind};
 use nodegauge_measure::Bytes;
 use std::collections::BTreeSet;
 
-pub(super) const KIND: Kind = Kind {
+pub(super) const KIND: ProgramProperties = ProgramProperties {
     name: "iozone",
     title: "IOzone",
     version_option: "-v",
@@ -91,10 +91,10 @@ mod tests {
     use crate::grid::CellSize;
     use crate::operation::named;
     use crate::task::CacheMode;
-    use crate::task::Setup;
+    use crate::task::TaskSetup;
     use nodegauge_measure::Bytes;
 
-    fn task(setup: Setup, names: &[&str]) -> Task {
+    fn task(setup: TaskSetup, names: &[&str]) -> Task {
         Task {
             cell: CellSize { file: Bytes::mib(1), block: Bytes::kib(4) },
             cache: CacheMode::Cached,
@@ -110,12 +110,12 @@ mod tests {
 
     #[test]
     fn options_say_the_same_as_ours() {
-        let plain = task(Setup::default(), &["read", "reread", "random_write"]);
+        let plain = task(TaskSetup::default(), &["read", "reread", "random_write"]);
         assert_eq!(
             arguments(&plain, None).as_deref(),
             Some("-s 1024k -r 4k -i 0 -i 1 -i 2 -f data-iozone")
         );
-        let mut setup = CacheMode::Direct.applied(Setup::default());
+        let mut setup = CacheMode::Direct.applied(TaskSetup::default());
         setup.sync_writes = Some(SyncWrites::Dsync);
         setup.include_close = true;
         let workers = FileWorkers { kind: WorkerKind::Threads, count: 2, stonewall: false };
@@ -123,9 +123,9 @@ mod tests {
             arguments(&task(setup, &["write"]), Some(workers)).as_deref(),
             Some("-s 1024k -r 4k -I -+D -c -i 0 -t 2 -T -x -F data-iozone-0 data-iozone-1")
         );
-        let uring = Setup { engine: IoEngine::Uring, ..Setup::default() };
+        let uring = TaskSetup { engine: IoEngine::Uring, ..TaskSetup::default() };
         assert_eq!(arguments(&task(uring, &["write"]), None), None, "it has no such thing");
-        let mut odd = task(Setup::default(), &["write"]);
+        let mut odd = task(TaskSetup::default(), &["write"]);
         odd.cell.block = Bytes(1000);
         assert_eq!(arguments(&odd, None), None);
     }

@@ -7,7 +7,7 @@ mod output;
 mod saved;
 
 pub(crate) use output::{COLUMNS, TESTS, USUAL, wide};
-pub use saved::{Imported, read};
+pub use saved::{SavedOutput, read};
 
 use crate::cell::Ending;
 use crate::latency::Quantiles;
@@ -17,7 +17,7 @@ use crate::scratch::ScratchDirectory;
 use crate::task::Task;
 use crate::workers::FileWorkers;
 use nodegauge_measure::Failure;
-use nodegauge_toolchain::program::{self, Folder, Run};
+use nodegauge_toolchain::program::{self, Folder, ProgramJob};
 use nodegauge_toolchain::{CommandLine, ToolchainError, find_program, is_path, with_path_hint};
 use std::path::Path;
 use std::time::Duration;
@@ -40,7 +40,7 @@ type ProgramRun = (Vec<String>, Vec<&'static Operation>);
 
 /// Properties of a kind of program.
 #[derive(Debug)]
-struct Kind {
+struct ProgramProperties {
     /// As a command and in records.
     name: &'static str,
     title: &'static str,
@@ -56,7 +56,7 @@ struct Kind {
 /// A program that is run by turns with the gauge.
 #[derive(Debug, Clone)]
 pub struct ReferenceProgram {
-    kind: &'static Kind,
+    kind: &'static ProgramProperties,
     /// `iozone`, `fio`.
     pub(crate) name: &'static str,
     path: String,
@@ -94,15 +94,15 @@ impl ReferenceProgram {
     }
 
     fn found(
-        kind: &'static Kind,
+        kind: &'static ProgramProperties,
         program: &Path,
         workers: Option<FileWorkers>,
         limit: Option<Duration>,
     ) -> Result<Self, Failure> {
-        let Kind { name, title, .. } = *kind;
+        let ProgramProperties { name, title, .. } = *kind;
         let path = located(program, name)?;
         let command = CommandLine::new(path.as_str(), [kind.version_option]);
-        let run = Run::new(command, VERSION_LIMIT).within(Folder::Private(Vec::new()));
+        let run = ProgramJob::new(command, VERSION_LIMIT).within(Folder::Private(Vec::new()));
         let said = program::run(&run, &|| false)?.stdout;
         let version = (kind.version)(&said).ok_or_else(|| {
             Failure::missing(format!("{path}: this is not {title}: it prints no version"))
@@ -126,7 +126,7 @@ impl ReferenceProgram {
             if operations.iter().any(|operation| operation.creates) {
                 self.remove_files(scratch);
             }
-            let run = Run::new(CommandLine::new(self.path.clone(), arguments), limit)
+            let run = ProgramJob::new(CommandLine::new(self.path.clone(), arguments), limit)
                 .within(Folder::Existing(scratch.folder()));
             let ended = program::run(&run, interrupted).and_then(|output| output.success(""));
             let output = ended.map_err(|error| match error {

@@ -11,7 +11,7 @@ use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Validity}
 
 /// A saved output, read.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Imported {
+pub struct SavedOutput {
     /// `iozone` or `fio`.
     pub program: &'static str,
     /// Figures of the output.
@@ -22,7 +22,7 @@ pub struct Imported {
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn read(text: &str) -> Option<Result<Imported, String>> {
+pub fn read(text: &str) -> Option<Result<SavedOutput, String>> {
     let (program, measurements) = if FioOutput::recognises(text) {
         ("fio", FioOutput::read(text).map(|output| of_fio(&output)))
     } else if IozoneOutput::recognises(text) {
@@ -30,7 +30,7 @@ pub fn read(text: &str) -> Option<Result<Imported, String>> {
     } else {
         return None;
     };
-    Some(measurements.map(|measurements| Imported { program, measurements }))
+    Some(measurements.map(|measurements| SavedOutput { program, measurements }))
 }
 
 /// A figure of another program.
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn recorded(name: &str) -> Imported {
+    fn recorded(name: &str) -> SavedOutput {
         let path = format!("{}/tests/outputs/{name}", env!("CARGO_MANIFEST_DIR"));
         read(&std::fs::read_to_string(path).unwrap()).unwrap().unwrap()
     }

@@ -3,7 +3,7 @@
 use super::{Row, cells, only, size};
 use crate::config::Latencies;
 use crate::latency::Quantiles;
-use nodegauge_gauge::view::{Cell, Section, Table, distinct};
+use nodegauge_gauge::view::{Section, Table, TableCell, distinct};
 use nodegauge_measure::quantity::significant;
 use nodegauge_measure::stats::median;
 use nodegauge_measure::{Seconds, Unit};
@@ -24,12 +24,12 @@ fn is_counted(row: &Row<'_>) -> bool {
     row.sizes().is_some_and(|(file, _)| file >= COUNTED)
 }
 
-fn or_dash(cell: Option<Cell>) -> Cell {
+fn or_dash(cell: Option<TableCell>) -> TableCell {
     cell.unwrap_or_else(|| "-".into())
 }
 
 /// A quantile of the latency, in few characters: `1.23us`.
-fn latency(row: &Row<'_>, quantile: fn(&Quantiles) -> Option<f64>) -> Cell {
+fn latency(row: &Row<'_>, quantile: fn(&Quantiles) -> Option<f64>) -> TableCell {
     let seconds = match &row.config.latency_s {
         Some(Latencies::All(quantiles)) => quantile(quantiles),
         _ => None,
@@ -38,12 +38,12 @@ fn latency(row: &Row<'_>, quantile: fn(&Quantiles) -> Option<f64>) -> Cell {
         let text = Seconds(seconds).to_string();
         let (value, unit) = text.split_once(' ').unwrap_or((&text, ""));
         let short = format!("{}{unit}", three(value.parse().unwrap_or(0.0), (99.5, 9.95)));
-        Cell::figure(seconds, Unit::Seconds, short)
+        TableCell::figure(seconds, Unit::Seconds, short)
     }))
 }
 
 /// Operations a second: `12.3k`.
-fn operations(row: &Row<'_>) -> Cell {
+fn operations(row: &Row<'_>) -> TableCell {
     or_dash(row.config.iops.map(|iops| {
         let (scaled, unit) = match iops {
             n if n >= 999_500.0 => (n / 1e6, "M"),
@@ -51,7 +51,7 @@ fn operations(row: &Row<'_>) -> Cell {
             n => (n, ""),
         };
         let short = format!("{}{unit}", three(scaled, (99.95, 9.995)));
-        Cell::figure(iops, Unit::OperationsPerSecond, short)
+        TableCell::figure(iops, Unit::OperationsPerSecond, short)
     }))
 }
 
@@ -66,7 +66,7 @@ fn three(value: f64, steps: (f64, f64)) -> String {
 }
 
 /// Returns the origin or destination of the data of measurements.
-fn served(rows: &[&Row<'_>]) -> Cell {
+fn served(rows: &[&Row<'_>]) -> TableCell {
     let known: Vec<(f64, &str)> = rows
         .iter()
         .filter_map(|row| {
@@ -85,16 +85,16 @@ fn served(rows: &[&Row<'_>]) -> Cell {
     }
 }
 
-fn gb(rate: f64) -> Cell {
-    Cell::figure(rate, Unit::BytesPerSecond, significant(rate / 1e9))
+fn gb(rate: f64) -> TableCell {
+    TableCell::figure(rate, Unit::BytesPerSecond, significant(rate / 1e9))
 }
 
-fn rate(row: &Row<'_>) -> Cell {
+fn rate(row: &Row<'_>) -> TableCell {
     row.m.value.map_or_else(|| row.m.validity.status.name().into(), gb)
 }
 
 /// A column of tables with a row a measurement.
-type Column = (&'static str, fn(&Row<'_>) -> Cell);
+type Column = (&'static str, fn(&Row<'_>) -> TableCell);
 
 const NAME: Column = ("GB/s", |row| {
     let percent = row.config.read_percent.map(|percent| format!(" {} %", percent.0));
@@ -212,7 +212,7 @@ pub(super) fn brief(rows: &[&Row<'_>], section: &mut Section) {
             let at = |name: &str| super::at(&here, name, cell);
             let probe = at(probed);
             let cache = cache.map_or("?", |cache| cache.name());
-            let mut row: Vec<Cell> = vec![cache.into(), size(cell.1).into()];
+            let mut row: Vec<TableCell> = vec![cache.into(), size(cell.1).into()];
             row.extend(names.iter().map(|name| or_dash(at(name).map(rate))));
             row.push(or_dash(probe.map(|row| latency(row, |q| q.p50))));
             row.push(or_dash(probe.map(|row| latency(row, |q| q.p99))));
@@ -247,7 +247,7 @@ pub(super) fn comparison(own: &[&Row<'_>], others: &[&Row<'_>], section: &mut Se
                 name.into(),
                 gb(of(&|(ours, _)| *ours)),
                 gb(of(&|(_, theirs)| *theirs)),
-                Cell::figure(ratio, Unit::Factor, significant(ratio)),
+                TableCell::figure(ratio, Unit::Factor, significant(ratio)),
                 pairs.len().to_string().into(),
                 program.into(),
             ]);

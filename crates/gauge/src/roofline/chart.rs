@@ -1,7 +1,7 @@
 //! Chart of a roofline: roofs as lines, points as letters, both axes logarithmic.
 
 use super::{Ceiling, MEMORY, Roofline};
-use crate::view::{Chart, Joined, Scale, Series};
+use crate::view::{Chart, ChartSeries, DotConnection, Scale};
 use nodegauge_measure::Unit;
 use nodegauge_measure::quantity::significant;
 
@@ -47,37 +47,37 @@ pub fn chart(roofline: &Roofline, points: &[Dot]) -> Option<Chart> {
     let ridge = peak.rate / slowest;
     let most = xs().map(|x| x * 2.0).fold(ridge * BEHIND_RIDGE, f64::max);
     let most = most.min(ridge * FAR_BEHIND_RIDGE);
-    let mut series: Vec<Series> = Vec::new();
+    let mut series: Vec<ChartSeries> = Vec::new();
     for point in points {
         let dot = (point.flops_per_byte.min(most), point.rate);
         match series.iter_mut().find(|one| one.name == point.name) {
             Some(one) => one.dots.push(dot),
-            None => series.push(Series {
+            None => series.push(ChartSeries {
                 mark: point.letter,
                 name: point.name.clone(),
                 dots: vec![dot],
-                joined: Joined::Apart,
+                joined: DotConnection::Apart,
             }),
         }
     }
     for ceiling in roofline.ceilings.iter().filter(|ceiling| ceiling.level.is_none()) {
         let mark = PEAK_MARKS.iter().find(|(name, _)| *name == ceiling.name);
-        series.push(Series {
+        series.push(ChartSeries {
             mark: mark.map_or('-', |(_, mark)| *mark),
             name: ceiling.in_words(),
             // The line begins where the fastest level reaches the peak.
             dots: vec![(ceiling.rate / fastest, ceiling.rate), (most, ceiling.rate)],
-            joined: Joined::Straight,
+            joined: DotConnection::Straight,
         });
     }
     for roof in roofs {
         let level = roof.level.clone().unwrap_or_default();
         let mark = if level == MEMORY { Some('m') } else { level.chars().last() };
-        series.push(Series {
+        series.push(ChartSeries {
             mark: mark.unwrap_or('/'),
             name: level,
             dots: vec![(least, roof.at(least)), (peak.rate / roof.rate, peak.rate)],
-            joined: Joined::Straight,
+            joined: DotConnection::Straight,
         });
     }
     let ticks = std::iter::successors(Some(LEAST / 64.0), |tick| Some(tick * 4.0));

@@ -7,7 +7,7 @@ use nodegauge_measure::record::{Category, Measurement, Quoted};
 
 nodegauge_measure::config! {
     /// Configuration of a point under a roofline: operations, bytes and time.
-    pub struct PointConfig {
+    pub struct RooflinePointConfig {
         flops_per_byte: shared::flops_per_byte;
         /// Memory level whose bytes were counted: `memory`, `L1`, ...
         level: shared::level;
@@ -23,25 +23,25 @@ nodegauge_measure::config! {
 
 /// A point under a roofline.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Point {
+pub struct RooflinePoint {
     /// Name of the program or kernel.
     pub name: String,
     /// Rate in FLOP/s.
     pub rate: f64,
     /// Configuration; contains at least the level and the operations per byte of that level.
-    pub config: PointConfig,
+    pub config: RooflinePointConfig,
     /// Category of the figure in the record.
     pub category: Category,
 }
 
-impl Point {
+impl RooflinePoint {
     /// Creates a point of main memory; `basis` names the source of its counts.
     pub fn in_memory(name: &str, rate: f64, flops_per_byte: f64, basis: String) -> Self {
-        let config = PointConfig {
+        let config = RooflinePointConfig {
             flops_per_byte: Some(flops_per_byte),
             level: Some(MEMORY.to_owned()),
             basis: Some(basis),
-            ..PointConfig::default()
+            ..RooflinePointConfig::default()
         };
         Self { name: name.to_owned(), rate, config, category: Category::Variant }
     }

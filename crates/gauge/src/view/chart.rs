@@ -33,14 +33,14 @@ pub struct Chart {
     /// Values of the horizontal axis to label, ascending.
     pub ticks: Vec<f64>,
     /// Curves; where two overlap, the first one is visible.
-    pub series: Vec<Series>,
+    pub series: Vec<ChartSeries>,
     /// Dots with a remark: x, y and the remark. Text output prints remarks as notes.
     pub marks: Vec<(f64, f64, String)>,
 }
 
 /// An axis with its range.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Axis {
+pub enum ChartAxis {
     /// From zero to this value.
     Linear(f64),
     /// Logarithmic, from the smallest to the largest value.
@@ -51,7 +51,7 @@ pub enum Axis {
 /// zero, so that a difference of 3 % looks like 3 %.
 const DECADE: f64 = 10.0;
 
-impl Axis {
+impl ChartAxis {
     /// Returns the position of a value on the axis, 0 to 1.
     pub fn place(self, value: f64) -> f64 {
         match self {
@@ -77,20 +77,20 @@ impl Chart {
     }
 
     /// Returns the horizontal axis; `None` if there are fewer than two different values.
-    pub fn horizontal(&self) -> Option<Axis> {
+    pub fn horizontal(&self) -> Option<ChartAxis> {
         let (least, most) = range(self.dots().map(|(x, _)| x))?;
-        (least < most).then_some(Axis::Logarithmic(least, most))
+        (least < most).then_some(ChartAxis::Logarithmic(least, most))
     }
 
     /// Returns the vertical axis. It is logarithmic if values span a decade or more, or if the chart has lines
     /// that are straight only on logarithmic axes; otherwise it starts at zero. `None` without values.
-    pub fn vertical(&self) -> Option<Axis> {
+    pub fn vertical(&self) -> Option<ChartAxis> {
         let (least, most) = range(self.dots().map(|(_, y)| y))?;
-        let straight = self.series.iter().any(|series| series.joined == Joined::Straight);
+        let straight = self.series.iter().any(|series| series.joined == DotConnection::Straight);
         if most / least >= DECADE || straight {
-            return Some(Axis::Logarithmic(least, most));
+            return Some(ChartAxis::Logarithmic(least, most));
         }
-        Some(Axis::Linear(most))
+        Some(ChartAxis::Linear(most))
     }
 }
 
@@ -111,7 +111,7 @@ impl From<Chart> for Block {
 /// Connection between the dots of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Joined {
+pub enum DotConnection {
     /// A curve through the dots in their order.
     #[default]
     InOrder,
@@ -123,7 +123,7 @@ pub enum Joined {
 
 /// A curve, a line, or single dots.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
-pub struct Series {
+pub struct ChartSeries {
     /// Letter that marks the dots in text.
     pub mark: char,
     /// Name of the series.
@@ -131,7 +131,7 @@ pub struct Series {
     /// Dots in base units; only those above zero are shown.
     pub dots: Vec<(f64, f64)>,
     /// Connection between the dots.
-    pub joined: Joined,
+    pub joined: DotConnection,
 }
 
 /// Heat maps that share their axes and are shown side by side.
@@ -177,20 +177,20 @@ mod tests {
 
     fn chart(ys: &[f64]) -> Chart {
         let dots = ys.iter().enumerate().map(|(i, y)| (1.0 + i as f64, *y)).collect();
-        let series = vec![Series { mark: '*', dots, ..Series::default() }];
+        let series = vec![ChartSeries { mark: '*', dots, ..ChartSeries::default() }];
         Chart { x: Scale::Number, y: Scale::Number, ticks: Vec::new(), series, marks: Vec::new() }
     }
 
     #[test]
     fn a_small_difference_is_shown_small_and_decades_on_a_logarithmic_axis() {
         let axis = chart(&[97.0, 100.0]).vertical().unwrap();
-        assert_eq!((axis, axis.place(97.0), axis.at(0.5)), (Axis::Linear(100.0), 0.97, 50.0));
+        assert_eq!((axis, axis.place(97.0), axis.at(0.5)), (ChartAxis::Linear(100.0), 0.97, 50.0));
         let axis = chart(&[1.0, 0.0, 100.0]).vertical().unwrap();
-        assert_eq!(axis, Axis::Logarithmic(1.0, 100.0));
+        assert_eq!(axis, ChartAxis::Logarithmic(1.0, 100.0));
         assert!((axis.place(10.0) - 0.5).abs() < 1e-12 && (axis.at(0.5) - 10.0).abs() < 1e-12);
         assert_eq!((chart(&[5.0]).horizontal(), chart(&[0.0]).vertical()), (None, None));
         let mut straight = chart(&[97.0, 100.0]);
-        straight.series[0].joined = Joined::Straight;
-        assert_eq!(straight.vertical(), Some(Axis::Logarithmic(97.0, 100.0)));
+        straight.series[0].joined = DotConnection::Straight;
+        assert_eq!(straight.vertical(), Some(ChartAxis::Logarithmic(97.0, 100.0)));
     }
 }

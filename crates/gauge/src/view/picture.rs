@@ -53,11 +53,11 @@ pub struct SampleSeries {
     /// Name of the figure.
     pub name: String,
     /// Samples in chronological order.
-    pub samples: Vec<Sample>,
+    pub samples: Vec<PlottedSample>,
 }
 
 /// A sample: its time in seconds since the first one, or its number; its value; and the interference, if any.
-pub type Sample = (f64, f64, Option<String>);
+pub type PlottedSample = (f64, f64, Option<String>);
 
 /// A sequence of bars.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -1,6 +1,6 @@
 //! Texts for figures and configurations, shared by the views of all gauges.
 
-use super::Cell;
+use super::TableCell;
 use nodegauge_measure::quantity::significant;
 pub use nodegauge_measure::quantity::{percent, trimmed};
 use nodegauge_measure::record::{Limit, Measurement};
@@ -13,12 +13,12 @@ pub fn gb(rate: f64) -> String {
 }
 
 /// Returns a cell of a GB/s column; a dash without a rate.
-pub fn rate(rate: Option<f64>) -> Cell {
-    rate.map_or_else(|| "-".into(), |rate| Cell::figure(rate, Unit::BytesPerSecond, gb(rate)))
+pub fn rate(rate: Option<f64>) -> TableCell {
+    rate.map_or_else(|| "-".into(), |rate| TableCell::figure(rate, Unit::BytesPerSecond, gb(rate)))
 }
 
 /// Returns the cell of a figure in a GB/s column; without a value, the status.
-pub fn value(m: &Measurement) -> Cell {
+pub fn value(m: &Measurement) -> TableCell {
     match m.value {
         Some(value) => rate(Some(value)),
         None => m.validity.status.name().into(),
@@ -26,7 +26,7 @@ pub fn value(m: &Measurement) -> Cell {
 }
 
 /// Returns the cell with the share of the limit that was reached.
-pub fn of_limit(limit: Option<&Limit>) -> Cell {
+pub fn of_limit(limit: Option<&Limit>) -> TableCell {
     limit.map_or_else(|| "?".into(), |limit| percent(limit.fraction).into())
 }
 

@@ -6,7 +6,7 @@
 use super::open::{Count, INHERITED, open, read, refused};
 use super::{DEVICES, Event, TrafficDirection, encoded, table};
 use crate::host;
-use crate::processor::{self, Identity};
+use crate::processor::{self, ProcessorIdentity};
 use crate::root::SysRoot;
 use serde::Deserialize;
 use std::fs::File;
@@ -111,7 +111,7 @@ fn find(root: &SysRoot) -> Result<(String, Vec<Weighed>), String> {
 }
 
 impl FlopFamily {
-    fn is_for(&self, identity: Option<&Identity>) -> bool {
+    fn is_for(&self, identity: Option<&ProcessorIdentity>) -> bool {
         identity.is_some_and(|identity| {
             identity.vendor == self.vendor
                 && self.families.contains(&identity.family)

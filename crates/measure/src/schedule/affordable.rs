@@ -1,6 +1,6 @@
 //! Decides if there is time to set up one more cell, in addition to the turns of the cells that exist.
 
-use super::policy::{Policy, WarmUp};
+use super::policy::{RepetitionPolicy, WarmUp};
 use super::{Limits, clock};
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ impl Affordable {
     }
 
     /// Returns the time that a policy has for its minimum number of rounds.
-    pub fn of(policy: &Policy, limits: &Limits) -> Self {
+    pub fn of(policy: &RepetitionPolicy, limits: &Limits) -> Self {
         let turns = policy.fewest + usize::from(policy.warm_up == WarmUp::Round);
         let end = limits.samples.is_none().then(|| limits.at(policy.measure));
         Self { end, turns: turns as u32, round: Duration::ZERO }

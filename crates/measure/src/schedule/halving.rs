@@ -7,7 +7,9 @@ mod search;
 
 pub use super::shuffle::Shuffler;
 use crate::{regime, stats};
-pub use search::{Candidates, Check, Leave, Passes, Prepared, Rules, TurnRate, choose, prepared};
+pub use search::{
+    Candidates, DeadlineCheck, Passes, Prepared, RoundRule, Rules, TurnRate, choose, prepared,
+};
 use std::collections::BTreeMap;
 
 /// A candidate with its samples.

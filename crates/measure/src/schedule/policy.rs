@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Order of the cells in a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
+pub enum RoundOrder {
     /// Order in which the cells are given, in every round.
     AsGiven,
     /// New random order in each round, with a fixed seed, so that no cell always follows the same neighbour.
@@ -16,7 +16,7 @@ pub enum Order {
 
 /// Rule that ends the turns of a stable cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Leave {
+pub enum CellRule {
     /// All cells continue until all are stable, because compared cells need the same state of the machine.
     Together,
     /// A stable cell stops at once, so that the remaining time is for the other cells.
@@ -37,9 +37,9 @@ pub enum WarmUp {
 
 /// Repetition of a mode.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Policy {
+pub struct RepetitionPolicy {
     /// Order of a round.
-    pub order: Order,
+    pub order: RoundOrder,
     /// Seed of random orders: fixed, so that a run can be repeated.
     pub seed: u64,
     /// Position of the warm-up.
@@ -61,7 +61,7 @@ pub struct Policy {
     /// the time is used up.
     pub tolerance: Option<f64>,
     /// Rule that ends the turns of a stable cell.
-    pub leave: Leave,
+    pub leave: CellRule,
     /// True if the rounds may end in the middle of a round.
     pub ends_within_round: bool,
     /// True if a requested number of samples is taken even if the time is used up.
@@ -78,8 +78,8 @@ pub struct Policy {
 const NO_TIME: (f64, Duration) = (0.0, Duration::ZERO);
 
 /// `stream`: one cell, whose kernels run in STREAM's order.
-pub const STREAM: Policy = Policy {
-    order: Order::AsGiven,
+pub const STREAM: RepetitionPolicy = RepetitionPolicy {
+    order: RoundOrder::AsGiven,
     seed: 1,
     warm_up: WarmUp::Round,
     fewest: 3,
@@ -91,7 +91,7 @@ pub const STREAM: Policy = Policy {
     least_time: (0.25, Duration::from_millis(2500)),
     least_time_of_budget: true,
     tolerance: Some(0.005),
-    leave: Leave::Together,
+    leave: CellRule::Together,
     ends_within_round: false,
     samples_despite_time: true,
     tries: 1,
@@ -101,8 +101,8 @@ pub const STREAM: Policy = Policy {
 
 /// Check if a cache speeds up the arrays of `stream`: whole and half arrays alternate, and each turn includes a
 /// warm-up.
-pub const SIZE: Policy = Policy {
-    order: Order::Shuffled,
+pub const SIZE: RepetitionPolicy = RepetitionPolicy {
+    order: RoundOrder::Shuffled,
     seed: 0x7369_7A65,
     warm_up: WarmUp::None,
     // Nine ratios give a confidence interval of their median; three are enough for a large effect of a cache.
@@ -116,8 +116,8 @@ pub const SIZE: Policy = Policy {
 };
 
 /// `stream --sweep`: many cells; the rest of the budget is for repeating values that break the trend.
-pub const SWEEP: Policy = Policy {
-    order: Order::Shuffled,
+pub const SWEEP: RepetitionPolicy = RepetitionPolicy {
+    order: RoundOrder::Shuffled,
     seed: 0x0073_7765_6570,
     least: 10,
     ask_every: 1,
@@ -127,7 +127,7 @@ pub const SWEEP: Policy = Policy {
 };
 
 /// `explain`: factors between neighbours in a round, over complete rounds.
-pub const EXPLAIN: Policy = Policy {
+pub const EXPLAIN: RepetitionPolicy = RepetitionPolicy {
     seed: 0x0065_7870,
     // Medians over fewer rounds scatter too much.
     most: Some(60),
@@ -138,7 +138,7 @@ pub const EXPLAIN: Policy = Policy {
 };
 
 /// Last step of `explain` only, with consecutive passes as in `stream`.
-pub const EXPLAIN_END: Policy = Policy {
+pub const EXPLAIN_END: RepetitionPolicy = RepetitionPolicy {
     fewest: 5,
     most: Some(20),
     ask_every: 1,
@@ -148,8 +148,8 @@ pub const EXPLAIN_END: Policy = Policy {
 };
 
 /// `stream --compiler`: native loops before the loops of each compiler.
-pub const COMPILED: Policy = Policy {
-    order: Order::ReferenceBeforeEach,
+pub const COMPILED: RepetitionPolicy = RepetitionPolicy {
+    order: RoundOrder::ReferenceBeforeEach,
     seed: 0x636F_6D70,
     warm_up: WarmUp::Turn,
     measure: 0.95,
@@ -157,8 +157,8 @@ pub const COMPILED: Policy = Policy {
 };
 
 /// `stream --standard`: native passes before each run of a build, for the elapsed time of such a run.
-pub const STANDARD: Policy = Policy {
-    order: Order::ReferenceBeforeEach,
+pub const STANDARD: RepetitionPolicy = RepetitionPolicy {
+    order: RoundOrder::ReferenceBeforeEach,
     seed: 0x7374_6463,
     warm_up: WarmUp::Turn,
     fewest: 1,
@@ -168,21 +168,21 @@ pub const STANDARD: Policy = Policy {
 };
 
 /// `memory ladder`, `latency`, `matrix`, `loaded`, `mix`: many cells with turns of milliseconds.
-pub const CURVES: Policy = Policy {
+pub const CURVES: RepetitionPolicy = RepetitionPolicy {
     seed: 0x7475_726E,
     least_time: (0.25, Duration::MAX),
     least_time_of_budget: false,
-    leave: Leave::OnceStable,
+    leave: CellRule::OnceStable,
     ends_within_round: true,
     measure: 0.95,
     ..SWEEP
 };
 
 /// Like [`CURVES`], for cells that had a turn when they were set up.
-pub const CURVES_BEHIND: Policy = Policy { warm_up: WarmUp::Turn, ..CURVES };
+pub const CURVES_BEHIND: RepetitionPolicy = RepetitionPolicy { warm_up: WarmUp::Turn, ..CURVES };
 
 /// Trial of loops before a curve: the first round determines the duration of a call, and the best counts.
-pub const LOOPS: Policy = Policy {
+pub const LOOPS: RepetitionPolicy = RepetitionPolicy {
     seed: 0x6C6F_6F70,
     warm_up: WarmUp::None,
     fewest: 1,
@@ -192,12 +192,12 @@ pub const LOOPS: Policy = Policy {
 };
 
 /// Node-to-node part of `memory matrix`; the rest of the time is for the CPU-to-CPU part.
-pub const NODES: Policy = Policy { measure: 0.6, ..CURVES };
+pub const NODES: RepetitionPolicy = RepetitionPolicy { measure: 0.6, ..CURVES };
 
 /// `io`: the grid of file and block sizes, repeated for the requested number of samples, or else until the
 /// figures are precise enough or the time is used up.
-pub const FILES: Policy = Policy {
-    order: Order::AsGiven,
+pub const FILES: RepetitionPolicy = RepetitionPolicy {
+    order: RoundOrder::AsGiven,
     seed: 1,
     warm_up: WarmUp::None,
     fewest: 0,
@@ -216,15 +216,16 @@ pub const FILES: Policy = Policy {
 
 /// `mpi --osu`: a turn is an OSU program and the probe. Their means include all messages, so that a round
 /// counts as a whole or not at all; on some machines the CPUs are moved every few seconds.
-pub const OSU: Policy = Policy { tries: 3, samples_despite_time: true, ..FILES };
+pub const OSU: RepetitionPolicy =
+    RepetitionPolicy { tries: 3, samples_despite_time: true, ..FILES };
 
 /// `apps`: workers on different placements, compared with each other; a round of sums takes seconds.
-pub const APPS: Policy = Policy { seed: 0x6170_7073, measure: 0.95, ..SWEEP };
+pub const APPS: RepetitionPolicy = RepetitionPolicy { seed: 0x6170_7073, measure: 0.95, ..SWEEP };
 
 /// `apps iccg`: a turn is a complete solution, and each iteration is a sample. The rest of the budget is for the
 /// number of iterations in the natural order.
-pub const ICCG: Policy = Policy {
-    order: Order::AsGiven,
+pub const ICCG: RepetitionPolicy = RepetitionPolicy {
+    order: RoundOrder::AsGiven,
     warm_up: WarmUp::Turn,
     fewest: 1,
     ask_every: 1,
@@ -236,7 +237,8 @@ pub const ICCG: Policy = Policy {
 };
 
 /// `device stream` and `device peaks`: passes of all devices, interleaved.
-pub const DEVICES: Policy = Policy { seed: 0x6465_7669, measure: 0.95, ..SWEEP };
+pub const DEVICES: RepetitionPolicy =
+    RepetitionPolicy { seed: 0x6465_7669, measure: 0.95, ..SWEEP };
 
 /// `device links`: a cell for each size, end and direction, with copies of milliseconds.
-pub const LINKS: Policy = Policy { seed: 0x6C69_6E6B, ..CURVES };
+pub const LINKS: RepetitionPolicy = RepetitionPolicy { seed: 0x6C69_6E6B, ..CURVES };

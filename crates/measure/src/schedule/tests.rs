@@ -5,7 +5,7 @@ use std::convert::Infallible;
 
 const FOREVER: Duration = Duration::from_secs(3600);
 
-fn turns(policy: Policy, limits: Limits, cells: usize) -> (Vec<Turn>, Schedule, Stop) {
+fn turns(policy: RepetitionPolicy, limits: Limits, cells: usize) -> (Vec<Turn>, Schedule, Stop) {
     let mut schedule = Schedule::new(policy, limits, cells);
     let mut seen = Vec::new();
     let stop = schedule
@@ -134,7 +134,7 @@ fn disturbed_rounds_are_repeated_until_enough_count_or_the_tries_are_spent() {
 /// A run of `cells` cells whose turns take `turn`, after `set_up`, with `check` behind them: what it took,
 /// and samples of the cell that has fewest.
 fn simulated(
-    policy: Policy,
+    policy: RepetitionPolicy,
     budget: f64,
     cells: usize,
     [set_up, turn, check]: [f64; 3],

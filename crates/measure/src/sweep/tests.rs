@@ -26,16 +26,16 @@ impl Setting for Typed {
         if matches!(self, Rate(_)) { "rate" } else { "name" }
     }
 
-    fn values(name: &str) -> Option<Values<Self>> {
+    fn values(name: &str) -> Option<AxisSyntax<Self>> {
         match name {
-            "rate" => Some(Values::parted(|text| {
+            "rate" => Some(AxisSyntax::parted(|text| {
                 let rate: Result<u32, _> = text.parse();
                 rate.map(|rate| vec![Rate(rate)]).map_err(|_| Wrong(1, "no number".to_owned()))
             })),
             "name" => Some(
-                Values {
+                AxisSyntax {
                     separator: Some(';'),
-                    ..Values::parted(|text| Ok(vec![Name(text.into())]))
+                    ..AxisSyntax::parted(|text| Ok(vec![Name(text.into())]))
                 }
                 .or_alone(vec![Name("all".into())]),
             ),

@@ -3,7 +3,7 @@
 
 use super::link::Link;
 use super::participant::Participant;
-use super::{Order, Route, SizeOrder};
+use super::{RankJob, Route, SizeOrder};
 use crate::protocol::{Done, MOST_LOST};
 use nodegauge_measure::interference::ThreadCounts;
 use nodegauge_measure::stats::{self, Better, Summary};
@@ -34,7 +34,7 @@ struct Plan {
 /// Measures one size, and adds to `said` what the first rank has to say of it.
 pub(super) fn size<L: Link>(
     participant: &mut Participant<'_, L>,
-    order: &Order,
+    order: &RankJob,
     (bytes, warm_up, fixed): SizeOrder,
     said: &mut String,
 ) -> io::Result<()> {
@@ -53,7 +53,7 @@ pub(super) fn size<L: Link>(
 
 struct Timing<'a, 'b, L> {
     participant: &'a mut Participant<'b, L>,
-    order: &'a Order,
+    order: &'a RankJob,
     warm_up: u64,
     /// Timed operations, where their number is fixed.
     fixed: u64,

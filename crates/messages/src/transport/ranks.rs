@@ -3,7 +3,7 @@
 use super::link::{Connected, Link, Shared};
 use super::participant::{Message, Participant};
 use super::segment::{Segment, Word};
-use super::{Fabric, Order, Route, measure};
+use super::{Fabric, RankJob, Route, measure};
 use crate::pattern::{Participants, Pattern};
 use nodegauge_machine::CpuId;
 use nodegauge_measure::Failure;
@@ -28,7 +28,7 @@ const CHECK_RANKS: Duration = Duration::from_millis(100);
 /// # Errors
 /// When the order cannot be read, or a rank cannot be started or ended before its time.
 pub fn serve(order: &str) -> Result<(), Failure> {
-    let order: Order = serde_json::from_str(order)
+    let order: RankJob = serde_json::from_str(order)
         .map_err(|error| Failure::usage(format!("invalid order of ranks: {error}")))?;
     die_with_parent(order.parent);
     let segment = Segment::new(order.cpus.len()).map_err(|error| {
@@ -50,7 +50,7 @@ pub fn serve(order: &str) -> Result<(), Failure> {
 /// A rank's part.
 struct Rank<'a> {
     segment: &'a Segment,
-    order: &'a Order,
+    order: &'a RankJob,
     rank: usize,
 }
 

@@ -3,7 +3,7 @@
 use super::{FigureUnit, NONE, ShownFigure, distance, evidence};
 use crate::pattern::Pattern;
 use nodegauge_gauge::view::{
-    Block, Cell, Chart, Column, Picture, Scale, Section, Series, Table, distinct, grouped,
+    Block, Chart, ChartSeries, Column, Picture, Scale, Section, Table, TableCell, distinct, grouped,
 };
 use nodegauge_measure::{Bytes, Unit};
 
@@ -60,11 +60,11 @@ pub(super) fn pictures(
             let bytes = f.config.message_bytes.filter(|bytes| *bytes > 0)?;
             Some((bytes as f64, f.m.value?))
         };
-        let mut series: Vec<Series> = Vec::new();
+        let mut series: Vec<ChartSeries> = Vec::new();
         for (name, own) in grouped(own.iter().copied(), |f| name(f)) {
             let mut dots: Vec<(f64, f64)> = own.iter().filter_map(|f| dot(f)).collect();
             dots.sort_by(|a, b| a.0.total_cmp(&b.0));
-            series.push(Series { mark: '*', name, dots, ..Series::default() });
+            series.push(ChartSeries { mark: '*', name, dots, ..ChartSeries::default() });
         }
         if series.iter().all(|series| series.dots.len() < 2) {
             continue;
@@ -134,7 +134,7 @@ fn over_sizes(
     own: &[&ShownFigure<'_>],
     title: &str,
     (patterns, unit): (&[&str], Unit),
-    (titles, more): (&[String], &dyn Fn(u64) -> Vec<Cell>),
+    (titles, more): (&[String], &dyn Fn(u64) -> Vec<TableCell>),
 ) -> Option<Table> {
     patterns.first()?;
     let column = |title: &str| Column { title: title.to_owned(), right: !title.is_empty() };
@@ -191,7 +191,7 @@ impl<'a> Floor<'a> {
         titles.into_iter().flatten().collect()
     }
 
-    fn cells(&self, size: u64) -> Vec<Cell> {
+    fn cells(&self, size: u64) -> Vec<TableCell> {
         let Some(name) = self.name else { return Vec::new() };
         let floor = at(self.own, name, self.unit, size).and_then(|figure| figure.config.floor);
         let share = floor.map_or(NONE.to_owned(), |floor| format!("{:.0} %", floor.share * 100.0));

@@ -2,7 +2,7 @@
 //! out.
 
 use super::{FigureUnit, ShownFigure, distance, evidence};
-use nodegauge_gauge::view::{Block, Cell, Picture, Section, Table, distinct, grouped};
+use nodegauge_gauge::view::{Block, Picture, Section, Table, TableCell, distinct, grouped};
 use nodegauge_measure::{Bytes, Unit, stats};
 
 /// Columns of a matrix at most: a wider one fits no terminal.
@@ -72,7 +72,7 @@ fn square(pairs: &[PairFigure<'_>], shown: FigureUnit) -> Table {
     let titles: Vec<String> = std::iter::once(">".to_owned()).chain(titles).collect();
     let mut table = Table::new(&titles.iter().map(String::as_str).collect::<Vec<_>>());
     for a in &ends {
-        let mut row: Vec<Cell> = vec![(*a).clone().into()];
+        let mut row: Vec<TableCell> = vec![(*a).clone().into()];
         row.extend(ends.iter().map(|b| shown.cell(between(pairs, a, b))));
         table.row(row);
     }

@@ -2,7 +2,7 @@
 
 use super::curves::{pictures, sizes};
 use super::{FigureUnit, NONE, ShownFigure, evidence};
-use nodegauge_gauge::view::{Block, Cell, Section, Table, grouped};
+use nodegauge_gauge::view::{Block, Section, Table, TableCell, grouped};
 use nodegauge_measure::record::{Category, Measurement};
 use nodegauge_measure::{Bytes, stats};
 
@@ -32,7 +32,7 @@ pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
                 Bytes(size).to_string().into(),
                 value(probe),
                 value(osu),
-                ratio.map_or_else(|| Cell::from(NONE), |ratio| format!("{ratio:.3}").into()),
+                ratio.map_or_else(|| TableCell::from(NONE), |ratio| format!("{ratio:.3}").into()),
                 spread(probe.map(|figure| figure.m)).into(),
                 spread(osu.map(|figure| figure.m)).into(),
             ]);

@@ -1,5 +1,5 @@
 use super::*;
-use crate::ranks::{Policy, RankMap, RankRequest, plan_ranks};
+use crate::ranks::{LecturePolicy, RankMap, RankRequest, plan_ranks};
 use crate::tests::{T2K, machine};
 
 fn planned(description: &str, request: &RankRequest) -> RankPlan {
@@ -10,7 +10,7 @@ fn planned(description: &str, request: &RankRequest) -> RankPlan {
 fn t2k(policy: u8) -> RankPlan {
     let request = RankRequest {
         ranks: 4,
-        policy: Policy::new(policy),
+        policy: LecturePolicy::new(policy),
         map: Some(RankMap::Spread),
         ..RankRequest::default()
     };

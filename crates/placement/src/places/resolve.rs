@@ -1,6 +1,6 @@
 //! Conversion of `OMP_PLACES` into CPUs.
 
-use super::{Interval, Place, PlaceExpr, PlaceName, PlacesSpec};
+use super::{ListEntry, Place, PlaceExpr, PlaceName, PlacesSpec};
 use crate::cpus::{self, UsableCpus};
 use crate::error::PlacementError;
 use crate::grammar::MOST;
@@ -81,18 +81,18 @@ struct Resolver<'a> {
 }
 
 impl Resolver<'_> {
-    fn list(mut self, items: &[Interval<PlaceExpr>]) -> Result<Vec<Place>, PlacementError> {
+    fn list(mut self, items: &[ListEntry<PlaceExpr>]) -> Result<Vec<Place>, PlacementError> {
         let mut places: Vec<Place> = Vec::new();
         for item in items {
             match item {
-                Interval::Include { first, count, stride } => {
+                ListEntry::Include { first, count, stride } => {
                     let base = self.numbers(first)?;
                     for copy in 0..i64::from(*count) {
                         let shift = copy * i64::from(*stride);
                         places.push(self.place(&base, shift)?);
                     }
                 }
-                Interval::Exclude(place) => {
+                ListEntry::Exclude(place) => {
                     let base = self.numbers(place)?;
                     let excluded = self.place(&base, 0)?;
                     let before = places.len();
@@ -120,7 +120,7 @@ impl Resolver<'_> {
         };
         let mut numbers = BTreeSet::new();
         for item in items {
-            if let Interval::Include { first, count, stride } = item {
+            if let ListEntry::Include { first, count, stride } = item {
                 self.spend(*count as usize)?;
                 numbers.extend(
                     (0..i64::from(*count)).map(|k| i64::from(*first) + k * i64::from(*stride)),
@@ -129,7 +129,7 @@ impl Resolver<'_> {
         }
         // Within braces the order does not matter, as in libgomp.
         for item in items {
-            if let Interval::Exclude(cpu) = item
+            if let ListEntry::Exclude(cpu) = item
                 && !numbers.remove(&i64::from(*cpu))
             {
                 return Err(self.nothing_excluded(cpu));

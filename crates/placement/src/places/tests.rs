@@ -170,8 +170,8 @@ fn numbers() -> impl Strategy<Value = (u32, i32)> {
 fn place() -> impl Strategy<Value = PlaceExpr> {
     let item = prop_oneof![
         4 => (any::<u32>(), numbers())
-            .prop_map(|(first, (count, stride))| Interval::Include { first, count, stride }),
-        1 => any::<u32>().prop_map(Interval::Exclude),
+            .prop_map(|(first, (count, stride))| ListEntry::Include { first, count, stride }),
+        1 => any::<u32>().prop_map(ListEntry::Exclude),
     ];
     prop_oneof![
         any::<u32>().prop_map(PlaceExpr::Cpu),
@@ -182,8 +182,8 @@ fn place() -> impl Strategy<Value = PlaceExpr> {
 fn spec() -> impl Strategy<Value = PlacesSpec> {
     let item = prop_oneof![
         4 => (place(), numbers())
-            .prop_map(|(first, (count, stride))| Interval::Include { first, count, stride }),
-        1 => place().prop_map(Interval::Exclude),
+            .prop_map(|(first, (count, stride))| ListEntry::Include { first, count, stride }),
+        1 => place().prop_map(ListEntry::Exclude),
     ];
     prop_oneof![
         (prop::sample::select(PlaceName::ALL.to_vec()), prop::option::of(1..=MOST))

@@ -7,15 +7,15 @@ fn cpus(placement: &Placement) -> Vec<String> {
     placement.threads.iter().map(|thread| cpus::ranges(&thread.cpus)).collect()
 }
 
-fn request(threads: Option<u32>, places: &str, bind: Option<Bind>) -> Request {
+fn request(threads: Option<u32>, places: &str, bind: Option<Bind>) -> PlacementRequest {
     let places = (!places.is_empty()).then(|| places.parse().unwrap());
-    Request { threads, places, bind, ..Request::default() }
+    PlacementRequest { threads, places, bind, ..PlacementRequest::default() }
 }
 
 #[test]
 fn default_is_the_first_hardware_thread_of_each_core() {
     let topology = machine(SMT);
-    let all = plan(&topology, &Request::default()).unwrap();
+    let all = plan(&topology, &PlacementRequest::default()).unwrap();
     assert_eq!(cpus(&all), ["0", "2", "4", "6", "8", "10", "12", "14"]);
     assert_eq!((all.bind, all.places.as_str(), all.notices.len()), (Bind::Spread, "cores", 0));
     let two = plan(&topology, &request(Some(2), "", None)).unwrap();
@@ -34,7 +34,7 @@ fn of_cores_that_differ_the_fastest_kind_is_used_unless_more_are_asked_for() {
     for thread in &mut topology.threads {
         thread.efficiency = Some(usize::from(thread.core >= 4));
     }
-    let all = plan(&topology, &Request::default()).unwrap();
+    let all = plan(&topology, &PlacementRequest::default()).unwrap();
     assert_eq!(cpus(&all), ["8", "10", "12", "14"]);
     assert_eq!(all.places, "{8},{10},{12},{14}");
     assert!(all.notices[0].contains("the 4 fastest (8,10,12,14) of 8 cores"), "{all:?}");
@@ -53,7 +53,7 @@ fn cpus_that_may_not_be_used_are_not_used() {
     for thread in &mut topology.threads {
         thread.allowed = [1, 6, 7, 8].contains(&thread.cpu.0);
     }
-    let all = plan(&topology, &Request::default()).unwrap();
+    let all = plan(&topology, &PlacementRequest::default()).unwrap();
     assert_eq!(cpus(&all), ["1", "6", "8"]);
 }
 
@@ -82,7 +82,7 @@ fn places_without_a_number_of_threads_take_one_each() {
 #[test]
 fn what_was_not_asked_for_is_a_notice() {
     let topology = machine(SMT);
-    let notices = |request: &Request| plan(&topology, request).unwrap().notices;
+    let notices = |request: &PlacementRequest| plan(&topology, request).unwrap().notices;
     assert_eq!(
         notices(&request(Some(2), "cores", None)),
         [
@@ -104,29 +104,33 @@ fn what_was_not_asked_for_is_a_notice() {
 fn conflicts_are_refused() {
     let topology = machine(ROME);
     let kmp = |text: &str| Some(text.parse().unwrap());
-    let both = |request: Request| plan(&topology, &request).unwrap_err().to_string();
+    let both = |request: PlacementRequest| plan(&topology, &request).unwrap_err().to_string();
     assert_eq!(
-        both(Request { per_cache: Some(1), ..request(None, "cores", None) }),
+        both(PlacementRequest { per_cache: Some(1), ..request(None, "cores", None) }),
         "--per-cache and --places both decide where threads go\nhint: give one of them"
     );
     for (request, first, second) in [
         (
-            Request { per_cache: Some(1), ..request(None, "", Some(Bind::Close)) },
+            PlacementRequest { per_cache: Some(1), ..request(None, "", Some(Bind::Close)) },
             "--per-cache",
             "--bind",
         ),
         (
-            Request { per_cache: Some(1), kmp: kmp("scatter"), ..Request::default() },
+            PlacementRequest {
+                per_cache: Some(1),
+                kmp: kmp("scatter"),
+                ..PlacementRequest::default()
+            },
             "--per-cache",
             "KMP_AFFINITY",
         ),
         (
-            Request { kmp: kmp("scatter"), ..request(None, "cores", None) },
+            PlacementRequest { kmp: kmp("scatter"), ..request(None, "cores", None) },
             "KMP_AFFINITY",
             "--places",
         ),
         (
-            Request { kmp: kmp("scatter"), ..request(None, "", Some(Bind::Close)) },
+            PlacementRequest { kmp: kmp("scatter"), ..request(None, "", Some(Bind::Close)) },
             "KMP_AFFINITY",
             "--bind",
         ),
@@ -134,22 +138,30 @@ fn conflicts_are_refused() {
         let expected = PlacementError::conflict("threads go", first, second);
         assert_eq!(plan(&topology, &request).unwrap_err(), expected);
     }
-    let verbose = Request { kmp: kmp("verbose"), ..request(Some(4), "cores", Some(Bind::Spread)) };
+    let verbose =
+        PlacementRequest { kmp: kmp("verbose"), ..request(Some(4), "cores", Some(Bind::Spread)) };
     assert_eq!(cpus(&plan(&topology, &verbose).unwrap()), ["0", "32", "64", "96"]);
 }
 
 #[test]
 fn too_many_and_no_threads_are_refused() {
     let topology = machine("Package:1 NUMANode:1 Core:2 PU:1");
-    let text = |request: &Request| plan(&topology, request).unwrap_err().to_string();
+    let text = |request: &PlacementRequest| plan(&topology, request).unwrap_err().to_string();
     let many = "cannot place 500 threads: this process may use 2 hardware threads (0-1)\nhint: ask for 2 or fewer, e.g. --threads 2";
     assert_eq!(text(&request(Some(500), "", None)), many);
     assert_eq!(text(&request(Some(500), "cores", Some(Bind::None))), many);
     assert_eq!(text(&request(None, "0:500:0", None)), many);
     let kmp = Some("compact".parse().unwrap());
-    assert_eq!(text(&Request { kmp, threads: Some(500), ..Request::default() }), many);
     assert_eq!(
-        text(&Request { per_cache: Some(1), threads: Some(500), ..Request::default() }),
+        text(&PlacementRequest { kmp, threads: Some(500), ..PlacementRequest::default() }),
+        many
+    );
+    assert_eq!(
+        text(&PlacementRequest {
+            per_cache: Some(1),
+            threads: Some(500),
+            ..PlacementRequest::default()
+        }),
         many
     );
     assert_eq!(
@@ -160,7 +172,7 @@ fn too_many_and_no_threads_are_refused() {
     assert!(one.to_string().contains("may use 1 hardware thread (0)"), "{one}");
     let mut nothing = topology.clone();
     nothing.threads.iter_mut().for_each(|thread| thread.allowed = false);
-    let error = plan(&nothing, &Request::default()).unwrap_err();
+    let error = plan(&nothing, &PlacementRequest::default()).unwrap_err();
     assert_eq!(error.to_string(), "this process may not use any CPU of this machine");
 }
 

@@ -1,6 +1,6 @@
 //! Grammar of lists of numactl policies.
 
-use super::Policy;
+use super::LecturePolicy;
 use crate::grammar;
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
@@ -8,11 +8,11 @@ use std::str::FromStr;
 
 /// List of policies by number: `0,3`, `0-5` or, as in the lecture, `0..5`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Policies(pub Vec<Policy>);
+pub struct Policies(pub Vec<LecturePolicy>);
 
 impl IntoIterator for Policies {
-    type Item = Policy;
-    type IntoIter = std::vec::IntoIter<Policy>;
+    type Item = LecturePolicy;
+    type IntoIter = std::vec::IntoIter<LecturePolicy>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.0.into_iter()
@@ -27,7 +27,7 @@ impl FromStr for Policies {
         let policy = |cursor: &mut Cursor<'_>| {
             let at = cursor.position();
             let number = cursor.number("expected the number of a policy, 0 to 5")?;
-            let policy = u8::try_from(number).ok().and_then(Policy::new);
+            let policy = u8::try_from(number).ok().and_then(LecturePolicy::new);
             let beyond = || format!("policy {number} is out of range: expected 0 to 5");
             policy.ok_or_else(|| cursor.error_at(at, beyond()))
         };
@@ -44,7 +44,7 @@ impl FromStr for Policies {
                 if last < first {
                     return Err(cursor.error_at(at, "a range goes from the smaller number up"));
                 }
-                Ok((first.number()..=last.number()).filter_map(Policy::new).collect())
+                Ok((first.number()..=last.number()).filter_map(LecturePolicy::new).collect())
             })?;
         Ok(Self(policies.concat()))
     }

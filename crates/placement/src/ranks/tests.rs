@@ -7,7 +7,12 @@ fn planned(description: &str, request: RankRequest) -> RankPlan {
 }
 
 fn lecture(ranks: u32, policy: u8, map: RankMap) -> RankRequest {
-    RankRequest { ranks, policy: Policy::new(policy), map: Some(map), ..RankRequest::default() }
+    RankRequest {
+        ranks,
+        policy: LecturePolicy::new(policy),
+        map: Some(map),
+        ..RankRequest::default()
+    }
 }
 
 /// Socket, memory and core of each rank on a node of T2K.
@@ -121,7 +126,7 @@ fn a_list_of_cpus_goes_by_thread_or_by_rank() {
 fn beside_named_cpus_a_policy_says_where_memory_goes() {
     let of = |policy| {
         let cpus = "4,0,12".parse().ok();
-        let policy = Policy::new(policy);
+        let policy = LecturePolicy::new(policy);
         planned(T2K, RankRequest { ranks: 3, cpus, policy, ..RankRequest::default() })
     };
     for (policy, memory) in [
@@ -159,7 +164,7 @@ fn refusals_name_the_numbers() {
         error(RankRequest { cpus: "0-2".parse().ok(), ..some.clone() }),
         "--cpus names 3 entries, but there are 2 ranks of 1 thread\nhint: name 2 CPUs, or one group a rank, e.g. --cpus '{0-3},{4-7}'"
     );
-    let policy = RankRequest { policy: Policy::new(3), ..some.clone() };
+    let policy = RankRequest { policy: LecturePolicy::new(3), ..some.clone() };
     assert_eq!(
         error(RankRequest { numa: "local".parse().ok(), ..policy.clone() }),
         "--policy and --numa both decide where memory goes\nhint: give one of them"
@@ -169,13 +174,16 @@ fn refusals_name_the_numbers() {
         error(RankRequest { cpus: "0-1".parse().ok(), ..map }),
         "--cpus and --rank-map both decide where threads go\nhint: give one of them"
     );
-    let together = Request { bind: Some(Bind::Close), ..Request::default() };
+    let together = PlacementRequest { bind: Some(Bind::Close), ..PlacementRequest::default() };
     assert_eq!(
         error(RankRequest { together, ..policy }),
         "--policy and --bind both decide where threads go\nhint: give one of them"
     );
     assert_eq!(error(RankRequest::default()), "cannot place 0 ranks\nhint: ask for at least 1");
-    assert_eq!("6".parse::<Policy>(), Err("policy 6 is out of range: expected 0 to 5".to_owned()));
+    assert_eq!(
+        "6".parse::<LecturePolicy>(),
+        Err("policy 6 is out of range: expected 0 to 5".to_owned())
+    );
 }
 
 proptest! {

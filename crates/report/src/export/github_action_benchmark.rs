@@ -75,7 +75,7 @@ fn benchmarks(records: &[Record], direction: Better, registry: &Registry) -> Vec
         let prefix = if records.len() > 1 { format!("{run}: ") } else { String::new() };
         let figures = figures::own(record, registry).into_iter();
         let figures = figures.filter(|figure| figure.m.unit.direction() == Some(direction));
-        let benchmark = |figure: figures::Figure<'_>| {
+        let benchmark = |figure: figures::RecordFigure<'_>| {
             let (unit, factor) = unit(figure.m.unit);
             let value = figure.m.value.filter(|value| value.is_finite())?;
             let spread = figure.m.summary.as_ref().map(|s| (s.p95 - s.p05).abs() / 2.0 / factor);

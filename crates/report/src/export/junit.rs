@@ -2,7 +2,7 @@
 //! one test case for its completeness, one per figure and one per condition.
 
 use super::{Document, Export, Exporter};
-use crate::figures::{self, Conditions, Figure};
+use crate::figures::{self, Conditions, RecordFigure};
 use crate::markup::{Markup, element, text};
 use crate::run;
 use nodegauge_measure::Failure;
@@ -165,7 +165,7 @@ fn cases(record: &Record, conditions: Conditions<'_>, registry: &Registry) -> Ve
 }
 
 /// Returns the test case of a figure. An invalid figure fails; a suspect figure fails if `strict` is set.
-fn figure(figure: &Figure<'_>, strict: bool) -> Case {
+fn figure(figure: &RecordFigure<'_>, strict: bool) -> Case {
     let validity = &figure.m.validity;
     let fails = match validity.status {
         Status::Invalid => true,

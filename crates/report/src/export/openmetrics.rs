@@ -3,7 +3,7 @@
 //! time stamps, so samples have none.
 
 use super::{Document, Export, Exporter};
-use crate::figures::{self, Figure};
+use crate::figures::{self, RecordFigure};
 use nodegauge_measure::Failure;
 use nodegauge_measure::keys::Registry;
 use nodegauge_measure::record::{Record, Status};
@@ -107,7 +107,7 @@ fn text(records: &[Record], registry: &Registry) -> String {
     for record in newest {
         let node = node(record);
         let figures = figures::own(record, registry);
-        let test = |figure: &Figure<'_>| tested(&node, figure);
+        let test = |figure: &RecordFigure<'_>| tested(&node, figure);
         let tests: BTreeSet<Labels> = figures.iter().map(test).collect();
         let new: BTreeSet<Labels> = tests.difference(&written).cloned().collect();
         for labels in &new {
@@ -149,7 +149,7 @@ impl Metrics {
         self.add(INFO, &[test.as_slice(), &more].concat(), 1.0);
     }
 
-    fn figure(&mut self, figure: &Figure<'_>, test: &Labels) {
+    fn figure(&mut self, figure: &RecordFigure<'_>, test: &Labels) {
         let m = figure.m;
         let category = serde_json::to_value(m.category).ok();
         let category = category.and_then(|name| Some(name.as_str()?.to_owned()));
@@ -206,7 +206,7 @@ fn node(record: &Record) -> Labels {
 }
 
 /// Returns the labels of a test of a run.
-fn tested(node: &Labels, figure: &Figure<'_>) -> Labels {
+fn tested(node: &Labels, figure: &RecordFigure<'_>) -> Labels {
     let test = [("gauge", &figure.m.gauge), ("test", &figure.m.test)];
     let test = test.map(|(name, value)| (name.to_owned(), value.clone()));
     [node.as_slice(), &test].concat()

@@ -1,7 +1,9 @@
 //! Curves and heat maps as text.
 
 use super::{RESET, Style};
-use nodegauge_gauge::view::{Axis, Chart, HeatMap, HeatMaps, Joined, Scale, Series, Tone};
+use nodegauge_gauge::view::{
+    Chart, ChartAxis, ChartSeries, DotConnection, HeatMap, HeatMaps, Scale, Tone,
+};
 use nodegauge_measure::quantity::significant;
 use nodegauge_measure::{Bytes, Unit};
 
@@ -51,7 +53,7 @@ pub(super) fn chart(chart: &Chart, style: Style) -> String {
     let cell = |share: f64, cells: usize| {
         (share * (cells - 1) as f64).round().clamp(0.0, (cells - 1) as f64) as usize
     };
-    let has_lines = chart.series.iter().any(|one| one.joined == Joined::Straight);
+    let has_lines = chart.series.iter().any(|one| one.joined == DotConnection::Straight);
     let height = if has_lines { LINES_HEIGHT } else { HEIGHT };
     let mut grid = vec![vec![None; width]; height];
     for (number, one) in chart.series.iter().enumerate().rev() {
@@ -66,7 +68,8 @@ pub(super) fn chart(chart: &Chart, style: Style) -> String {
         }
         format!("{}{mark}{RESET}", COLOURS[number % COLOURS.len()])
     };
-    let logarithmic = if matches!(y_axis, Axis::Logarithmic(..)) { ", logarithmic" } else { "" };
+    let logarithmic =
+        if matches!(y_axis, ChartAxis::Logarithmic(..)) { ", logarithmic" } else { "" };
     let over = if chart.x == Scale::Intensity { " over FLOP/B" } else { "" };
     let mut out = format!("{:>7}{over}{logarithmic}\n", scaled(chart.y, 1.0).1);
     for (row, line) in grid.iter().enumerate() {
@@ -124,10 +127,15 @@ pub(super) fn chart(chart: &Chart, style: Style) -> String {
 }
 
 /// Returns the positions of the dots of a series on both axes, 0 to 1. Straight lines have a dot in every column.
-fn places(series: &Series, x_axis: Axis, y_axis: Axis, columns: usize) -> Vec<(f64, f64)> {
+fn places(
+    series: &ChartSeries,
+    x_axis: ChartAxis,
+    y_axis: ChartAxis,
+    columns: usize,
+) -> Vec<(f64, f64)> {
     let shown = series.dots.iter().filter(|(x, y)| *x > 0.0 && *y > 0.0);
     let dots: Vec<(f64, f64)> = shown.map(|(x, y)| (x_axis.place(*x), y_axis.place(*y))).collect();
-    if series.joined != Joined::Straight {
+    if series.joined != DotConnection::Straight {
         return dots;
     }
     let between = |ends: &[(f64, f64)]| {
@@ -218,7 +226,7 @@ fn heat_row(map: &HeatMap, row: usize, columns: usize, width: usize, style: Styl
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodegauge_gauge::view::Series;
+    use nodegauge_gauge::view::ChartSeries;
 
     fn two() -> Chart {
         let read = (0..10).map(|i| (f64::from(1 << i), 1e12 / f64::from(1 + i))).collect();
@@ -228,8 +236,18 @@ mod tests {
             y: Scale::Rate(Unit::BytesPerSecond),
             ticks: vec![1.0, 8.0, 64.0, 512.0, 4096.0],
             series: vec![
-                Series { mark: 'r', name: "read".to_owned(), dots: read, ..Series::default() },
-                Series { mark: 'w', name: "write".to_owned(), dots: write, ..Series::default() },
+                ChartSeries {
+                    mark: 'r',
+                    name: "read".to_owned(),
+                    dots: read,
+                    ..ChartSeries::default()
+                },
+                ChartSeries {
+                    mark: 'w',
+                    name: "write".to_owned(),
+                    dots: write,
+                    ..ChartSeries::default()
+                },
             ],
             marks: Vec::new(),
         }
@@ -252,7 +270,7 @@ mod tests {
             assert!(!axis.contains("4096"));
         }
         let one = Chart {
-            series: vec![Series { dots: vec![(1.0, 1.0)], ..two().series.remove(0) }],
+            series: vec![ChartSeries { dots: vec![(1.0, 1.0)], ..two().series.remove(0) }],
             ..two()
         };
         assert_eq!(super::chart(&one, Style::default()), "");
@@ -261,7 +279,7 @@ mod tests {
     #[test]
     fn three_percent_do_not_climb_a_chart() {
         let dots = vec![(1.0, 97e9), (2.0, 100e9), (4.0, 97e9)];
-        let flat = Chart { series: vec![Series { dots, ..two().series.remove(0) }], ..two() };
+        let flat = Chart { series: vec![ChartSeries { dots, ..two().series.remove(0) }], ..two() };
         let text = super::chart(&flat, Style::default());
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!((lines[0], lines[1].matches('r').count()), ("   GB/s", 3), "{text}");

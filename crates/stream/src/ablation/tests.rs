@@ -2,21 +2,21 @@ use super::*;
 use nodegauge_measure::interference::Cause;
 use nodegauge_measure::record::Status;
 
-fn config() -> PointConfig {
-    let shape = Shape {
+fn config() -> TargetConfig {
+    let shape = KernelShape {
         isa: kernels::available_isas()[0],
         stores: Stores::Regular,
         unroll: 4,
         side_by_side: SideBySide::ONE,
         prefetch: Prefetch::Off,
     };
-    PointConfig {
+    TargetConfig {
         places: vec![Vec::new()],
         arrays: 3,
         elements: 8,
         element: kernels::Element::F64,
-        pages: Pages::Base,
-        layout: Layout::Staggered,
+        pages: RequestedPages::Base,
+        layout: ArrayLayout::Staggered,
         policy: nodegauge_placement::MemoryPolicy::Default,
         kernels: vec![(Kernel::Copy, shape), (Kernel::Triad, shape)],
         trial_parts: 1,

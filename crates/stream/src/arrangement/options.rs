@@ -1,9 +1,9 @@
 //! Options of a run, and their consequences on a machine.
 
-use crate::kernels::{self, Element, Kernel, Prefetch, Shape, SideBySide, Stores};
+use crate::kernels::{self, Element, Kernel, KernelShape, Prefetch, SideBySide, Stores};
 use crate::size::SizeSpec;
 use crate::tuner::Constraints;
-use nodegauge_arena::Pages;
+use nodegauge_arena::RequestedPages;
 use nodegauge_placement::MemoryPolicy;
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub struct StreamOptions {
     /// Kind of store; `None` chooses by measuring.
     pub stores: Option<Stores>,
     /// Pages; `None` takes the largest that can be had without a reservation.
-    pub pages: Option<Pages>,
+    pub pages: Option<RequestedPages>,
     /// Software prefetch; `None` chooses by measuring.
     pub prefetch: Option<Prefetch>,
     /// Pages that loops walk side by side; `None` chooses by measuring.
@@ -36,7 +36,7 @@ pub struct StreamOptions {
     /// True if the user asked for it: what cannot keep it is refused then.
     pub budget_asked: bool,
     /// Loops that were chosen before, by [`tune`](crate::tune): a kernel in the list has its loop.
-    pub loops: Vec<(Kernel, Shape)>,
+    pub loops: Vec<(Kernel, KernelShape)>,
     /// Exactly this many passes after the warm-up, whatever the time.
     pub samples: Option<usize>,
 }

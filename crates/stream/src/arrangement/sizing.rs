@@ -4,7 +4,7 @@ use super::{Arrangement, surroundings};
 use crate::GAUGE;
 use crate::kernels::{Kernel, Loop};
 use crate::size::check::{self, SizeCheck};
-use crate::size::{self, Size, SizeSpec};
+use crate::size::{self, ArraySize, SizeSpec};
 use crate::target::Target;
 use nodegauge_arena::ArenaError;
 use nodegauge_gauge::Site;
@@ -91,7 +91,7 @@ impl Arrangement {
     }
 
     /// Arrays twice as long; `None` where the user chose the length, or twice does not fit.
-    pub(crate) fn twice(&self, site: &Site) -> Option<Size> {
+    pub(crate) fn twice(&self, site: &Site) -> Option<ArraySize> {
         let spec = SizeSpec::Elements(2 * self.size.elements);
         let around = surroundings(site, &self.placement, &self.options);
         let twice = size::choose(spec, self.options.element, &around).ok();
@@ -99,13 +99,13 @@ impl Arrangement {
     }
 
     /// Takes arrays of another length, shared out among its processes.
-    pub(crate) fn resize(&mut self, size: Size) {
+    pub(crate) fn resize(&mut self, size: ArraySize) {
         let each = size.elements.div_ceil(self.configs.len() as u64);
         self.configs.iter_mut().for_each(|config| config.elements = each);
         self.size = size;
     }
 
-    fn doubled(&self, check: &SizeCheck, size: &Size) -> Notice {
+    fn doubled(&self, check: &SizeCheck, size: &ArraySize) -> Notice {
         let each = size.elements.div_ceil(self.configs.len() as u64);
         let text = format!(
             "arrays are doubled to {}: over half of them {} was {:.2} times as fast, so a cache helped that is \
@@ -126,7 +126,7 @@ mod tests {
     use nodegauge_machine::{SysRoot, Topology, TopologySource};
     use nodegauge_measure::progress::Silent;
     use nodegauge_measure::record::Machine;
-    use nodegauge_placement::{RankRequest, Request};
+    use nodegauge_placement::{PlacementRequest, RankRequest};
 
     /// A node of two cores on a cache of 2 MB as it says, with so much memory.
     fn site(available: u64) -> Site {
@@ -139,7 +139,7 @@ mod tests {
 
     fn plan(site: &Site, size: SizeSpec) -> Arrangement {
         let options = StreamOptions { size, ..StreamOptions::default() };
-        Arrangement::new(site, &Request::default(), options, Vec::new()).unwrap()
+        Arrangement::new(site, &PlacementRequest::default(), options, Vec::new()).unwrap()
     }
 
     #[test]

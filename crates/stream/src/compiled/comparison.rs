@@ -10,8 +10,8 @@ use super::build::CompiledKernels;
 use crate::GAUGE;
 use crate::arrangement::{Arrangement, Ready, SettingUp};
 use crate::kernels::Loop;
-use crate::point::Point;
-use crate::result::{self, Evidence};
+use crate::point::StreamPoint;
+use crate::result::{self, StreamEvidence};
 use crate::target::Target;
 use crate::values::WrongValue;
 use nodegauge_arena::ArenaError;
@@ -26,13 +26,13 @@ use nodegauge_toolchain::memcpy_streams_from;
 const KEPT: usize = 2;
 
 /// The native kernels, or those of a compiler, under measurement.
-struct Candidate {
+struct MeasuredKernels {
     loops: Vec<Loop>,
     begun: bool,
     wrong: Option<WrongValue>,
 }
 
-impl Candidate {
+impl MeasuredKernels {
     fn new(loops: Vec<Loop>) -> Self {
         Self { loops, begun: false, wrong: None }
     }
@@ -43,7 +43,7 @@ impl Candidate {
     }
 
     /// A pass that is not kept but as the first warm-up, and then those that are due.
-    fn turn(&mut self, point: &mut Point, turn: Turn) -> Result<Vec<Sample>, ArenaError> {
+    fn turn(&mut self, point: &mut StreamPoint, turn: Turn) -> Result<Vec<Sample>, ArenaError> {
         // A short first round, so that a short budget has one.
         let kept = if turn.round == 0 { 1 } else { KEPT };
         let due = turn.due.map_or(kept, |due| kept.min(due));
@@ -79,8 +79,8 @@ pub(super) fn run(
     let Ready { target: mut point, check, setting_up: filling } = ready;
     arrangement.notices.extend(about_memcpy(compiled, &point, observer));
     // The native kernels are the first.
-    let mut candidates = vec![Candidate::new(point.loops().to_vec())];
-    candidates.extend(compiled.iter().map(|made| Candidate::new(made.loops())));
+    let mut candidates = vec![MeasuredKernels::new(point.loops().to_vec())];
+    candidates.extend(compiled.iter().map(|made| MeasuredKernels::new(made.loops())));
     // Each has fresh arrays, of which every element is compared, about half as long as it took to map and
     // fill them; filling them again takes no longer than that.
     let said = limits.beforehand(limits.elapsed() + filling * candidates.len() as u32)?;
@@ -107,9 +107,9 @@ pub(super) fn run(
             point.set_loops(candidate.loops)?;
             point.wrong = candidate.wrong;
             let seen = point.seen()?;
-            let evidence = Evidence::new(site, &arrangement, &point, &seen, samples, stop);
+            let evidence = StreamEvidence::new(site, &arrangement, &point, &seen, samples, stop);
             let chosen = chosen.as_ref().filter(|_| i == 0);
-            of_candidate = result::outcome(&Evidence { chosen, check, ..evidence });
+            of_candidate = result::outcome(&StreamEvidence { chosen, check, ..evidence });
         }
         match i.checked_sub(1) {
             None => outcome.extend(of_candidate),
@@ -126,7 +126,7 @@ pub(super) fn run(
 /// Returns, for loops that became calls of memcpy, whether memcpy uses non-temporal stores for copies of this length.
 fn about_memcpy(
     compiled: &[CompiledKernels],
-    point: &Point,
+    point: &StreamPoint,
     observer: &dyn Observer,
 ) -> Option<Notice> {
     let calls_it = |each: &Loop| match each {
@@ -152,7 +152,10 @@ fn about_memcpy(
 }
 
 /// Lets each make one pass over fresh arrays, and checks them.
-fn check_each(point: &mut Point, candidates: &mut [Candidate]) -> Result<(), ArenaError> {
+fn check_each(
+    point: &mut StreamPoint,
+    candidates: &mut [MeasuredKernels],
+) -> Result<(), ArenaError> {
     for candidate in candidates.iter_mut().filter(|candidate| candidate.is_good()) {
         point.fill()?;
         point.set_loops(candidate.loops.clone())?;
@@ -165,7 +168,7 @@ fn check_each(point: &mut Point, candidates: &mut [Candidate]) -> Result<(), Are
 
 /// Checks the arrays a last time. Wrong values belong to whoever makes them again; when nobody does,
 /// nobody's figures can be believed.
-fn settle(point: &mut Point, candidates: &mut [Candidate]) -> Result<(), ArenaError> {
+fn settle(point: &mut StreamPoint, candidates: &mut [MeasuredKernels]) -> Result<(), ArenaError> {
     point.check()?;
     let known = candidates.iter().find_map(|candidate| candidate.wrong.clone());
     let Some(seen) = point.wrong.take().or(known) else { return Ok(()) };

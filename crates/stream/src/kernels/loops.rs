@@ -1,7 +1,7 @@
 //! Loops that a point can run: nodegauge's own, and those that a compiler of this system made.
 
 use super::compiled::CompiledLoop;
-use super::{Args, Element, Kernel, Shape, Stores, Variant, find};
+use super::{Args, Element, Kernel, KernelShape, Stores, Variant, find};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub enum Loop {
 
 impl Loop {
     /// The native loop of a shape; `None` where [`find`] finds none.
-    pub fn native(kernel: Kernel, element: Element, shape: Shape) -> Option<Self> {
+    pub fn native(kernel: Kernel, element: Element, shape: KernelShape) -> Option<Self> {
         find(kernel, element, shape).map(Self::Native)
     }
 

@@ -1,28 +1,28 @@
 //! Ranks that an MPI launcher or srun has started, as rank 0 sees them.
 
-use super::{Coordinator, SharedCoordinator};
+use super::{SharedStreamCoordinator, StreamCoordinator};
 use nodegauge_machine::Topology;
 use nodegauge_measure::Failure;
 use nodegauge_placement::launchers::{self, Started};
 use nodegauge_placement::{MemoryPolicy, PlacementError, RankPlan};
 
 /// Ranks that a launcher has started.
-pub struct Joined {
+pub struct LaunchedRanks {
     /// Coordinator that sends them requests.
-    pub coordinator: SharedCoordinator,
+    pub coordinator: SharedStreamCoordinator,
     /// Launcher of this process.
     pub started: Started,
     /// The CPUs that each of them was given.
     cpus: Vec<Vec<u32>>,
 }
 
-impl Joined {
+impl LaunchedRanks {
     /// Waits for the ranks; the process of rank 0 calls this.
     ///
     /// # Errors
     /// When some are missing when the time is over.
     pub fn new(started: Started) -> Result<Self, Failure> {
-        let coordinator = Coordinator::join(&started)?;
+        let coordinator = StreamCoordinator::join(&started)?;
         let cpus = coordinator.borrow().handshakes().map(|rank| rank.cpus.clone()).collect();
         Ok(Self { coordinator, started, cpus })
     }

@@ -1,10 +1,10 @@
 //! One configuration that several ranks measure together.
 
-use super::SharedCoordinator;
+use super::SharedStreamCoordinator;
 use super::protocol::{Over, Passed, Request, Response};
 use crate::config::{RankConfig, RankMemory};
-use crate::kernels::{Kernel, Loop, Shape};
-use crate::point::{PointConfig, native_loops};
+use crate::kernels::{Kernel, KernelShape, Loop};
+use crate::point::{TargetConfig, native_loops};
 use crate::target::{RankSeen, Seen, Target};
 use nodegauge_arena::ArenaError;
 use nodegauge_machine::{CpuId, Topology};
@@ -22,9 +22,9 @@ static POINTS: AtomicU32 = AtomicU32::new(1);
 
 /// A point of each of the first ranks.
 pub struct RanksPoint {
-    coordinator: SharedCoordinator,
+    coordinator: SharedStreamCoordinator,
     number: u32,
-    configs: Vec<PointConfig>,
+    configs: Vec<TargetConfig>,
     loops: Vec<Loop>,
     /// True if core-to-core latencies are taken between ranks: they have one thread each, on CPUs of
     /// its own.
@@ -41,10 +41,10 @@ impl RanksPoint {
     /// # Errors
     /// When a rank has no memory, pages or CPUs as asked, or has gone.
     pub fn prepare(
-        coordinator: &SharedCoordinator,
+        coordinator: &SharedStreamCoordinator,
         topology: &Topology,
         plan: &RankPlan,
-        configs: Vec<PointConfig>,
+        configs: Vec<TargetConfig>,
     ) -> Result<Self, ArenaError> {
         let number = POINTS.fetch_add(1, Ordering::Relaxed);
         let expected = plan.ranks.iter().map(|place| expected(place, topology)).collect();
@@ -53,7 +53,7 @@ impl RanksPoint {
         let ping_pong = places.len() == configs.len() && have_cpus_of_their_own(&places);
         let loops = native_loops(&configs[0].kernels, configs[0].element)?;
         let mut point = Self {
-            coordinator: SharedCoordinator::clone(coordinator),
+            coordinator: SharedStreamCoordinator::clone(coordinator),
             number,
             configs,
             loops,
@@ -92,7 +92,7 @@ fn expected(place: &RankPlace, topology: &Topology) -> Option<Vec<u32>> {
 }
 
 impl Target for RanksPoint {
-    fn config(&self) -> &PointConfig {
+    fn config(&self) -> &TargetConfig {
         &self.configs[0]
     }
 
@@ -110,7 +110,7 @@ impl Target for RanksPoint {
             Loop::Native(variant) => Some((variant.kernel(), variant.shape())),
             Loop::Compiled(_) | Loop::Memcpy(_) => None,
         };
-        let kernels: Option<Vec<(Kernel, Shape)>> = loops.iter().map(native).collect();
+        let kernels: Option<Vec<(Kernel, KernelShape)>> = loops.iter().map(native).collect();
         match kernels {
             Some(kernels) => self.reshape(kernels),
             None => {
@@ -137,7 +137,7 @@ impl Target for RanksPoint {
         Ok(())
     }
 
-    fn reshape(&mut self, kernels: Vec<(Kernel, Shape)>) -> Result<(), ArenaError> {
+    fn reshape(&mut self, kernels: Vec<(Kernel, KernelShape)>) -> Result<(), ArenaError> {
         self.ask(|| Request::Reshape { point: self.number, kernels: kernels.clone() })?;
         self.loops = native_loops(&kernels, self.configs[0].element)?;
         self.configs.iter_mut().for_each(|config| config.kernels = kernels.clone());

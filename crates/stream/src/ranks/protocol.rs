@@ -1,7 +1,7 @@
 //! Requests and responses of ranks that measure.
 
-use crate::kernels::{Kernel, Shape};
-use crate::point::{PointConfig, Spans};
+use crate::kernels::{Kernel, KernelShape};
+use crate::point::{Spans, TargetConfig};
 use crate::target::Seen;
 use nodegauge_measure::interference::Cause;
 use nodegauge_team::launched::Protocol;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub enum MeasuringRanks {}
 
 impl Protocol for MeasuringRanks {
-    type Request = Request;
+    type TargetRequest = Request;
     type Response = Response;
     const COMMAND: &'static str = super::COMMAND;
     const LOST_HINT: &'static str =
@@ -31,9 +31,9 @@ impl Protocol for MeasuringRanks {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Request {
     /// Set up a point under a number.
-    Prepare { point: u32, config: Box<PointConfig> },
+    Prepare { point: u32, config: Box<TargetConfig> },
     /// Take other loops.
-    Reshape { point: u32, kernels: Vec<(Kernel, Shape)> },
+    Reshape { point: u32, kernels: Vec<(Kernel, KernelShape)> },
     /// Run each kernel once together with `ranks - 1` others, with the core-to-core latency between ranks
     /// before and after if `ping_pong`.
     Pass { point: u32, ranks: usize, ping_pong: bool, over: Over },

@@ -1,7 +1,7 @@
 //! A rank that measures: holds points, and handles the requests of the coordinator.
 
 use super::protocol::{MeasuringRanks, Over, Passed, Request, Response};
-use crate::point::Point;
+use crate::point::StreamPoint;
 use crate::target::Target;
 use nodegauge_measure::Failure;
 use nodegauge_team::launched::{self, RankBarrier, Service};
@@ -23,7 +23,7 @@ fn no_point(number: u32) -> Failure {
 /// State of a rank.
 struct Rank {
     number: usize,
-    points: BTreeMap<u32, Point>,
+    points: BTreeMap<u32, StreamPoint>,
 }
 
 impl Service for Rank {
@@ -32,7 +32,7 @@ impl Service for Rank {
     fn handle(&mut self, request: Request, barrier: &RankBarrier) -> Result<Response, Failure> {
         match request {
             Request::Prepare { point, config } => {
-                self.points.insert(point, Point::prepare(*config)?);
+                self.points.insert(point, StreamPoint::prepare(*config)?);
             }
             Request::Reshape { point, kernels } => {
                 self.point(point)?.reshape(kernels)?;
@@ -65,7 +65,7 @@ struct JointPass<'a> {
 }
 
 impl Rank {
-    fn point(&mut self, number: u32) -> Result<&mut Point, Failure> {
+    fn point(&mut self, number: u32) -> Result<&mut StreamPoint, Failure> {
         self.points.get_mut(&number).ok_or_else(|| no_point(number))
     }
 
@@ -79,7 +79,7 @@ impl Rank {
         let paired = self.number / 2 * 2 + 1 < ranks;
         let line = barrier.line().filter(|_| paired);
         let line = line.map(|line| (line, self.number.is_multiple_of(2)));
-        let latency = |point: &mut Point| match ping_pong {
+        let latency = |point: &mut StreamPoint| match ping_pong {
             true => point.ping_pong(line, &gate, &idle),
             false => Ok(None),
         };

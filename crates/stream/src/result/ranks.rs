@@ -1,6 +1,6 @@
 //! Ranks in the record: their places, their own rates, and whether their memory is where it was requested. Pure.
 
-use super::Evidence;
+use super::StreamEvidence;
 use crate::config::{RankConfig, StreamConfig};
 use crate::target::RankSeen;
 use nodegauge_measure::stats::{Better, Summary};
@@ -13,7 +13,7 @@ const ELSEWHERE: f64 = 0.02;
 const UNEVEN: f64 = 0.1;
 
 /// Adds the processes to the configuration of kernel number `i`.
-pub(crate) fn describe(evidence: &Evidence<'_>, i: usize, config: &mut StreamConfig) {
+pub(crate) fn describe(evidence: &StreamEvidence<'_>, i: usize, config: &mut StreamConfig) {
     let seen = &evidence.seen.ranks;
     if seen.is_empty() {
         return;

@@ -9,7 +9,7 @@ use crate::target::Target;
 use nodegauge_arena::ArenaError;
 use nodegauge_measure::Observer;
 use nodegauge_measure::samples::Sample;
-use nodegauge_measure::schedule::{Limits, Policy, Schedule, policy};
+use nodegauge_measure::schedule::{Limits, RepetitionPolicy, Schedule, policy};
 use nodegauge_measure::stats::{self, Better, Summary};
 
 /// The half may be faster by this factor.
@@ -83,7 +83,7 @@ pub(crate) fn run(
     target.set_loops(vec![loops[i].clone()])?;
     let limits = Limits { samples: None, ..limits };
     let most = if targets == 1 { policy::SIZE.most } else { Some(policy::SIZE.fewest) };
-    let mut schedule = Schedule::new(Policy { most, ..policy::SIZE }, limits, 2);
+    let mut schedule = Schedule::new(RepetitionPolicy { most, ..policy::SIZE }, limits, 2);
     let ran = schedule.run(observer, None, |turn| {
         let part = (0, 1 + turn.cell);
         let warm = target.part(part)?;

@@ -2,10 +2,12 @@
 //! The source is only read: everything that it must know goes through `-D`.
 
 use crate::kernels::Element;
-use crate::standard::output::Dialect;
+use crate::standard::output::OutputFormat;
 use nodegauge_measure::Failure;
 use nodegauge_placement::{Bind, Placement, ThreadPlace};
-use nodegauge_toolchain::{CommandLine, CompileLimits, Compiler, Program, Scratch, ToolchainError};
+use nodegauge_toolchain::{
+    CommandLine, CompileLimits, CompiledProgram, Compiler, Scratch, ToolchainError,
+};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -24,7 +26,7 @@ const LONGEST_SOURCE: u64 = 1 << 20;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
     path: PathBuf,
-    dialect: Dialect,
+    dialect: OutputFormat,
     /// Other sources that it needs.
     helpers: Vec<PathBuf>,
 }
@@ -70,14 +72,14 @@ impl Source {
         // Read, not only looked at: what a compiler could not read is found out now.
         nodegauge_os::read_file(path, LONGEST_SOURCE).map_err(unreadable)?;
         let dialect = match path.extension().and_then(|ending| ending.to_str()) {
-            Some("c") => Dialect::C,
-            Some("f" | "f90" | "F" | "F90") => Dialect::Fortran,
+            Some("c") => OutputFormat::C,
+            Some("f" | "f90" | "F" | "F90") => OutputFormat::Fortran,
             _ => return Err(SourceError::UnknownLanguage { path: path.to_owned() }),
         };
         let path = std::fs::canonicalize(path).map_err(unreadable)?;
         // stream.f asks a C function of this name for the time; it comes in the file beside it.
         let clock = path.with_file_name("mysecond.c");
-        let needs_clock = dialect == Dialect::Fortran && clock.is_file();
+        let needs_clock = dialect == OutputFormat::Fortran && clock.is_file();
         Ok(Self { path, dialect, helpers: if needs_clock { vec![clock] } else { Vec::new() } })
     }
 
@@ -87,14 +89,14 @@ impl Source {
     }
 
     /// Which program it is, by its language.
-    pub fn dialect(&self) -> Dialect {
+    pub fn dialect(&self) -> OutputFormat {
         self.dialect
     }
 
     /// Compilers that are tried when the user names none.
     pub fn usual_compilers(&self) -> &'static [&'static str] {
         match self.dialect {
-            Dialect::Fortran => &["gfortran"],
+            OutputFormat::Fortran => &["gfortran"],
             _ => &["gcc", "clang"],
         }
     }
@@ -113,8 +115,8 @@ pub struct Wanted {
 
 impl Wanted {
     /// The flags that say so. stream.f has its sizes in its text, and takes none.
-    pub fn flags(&self, dialect: Dialect) -> Vec<String> {
-        if dialect == Dialect::Fortran {
+    pub fn flags(&self, dialect: OutputFormat) -> Vec<String> {
+        if dialect == OutputFormat::Fortran {
             return Vec::new();
         }
         let mut flags = vec![
@@ -139,7 +141,7 @@ pub struct StandardBuild {
     /// Compiler of the build.
     pub compiler: Compiler,
     /// Compiled program.
-    pub program: Program,
+    pub program: CompiledProgram,
     /// Source of the program.
     pub source: Source,
     /// For which arrays.
@@ -203,34 +205,34 @@ pub(super) fn places(placement: &Placement) -> String {
 mod tests {
     use super::*;
     use nodegauge_machine::{Topology, TopologySource};
-    use nodegauge_placement::Request;
+    use nodegauge_placement::PlacementRequest;
 
     #[test]
     fn flags_follow_the_arrays() {
         let wanted = Wanted { elements: 1_000_000, element: Element::F64, offset: 8 };
         assert_eq!(
-            wanted.flags(Dialect::C),
+            wanted.flags(OutputFormat::C),
             ["-DSTREAM_ARRAY_SIZE=1000000", "-DNTIMES=20", "-DOFFSET=8"]
         );
         let float = Wanted { element: Element::F32, ..wanted };
-        assert!(float.flags(Dialect::C).contains(&"-DSTREAM_TYPE=float".to_owned()));
-        assert!(wanted.flags(Dialect::Fortran).is_empty());
+        assert!(float.flags(OutputFormat::C).contains(&"-DSTREAM_TYPE=float".to_owned()));
+        assert!(wanted.flags(OutputFormat::Fortran).is_empty());
         let medium = "-mcmodel=medium".to_owned();
         let small = Wanted { elements: 79_000_000, ..wanted };
-        assert!(!small.flags(Dialect::C).contains(&medium));
+        assert!(!small.flags(OutputFormat::C).contains(&medium));
         let large = Wanted { elements: 80_000_000, ..wanted };
-        assert_eq!(large.flags(Dialect::C).contains(&medium), cfg!(target_arch = "x86_64"));
+        assert_eq!(large.flags(OutputFormat::C).contains(&medium), cfg!(target_arch = "x86_64"));
     }
 
     #[test]
     fn threads_are_put_where_the_placement_says() {
         let text = "Package:2 Core:2 PU:2";
         let topology = Topology::load(&TopologySource::Synthetic(text.to_owned())).unwrap();
-        let request = Request {
+        let request = PlacementRequest {
             threads: Some(2),
             places: Some("cores".parse().unwrap()),
             bind: Some(Bind::Spread),
-            ..Request::default()
+            ..PlacementRequest::default()
         };
         let placement = nodegauge_placement::plan(&topology, &request).unwrap();
         let variables = environment(&placement);
@@ -240,7 +242,7 @@ mod tests {
         assert_eq!(of("OMP_NUM_THREADS").as_deref(), Some("2"));
         assert_eq!(of("OMP_PLACES").as_deref(), Some("{0,1},{4,5}"));
         assert_eq!(of("OMP_PROC_BIND").as_deref(), Some("close"));
-        let request = Request { bind: Some(Bind::None), ..request };
+        let request = PlacementRequest { bind: Some(Bind::None), ..request };
         let free = environment(&nodegauge_placement::plan(&topology, &request).unwrap());
         assert!(free.contains(&("OMP_PLACES".to_owned(), None)));
         assert!(free.contains(&("OMP_PROC_BIND".to_owned(), Some("false".to_owned()))));

@@ -9,12 +9,12 @@ use crate::GAUGE;
 use crate::arrangement::{self, Arrangement, Ready};
 use crate::config::StreamConfig;
 use crate::kernels::STREAM;
-use crate::point::Point;
-use crate::result::{self, Evidence};
+use crate::point::StreamPoint;
+use crate::result::{self, StreamEvidence};
 use crate::size::check::SizeCheck;
 use crate::standard::build::{self, StandardBuild};
 use crate::standard::figures::{self, BuildRuns, Expected};
-use crate::standard::output::Output;
+use crate::standard::output::StreamOutput;
 use crate::target::Target;
 use crate::tuner::ChosenLoops;
 use nodegauge_arena::ArenaError;
@@ -26,7 +26,7 @@ use nodegauge_measure::record::{Machine, Measurement};
 use nodegauge_measure::regime::{self, Regime};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::Sample;
-use nodegauge_measure::schedule::{Limits, Policy, Schedule, policy};
+use nodegauge_measure::schedule::{Limits, RepetitionPolicy, Schedule, policy};
 use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome, Seconds, stats};
 use nodegauge_toolchain::program::{self, Folder};
 use nodegauge_toolchain::{CommandLine, ToolchainError};
@@ -47,15 +47,15 @@ const SLOWER: f64 = 20.0;
 const GRACE: Duration = Duration::from_secs(10);
 
 /// A build under measurement.
-struct Candidate<'a> {
+struct MeasuredBuild<'a> {
     build: &'a StandardBuild,
-    runs: Vec<Run>,
+    runs: Vec<BuildRun>,
     failure: Option<String>,
 }
 
 /// One run of a build.
-struct Run {
-    output: Output,
+struct BuildRun {
+    output: StreamOutput,
     round_trips: (f64, f64),
 }
 
@@ -63,14 +63,14 @@ struct Run {
 pub(super) fn run(
     site: &Site,
     arrangement: Arrangement,
-    (ready, chosen): (Ready<Point>, Option<ChosenLoops>),
+    (ready, chosen): (Ready<StreamPoint>, Option<ChosenLoops>),
     (builds, named, limits): (&[StandardBuild], bool, Limits),
     observer: &mut dyn Observer,
 ) -> Result<Outcome, Failure> {
     let Ready { target: point, setting_up: filling, check } = ready;
     let several = if builds.len() == 1 { "a build" } else { &format!("{} builds", builds.len()) };
     observer.phase(&format!("native and {several} of stream.c interleaved"));
-    let candidate = |build| Candidate { build, runs: Vec::new(), failure: None };
+    let candidate = |build| MeasuredBuild { build, runs: Vec::new(), failure: None };
     let mut turns = Turns {
         point,
         candidates: builds.iter().map(candidate).collect(),
@@ -94,8 +94,8 @@ pub(super) fn run(
     point.check()?;
 
     let seen = point.seen()?;
-    let evidence = Evidence::new(site, &arrangement, &point, &seen, &native, stop);
-    let evidence = Evidence { chosen: chosen.as_ref(), check, ..evidence };
+    let evidence = StreamEvidence::new(site, &arrangement, &point, &seen, &native, stop);
+    let evidence = StreamEvidence { chosen: chosen.as_ref(), check, ..evidence };
     let mut outcome = result::outcome(&evidence);
     let regimes = all_regimes(&native, &candidates);
     let llc = arrangement::caches_in_use(site, &arrangement.placement);
@@ -108,7 +108,7 @@ pub(super) fn run(
         native: evidence.sorted.headline().map_or(f64::NAN, |group| group.round_trip),
     };
     let ran =
-        |candidate: &&Candidate<'_>| !candidate.runs.is_empty() || candidate.failure.is_some();
+        |candidate: &&MeasuredBuild<'_>| !candidate.runs.is_empty() || candidate.failure.is_some();
     let (ran, left_out): (Vec<_>, Vec<_>) = candidates.iter().partition(ran);
     outcome
         .measurements
@@ -126,8 +126,8 @@ pub(super) fn run(
 
 /// The native kernels, which are cell 0, and the builds behind them.
 struct Turns<'a> {
-    point: Point,
-    candidates: Vec<Candidate<'a>>,
+    point: StreamPoint,
+    candidates: Vec<MeasuredBuild<'a>>,
     environment: Vec<(String, Option<String>)>,
     /// Native samples that are asked for.
     samples: Option<usize>,
@@ -164,7 +164,7 @@ impl Turns<'_> {
             None => (None, limits.budget),
         };
         let limits = Limits { budget, samples: None, ..limits };
-        let policy = Policy { most, ..policy::STANDARD };
+        let policy = RepetitionPolicy { most, ..policy::STANDARD };
         let mut schedule = Schedule::new(policy, limits, 1 + self.candidates.len());
         let stop = schedule.run(&mut &observer, None, |turn| match turn.cell {
             0 => self.native_part(&&observer),
@@ -240,7 +240,7 @@ impl Turns<'_> {
             Ok(output) => {
                 let seconds = output.lines.iter().map(|line| line.times[1]).collect();
                 let sample = Sample { round_trips, ..Sample::of_times(seconds) };
-                candidate.runs.push(Run { output, round_trips });
+                candidate.runs.push(BuildRun { output, round_trips });
                 // A run warms itself up; the schedule's warm-up stands for none.
                 let warm_up = usize::from(candidate.runs.len() == 1);
                 Ok(vec![sample; 1 + warm_up])
@@ -275,10 +275,10 @@ fn run_once(
     environment: &[(String, Option<String>)],
     limit: Duration,
     observer: &dyn Observer,
-) -> Result<Output, Unusable> {
+) -> Result<StreamOutput, Unusable> {
     let path = &build.program.path;
     let folder = path.parent().unwrap_or(Path::new("."));
-    let run = program::Run::new(CommandLine::new(path.display().to_string(), []), limit)
+    let run = program::ProgramJob::new(CommandLine::new(path.display().to_string(), []), limit)
         .within(Folder::Existing(folder))
         .with_environment(environment.to_vec());
     let because = |error: ToolchainError| match error {
@@ -293,13 +293,13 @@ fn run_once(
         .and_then(|output| output.success(""))
         .map_err(because)?
         .stdout;
-    Output::read(&text).map_err(|error| {
+    StreamOutput::read(&text).map_err(|error| {
         Unusable::Because(format!("the program is not STREAM as it is known: {error}"))
     })
 }
 
 /// The regimes that native passes and runs of all builds met together.
-fn all_regimes(native: &[Sample], candidates: &[Candidate<'_>]) -> Vec<Regime> {
+fn all_regimes(native: &[Sample], candidates: &[MeasuredBuild<'_>]) -> Vec<Regime> {
     let of_native = native.iter().map(|sample| sample.round_trips);
     let runs = candidates.iter().flat_map(|candidate| &candidate.runs);
     let all = of_native.chain(runs.map(|run| run.round_trips));
@@ -318,7 +318,7 @@ struct Known<'a> {
 }
 
 impl Known<'_> {
-    fn measurements(&self, candidate: &Candidate<'_>) -> Vec<Measurement> {
+    fn measurements(&self, candidate: &MeasuredBuild<'_>) -> Vec<Measurement> {
         let runs = &candidate.runs;
         let Some(first) = runs.first() else {
             let why = candidate.failure.as_deref().unwrap_or("it did not run");
@@ -330,7 +330,7 @@ impl Known<'_> {
             .find(|group| regime::same(group.round_trip, self.native))
             .or_else(|| groups.iter().max_by_key(|group| group.runs.len()));
         let trip = chosen.map_or(f64::NAN, |group| group.round_trip);
-        let counting: Vec<&Output> = match chosen {
+        let counting: Vec<&StreamOutput> = match chosen {
             Some(group) => group.runs.iter().map(|run| &run.output).collect(),
             None => runs.iter().map(|run| &run.output).collect(),
         };
@@ -368,7 +368,7 @@ impl Known<'_> {
             let share = group.runs.len() as f64 / all as f64;
             (group.round_trip, share, group.runs.iter().map(|run| &run.output).collect())
         });
-        let moved = |run: &&Run| {
+        let moved = |run: &&BuildRun| {
             let (before, after) = run.round_trips;
             before.is_finite() && regime::assign(self.regimes, before, after).is_none()
         };
@@ -388,8 +388,8 @@ impl Known<'_> {
 
     fn config(
         &self,
-        Candidate { build, runs, .. }: &Candidate<'_>,
-        output: Option<&Output>,
+        MeasuredBuild { build, runs, .. }: &MeasuredBuild<'_>,
+        output: Option<&StreamOutput>,
         trip: f64,
     ) -> StreamConfig {
         let placement = &self.arrangement.placement;
@@ -416,21 +416,21 @@ impl Known<'_> {
 /// Runs of one regime.
 struct RunGroup<'a> {
     round_trip: f64,
-    runs: Vec<&'a Run>,
+    runs: Vec<&'a BuildRun>,
 }
 
 /// Runs by regime; those in which the CPUs were moved are in none. One group without round trips
 /// for a single thread.
-fn group<'a>(runs: &'a [Run], regimes: &[Regime]) -> Vec<RunGroup<'a>> {
+fn group<'a>(runs: &'a [BuildRun], regimes: &[Regime]) -> Vec<RunGroup<'a>> {
     if regimes.is_empty() {
         return vec![RunGroup { round_trip: f64::NAN, runs: runs.iter().collect() }];
     }
     (0..regimes.len())
         .filter_map(|i| {
-            let of = |run: &&Run| {
+            let of = |run: &&BuildRun| {
                 regime::assign(regimes, run.round_trips.0, run.round_trips.1) == Some(i)
             };
-            let runs: Vec<&Run> = runs.iter().filter(of).collect();
+            let runs: Vec<&BuildRun> = runs.iter().filter(of).collect();
             let trips: Vec<f64> =
                 runs.iter().flat_map(|run| [run.round_trips.0, run.round_trips.1]).collect();
             (!runs.is_empty()).then(|| RunGroup { round_trip: stats::median(&trips), runs })
@@ -442,9 +442,9 @@ fn group<'a>(runs: &'a [Run], regimes: &[Regime]) -> Vec<RunGroup<'a>> {
 mod tests {
     use super::*;
 
-    fn run(before: f64, after: f64) -> Run {
+    fn run(before: f64, after: f64) -> BuildRun {
         let text = include_str!("../../tests/data/stream-gcc-2t.txt");
-        Run { output: Output::read(text).unwrap(), round_trips: (before, after) }
+        BuildRun { output: StreamOutput::read(text).unwrap(), round_trips: (before, after) }
     }
 
     #[test]

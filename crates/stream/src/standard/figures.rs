@@ -8,8 +8,8 @@ use crate::kernels::{Kernel, STREAM};
 use crate::result;
 use crate::size::{RULE_ELEMENTS, RULE_FACTOR};
 use crate::standard::build::Wanted;
-use crate::standard::output::{Check, Dialect, Output};
-use nodegauge_arena::Layout;
+use crate::standard::output::{OutputFormat, ReportedCheck, StreamOutput};
+use nodegauge_arena::ArrayLayout;
 use nodegauge_arena::evidence::limited;
 use nodegauge_measure::BytesPerSec;
 use nodegauge_measure::record::{
@@ -29,15 +29,15 @@ pub struct Expected<'a> {
 }
 
 /// Every doubt that an output raises.
-pub fn judge(output: &Output, expected: &Expected<'_>) -> Validity {
+pub fn judge(output: &StreamOutput, expected: &Expected<'_>) -> Validity {
     let mut validity = Validity::valid();
     let name = output.dialect.engine();
     match &output.check {
-        Check::Passed => {}
-        Check::Failed(words) => {
+        ReportedCheck::Passed => {}
+        ReportedCheck::Failed(words) => {
             validity.invalid(format!("{name} finds wrong values: {words}"));
         }
-        Check::Absent => {
+        ReportedCheck::Absent => {
             validity.invalid(format!("{name} does not say whether its arrays hold what they must"))
         }
     }
@@ -73,9 +73,9 @@ pub fn judge(output: &Output, expected: &Expected<'_>) -> Validity {
 }
 
 /// Checks that the program did what it was asked to do.
-fn as_asked(output: &Output, expected: &Expected<'_>, validity: &mut Validity) {
+fn as_asked(output: &StreamOutput, expected: &Expected<'_>, validity: &mut Validity) {
     let name = output.dialect.engine();
-    if let Some(wanted) = expected.wanted.filter(|_| output.dialect != Dialect::Fortran) {
+    if let Some(wanted) = expected.wanted.filter(|_| output.dialect != OutputFormat::Fortran) {
         let (elements, element) = (wanted.elements, wanted.element);
         if output.elements != elements || output.element != element {
             validity.invalid(format!(
@@ -96,7 +96,7 @@ fn as_asked(output: &Output, expected: &Expected<'_>, validity: &mut Validity) {
     }
     let Some(threads) = expected.threads else { return };
     match output.threads {
-        None if output.dialect == Dialect::Mpi => {}
+        None if output.dialect == OutputFormat::Mpi => {}
         None if threads > 1 => validity
             .suspect(format!("it was built without OpenMP: one thread instead of {threads}")),
         Some((_, counted)) if counted != threads => {
@@ -107,10 +107,10 @@ fn as_asked(output: &Output, expected: &Expected<'_>, validity: &mut Validity) {
 }
 
 /// Returns the configuration that an output reports.
-pub fn config(output: &Output, llc: Option<f64>) -> StreamConfig {
+pub fn config(output: &StreamOutput, llc: Option<f64>) -> StreamConfig {
     let threads = match (output.dialect, output.threads) {
         (_, Some((_, counted))) => Some(counted),
-        (Dialect::Mpi, None) => None,
+        (OutputFormat::Mpi, None) => None,
         (_, None) => Some(1),
     };
     StreamConfig {
@@ -122,7 +122,7 @@ pub fn config(output: &Output, llc: Option<f64>) -> StreamConfig {
         array_bytes: Some(output.array_bytes()),
         array_elements: Some(output.elements),
         array_times_llc: llc.map(|llc| output.array_bytes() as f64 / llc),
-        layout: Some(Layout::Sequential { offset: output.offset }),
+        layout: Some(ArrayLayout::Sequential { offset: output.offset }),
         ntimes: Some(output.ntimes),
         ..StreamConfig::default()
     }
@@ -131,11 +131,11 @@ pub fn config(output: &Output, llc: Option<f64>) -> StreamConfig {
 /// Properties that all four kernels of a standard result share.
 pub(crate) struct BuildRuns<'a> {
     /// Outputs that count, in order of time.
-    pub counting: Vec<&'a Output>,
+    pub counting: Vec<&'a StreamOutput>,
     /// Outputs that do not, with why.
-    pub disturbed: Vec<(&'a Output, String)>,
+    pub disturbed: Vec<(&'a StreamOutput, String)>,
     /// Outputs by regime with round trip and share; empty when there was one.
-    pub regimes: Vec<(f64, f64, Vec<&'a Output>)>,
+    pub regimes: Vec<(f64, f64, Vec<&'a StreamOutput>)>,
     pub config: StreamConfig,
     pub validity: Validity,
     /// The machine that it ran on; `None` of a saved output.
@@ -148,7 +148,7 @@ pub(crate) fn measurements(runs: &BuildRuns<'_>) -> Vec<Measurement> {
 }
 
 fn one(runs: &BuildRuns<'_>, i: usize) -> Measurement {
-    let rates = |outputs: &[&Output]| -> Vec<f64> {
+    let rates = |outputs: &[&StreamOutput]| -> Vec<f64> {
         outputs.iter().map(|output| output.lines[i].rate).collect()
     };
     let mut m = standard(STREAM[i]).sampled(Quoted::Best, rates(&runs.counting));
@@ -203,7 +203,7 @@ fn standard(kernel: Kernel) -> Measurement {
 }
 
 /// The measurements of a saved output, of which nothing else is known.
-pub fn of_saved(output: &Output) -> Vec<Measurement> {
+pub fn of_saved(output: &StreamOutput) -> Vec<Measurement> {
     measurements(&BuildRuns {
         counting: vec![output],
         disturbed: Vec::new(),
@@ -227,7 +227,8 @@ mod tests {
 
     macro_rules! recorded {
         ($name:literal) => {
-            Output::read(include_str!(concat!("../../tests/data/stream-", $name, ".txt"))).unwrap()
+            StreamOutput::read(include_str!(concat!("../../tests/data/stream-", $name, ".txt")))
+                .unwrap()
         };
     }
 
@@ -259,7 +260,7 @@ mod tests {
 
     #[test]
     fn a_failed_and_a_void_validation_leave_no_figure() {
-        let reasons = |output: &Output| {
+        let reasons = |output: &StreamOutput| {
             let saved = of_saved(output);
             assert!(
                 saved.iter().all(|m| m.value.is_none() && m.validity.status == Status::Invalid)
@@ -280,7 +281,7 @@ mod tests {
               and it says \"Solution Validates\" of infinities"
             ]
         );
-        let absent = Output { check: Check::Absent, ..recorded!("gcc-2t") };
+        let absent = StreamOutput { check: ReportedCheck::Absent, ..recorded!("gcc-2t") };
         assert!(reasons(&absent)[0].contains("does not say"));
     }
 
@@ -292,7 +293,7 @@ mod tests {
         assert_eq!(judge(&output, &expected), Validity::valid());
         let four = judge(&output, &Expected { threads: Some(4), ..expected });
         assert_eq!(four.reasons, ["asked for 4 threads, but stream.c counted 2"]);
-        let serial = Output { threads: None, ..output.clone() };
+        let serial = StreamOutput { threads: None, ..output.clone() };
         assert_eq!(
             judge(&serial, &expected).reasons,
             ["it was built without OpenMP: one thread instead of 2"]
@@ -303,7 +304,7 @@ mod tests {
         let small = judge(&output, &Expected { llc: Some(512e6), ..expected });
         assert_eq!(small.status, Status::Suspect);
         assert!(small.reasons[0].contains("1.05 times the last-level caches"), "{small:?}");
-        let old = Output { obsolete_macro: true, ..output };
+        let old = StreamOutput { obsolete_macro: true, ..output };
         assert!(judge(&old, &expected).reasons[0].contains("-DN"));
     }
 }

@@ -3,13 +3,13 @@
 //! The table is believed only where it holds together: all four kernels, positive figures, and
 //! each rate times its least time gives the bytes that the kernel counts. Rates are in units of
 //! 1e6 B/s. The text "Solution Validates" is taken for what the program says, no more: see
-//! [`Output::largest_sound_ntimes`].
+//! [`StreamOutput::largest_sound_ntimes`].
 
 use crate::kernels::{Element, Kernel, STREAM};
 
 /// Which program printed it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Dialect {
+pub enum OutputFormat {
     /// stream.c.
     C,
     /// stream.f.
@@ -18,7 +18,7 @@ pub enum Dialect {
     Mpi,
 }
 
-impl Dialect {
+impl OutputFormat {
     /// The name that records give it.
     pub fn engine(self) -> &'static str {
         match self {
@@ -31,7 +31,7 @@ impl Dialect {
 
 /// Result of the program's own check.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Check {
+pub enum ReportedCheck {
     /// "Solution Validates".
     Passed,
     /// "Failed Validation ...", in its words.
@@ -42,7 +42,7 @@ pub enum Check {
 
 /// A line of the table.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Line {
+pub struct KernelLine {
     /// Best rate, B/s.
     pub rate: f64,
     /// Average, least and greatest time, seconds.
@@ -51,9 +51,9 @@ pub struct Line {
 
 /// All that is read of an output.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Output {
+pub struct StreamOutput {
     /// Which program.
-    pub dialect: Dialect,
+    pub dialect: OutputFormat,
     /// The program's own version, e.g. `5.10`.
     pub version: Option<String>,
     /// Type of the elements.
@@ -69,9 +69,9 @@ pub struct Output {
     /// MPI ranks.
     pub ranks: Option<u64>,
     /// The four lines, in STREAM's order.
-    pub lines: [Line; 4],
+    pub lines: [KernelLine; 4],
     /// The program's check.
-    pub check: Check,
+    pub check: ReportedCheck,
     /// True if the program says that the values which it compares are not finite.
     pub not_finite: bool,
     /// True if the obsolete macro `N` was set, which sets nothing.
@@ -110,7 +110,7 @@ const NAMES: [&str; 4] = ["Copy", "Scale", "Add", "Triad"];
 /// stream.c's factor.
 const SCALAR: f64 = 3.0;
 
-impl Output {
+impl StreamOutput {
     /// Reads an output.
     ///
     /// # Errors
@@ -118,14 +118,14 @@ impl Output {
     pub fn read(text: &str) -> Result<Self, NotStream> {
         let header = table_header(text)?;
         let dialect = if text.contains("MPI ranks") {
-            Dialect::Mpi
+            OutputFormat::Mpi
         } else if header.contains("Rate (MB/s)") {
-            Dialect::Fortran
+            OutputFormat::Fortran
         } else {
-            Dialect::C
+            OutputFormat::C
         };
         let element = match dialect {
-            Dialect::Fortran => after(text, "Assuming"),
+            OutputFormat::Fortran => after(text, "Assuming"),
             _ => after(text, "This system uses"),
         };
         let element = match element {
@@ -134,15 +134,15 @@ impl Output {
             _ => return Err(NotStream::Unsaid("how many bytes an element has")),
         };
         let elements = match dialect {
-            Dialect::Mpi => after(text, "Total Aggregate Array size ="),
+            OutputFormat::Mpi => after(text, "Total Aggregate Array size ="),
             _ => after(text, "Array size ="),
         };
         let ntimes = match dialect {
-            Dialect::Fortran => after(text, "You are running each test"),
+            OutputFormat::Fortran => after(text, "You are running each test"),
             _ => after(text, "Each kernel will be executed"),
         };
         let threads = match dialect {
-            Dialect::Fortran => after(text, "Number of Threads =").map(|n| (n, n)),
+            OutputFormat::Fortran => after(text, "Number of Threads =").map(|n| (n, n)),
             _ => after(text, "Number of Threads requested =")
                 .zip(after(text, "Number of Threads counted =")),
         };
@@ -218,10 +218,10 @@ fn table_header(text: &str) -> Result<&str, NotStream> {
     }
 }
 
-fn lines(text: &str, header: &str) -> Result<[Line; 4], NotStream> {
+fn lines(text: &str, header: &str) -> Result<[KernelLine; 4], NotStream> {
     // The lines follow their header directly.
     let table = text.split_once(header).map_or("", |(_, table)| table);
-    let mut lines = [Line { rate: 0.0, times: [0.0; 3] }; 4];
+    let mut lines = [KernelLine { rate: 0.0, times: [0.0; 3] }; 4];
     for (name, line) in NAMES.into_iter().zip(&mut lines) {
         let found = table
             .lines()
@@ -235,7 +235,7 @@ fn lines(text: &str, header: &str) -> Result<[Line; 4], NotStream> {
             Some([rate, average, least, greatest])
                 if [rate, average, least, greatest].into_iter().all(sound) =>
             {
-                Line { rate: rate * 1e6, times: [*average, *least, *greatest] }
+                KernelLine { rate: rate * 1e6, times: [*average, *least, *greatest] }
             }
             _ => return Err(NotStream::BadLine(shortened(whole))),
         };
@@ -243,11 +243,11 @@ fn lines(text: &str, header: &str) -> Result<[Line; 4], NotStream> {
     Ok(lines)
 }
 
-fn check(text: &str) -> Check {
+fn check(text: &str) -> ReportedCheck {
     if let Some(line) = text.lines().map(str::trim).find(|line| line.starts_with("Failed Valid")) {
-        return Check::Failed(shortened(line));
+        return ReportedCheck::Failed(shortened(line));
     }
-    if text.contains("Solution Validates") { Check::Passed } else { Check::Absent }
+    if text.contains("Solution Validates") { ReportedCheck::Passed } else { ReportedCheck::Absent }
 }
 
 /// True if a verbose build shows values or errors that are not finite.
@@ -296,33 +296,33 @@ mod tests {
 
     #[test]
     fn a_build_by_gcc_is_read_to_the_last_digit() {
-        let output = Output::read(recorded!("gcc-2t")).unwrap();
-        assert_eq!((output.dialect, output.version.as_deref()), (Dialect::C, Some("5.10")));
+        let output = StreamOutput::read(recorded!("gcc-2t")).unwrap();
+        assert_eq!((output.dialect, output.version.as_deref()), (OutputFormat::C, Some("5.10")));
         assert_eq!((output.element, output.elements, output.offset), (Element::F64, 1 << 26, 0));
         assert_eq!((output.ntimes, output.threads, output.ranks), (20, Some((2, 2)), None));
         assert_eq!(output.array_bytes(), 512 << 20);
         let rates: Vec<f64> = output.lines.iter().map(|line| line.rate).collect();
         assert_eq!(rates, [35_632.3e6, 30_072.7e6, 21_529.1e6, 22_189.7e6]);
         assert_eq!(output.lines[3].times, [0.083_601, 0.072_584, 0.096_988]);
-        assert_eq!(output.check, Check::Passed);
+        assert_eq!(output.check, ReportedCheck::Passed);
         assert!(!output.not_finite && !output.obsolete_macro);
         assert_eq!(output.contradiction(), None);
     }
 
     #[test]
     fn every_recorded_output_is_read() {
-        let of = |text| Output::read(text).unwrap();
+        let of = |text| StreamOutput::read(text).unwrap();
         let all = [
-            (of(recorded!("clang-2t")), Dialect::C, 30_586.2e6),
-            (of(recorded!("gcc-verbose-2t")), Dialect::C, 22_176.2e6),
-            (of(recorded!("gcc-float-2t")), Dialect::C, 29_248.7e6),
-            (of(recorded!("gcc-ntimes300-2t")), Dialect::C, 60_915.8e6),
-            (of(recorded!("f-67M-2t")), Dialect::Fortran, 27_353.7e6),
-            (of(recorded!("mpi-2r")), Dialect::Mpi, 36_332.2e6),
+            (of(recorded!("clang-2t")), OutputFormat::C, 30_586.2e6),
+            (of(recorded!("gcc-verbose-2t")), OutputFormat::C, 22_176.2e6),
+            (of(recorded!("gcc-float-2t")), OutputFormat::C, 29_248.7e6),
+            (of(recorded!("gcc-ntimes300-2t")), OutputFormat::C, 60_915.8e6),
+            (of(recorded!("f-67M-2t")), OutputFormat::Fortran, 27_353.7e6),
+            (of(recorded!("mpi-2r")), OutputFormat::Mpi, 36_332.2e6),
         ];
         for (output, dialect, triad) in &all {
             assert_eq!((output.dialect, output.lines[3].rate), (*dialect, *triad));
-            assert_eq!(output.check, Check::Passed);
+            assert_eq!(output.check, ReportedCheck::Passed);
             assert_eq!(output.contradiction(), None, "{output:?}");
         }
         let elements: Vec<u64> = all.iter().map(|(output, _, _)| output.elements).collect();
@@ -335,10 +335,10 @@ mod tests {
 
     #[test]
     fn a_failed_validation_is_told_in_the_programs_words() {
-        let output = Output::read(recorded!("gcc-corrupt-2t")).unwrap();
+        let output = StreamOutput::read(recorded!("gcc-corrupt-2t")).unwrap();
         assert_eq!(
             output.check,
-            Check::Failed(
+            ReportedCheck::Failed(
                 "Failed Validation on array a[], AvgRelAbsErr > epsilon (1.000000e-13)".to_owned()
             )
         );
@@ -346,12 +346,12 @@ mod tests {
 
     #[test]
     fn passes_that_overflow_make_the_check_void() {
-        let output = Output::read(recorded!("gcc-ntimes300-2t")).unwrap();
+        let output = StreamOutput::read(recorded!("gcc-ntimes300-2t")).unwrap();
         assert_eq!((output.ntimes, output.largest_sound_ntimes()), (300, 261));
         assert!(output.not_finite);
-        let float = Output::read(recorded!("gcc-float-2t")).unwrap();
+        let float = StreamOutput::read(recorded!("gcc-float-2t")).unwrap();
         assert_eq!(float.largest_sound_ntimes(), 32);
-        assert!(Output::read(recorded!("mpi-2r")).unwrap().largest_sound_ntimes() > 40_000);
+        assert!(StreamOutput::read(recorded!("mpi-2r")).unwrap().largest_sound_ntimes() > 40_000);
     }
 
     #[test]
@@ -368,7 +368,7 @@ mod tests {
             "Each kernel",
             "It appears that you set the preprocessor variable N when\nEach kernel",
         );
-        let output = Output::read(&text).unwrap();
+        let output = StreamOutput::read(&text).unwrap();
         assert!(output.obsolete_macro && output.threads.is_none());
     }
 
@@ -400,14 +400,14 @@ mod tests {
             (whole.replace("uses 8", "uses 3"), "it does not say how many bytes an element has"),
         ];
         for (text, message) in cases {
-            assert_eq!(Output::read(&text).unwrap_err().to_string(), message);
+            assert_eq!(StreamOutput::read(&text).unwrap_err().to_string(), message);
         }
     }
 
     #[test]
     fn a_table_that_was_tampered_with_contradicts_itself() {
         let text = recorded!("gcc-2t").replace("22189.7", "42189.7");
-        assert_eq!(Output::read(&text).unwrap().contradiction(), Some(Kernel::Triad));
+        assert_eq!(StreamOutput::read(&text).unwrap().contradiction(), Some(Kernel::Triad));
     }
 
     proptest! {
@@ -415,8 +415,8 @@ mod tests {
         fn no_text_makes_the_reader_fail_badly(cut in 0usize..2200, insert in ".{0,20}") {
             let whole = recorded!("gcc-2t");
             let cut = cut.min(whole.len());
-            let _ = Output::read(&format!("{}{insert}{}", &whole[..cut], &whole[cut..]));
-            let _ = Output::read(&whole[..cut]);
+            let _ = StreamOutput::read(&format!("{}{insert}{}", &whole[..cut], &whole[cut..]));
+            let _ = StreamOutput::read(&whole[..cut]);
         }
     }
 }

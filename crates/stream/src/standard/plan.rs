@@ -2,7 +2,7 @@
 
 use super::build::{self, Source, StandardBuild, Wanted};
 use super::comparison;
-use super::output::Dialect;
+use super::output::OutputFormat;
 use crate::GAUGE;
 use crate::arrangement::{self, Arrangement, SettingUp};
 use crate::compiled::{self, CompilerChoice};
@@ -130,7 +130,7 @@ type Built = (Vec<StandardBuild>, Vec<Notice>);
 
 /// Returns the commands of `--compiler all` for a source: every installed C compiler, with OpenMP.
 fn presets(source: &Source) -> Result<Vec<CommandLine>, Failure> {
-    if source.dialect() == Dialect::Fortran {
+    if source.dialect() == OutputFormat::Fortran {
         return Err(Failure::usage("--compiler all is of C compilers, and the source is Fortran")
             .hint("name one, e.g. --compiler gfortran"));
     }

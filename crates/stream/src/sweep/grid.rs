@@ -1,29 +1,32 @@
 //! From the axes of a sweep to its combinations, before they are planned on a machine.
 
 use crate::GAUGE;
-use crate::axis::{Axis, Setting};
+use crate::axis::{StreamAxis, StreamSetting};
 use crate::compiled::{self, ChosenCompiler, CompilerChoice};
 use nodegauge_measure::sweep::{self, Setting as _};
 use nodegauge_measure::{Failure, Notice, NoticeId};
-use nodegauge_placement::{Policy, RankMap};
+use nodegauge_placement::{LecturePolicy, RankMap};
 
 /// One value of each axis.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Combination {
     /// The values.
-    pub(super) settings: Vec<Setting>,
+    pub(super) settings: Vec<StreamSetting>,
     /// The combination that its rates are held against.
     pub(super) reference: Option<usize>,
 }
 
 /// Puts the compilers that are meant on this system in the place of what was asked for.
-pub(super) fn resolve_compilers(axes: &mut [Axis]) -> Result<Vec<ChosenCompiler>, Failure> {
+pub(super) fn resolve_compilers(axes: &mut [StreamAxis]) -> Result<Vec<ChosenCompiler>, Failure> {
     for axis in axes {
         let choices: Vec<CompilerChoice> =
-            axis.settings().iter().filter_map(Setting::compiler).cloned().collect();
+            axis.settings().iter().filter_map(StreamSetting::compiler).cloned().collect();
         if !choices.is_empty() {
             let chosen = compiled::resolve(&choices)?;
-            *axis = Axis::of(chosen.iter().map(|one| one.choice.clone()), Setting::Compiler);
+            *axis = StreamAxis::of(
+                chosen.iter().map(|one| one.choice.clone()),
+                StreamSetting::Compiler,
+            );
             return Ok(chosen);
         }
     }
@@ -36,8 +39,8 @@ pub(super) fn resolve_compilers(axes: &mut [Axis]) -> Result<Vec<ChosenCompiler>
 /// or policies are swept, `fixed` names the other of the two, and a reference that is missing is
 /// added. Without a policy one rank is the reference, if it is in the sweep.
 pub(super) fn combinations(
-    axes: &[Axis],
-    fixed: &[Setting],
+    axes: &[StreamAxis],
+    fixed: &[StreamSetting],
 ) -> Result<(Vec<Combination>, Vec<Notice>), Failure> {
     let (mut each, mut notices) = sweep::combinations(axes, GAUGE);
     let references = references(&mut each, fixed, &mut notices);
@@ -48,11 +51,12 @@ pub(super) fn combinations(
 
 /// The index of each combination's reference.
 fn references(
-    each: &mut Vec<Vec<Setting>>,
-    fixed: &[Setting],
+    each: &mut Vec<Vec<StreamSetting>>,
+    fixed: &[StreamSetting],
     notices: &mut Vec<Notice>,
 ) -> Vec<Option<usize>> {
-    let of_ranks = |value: &Setting| matches!(value, Setting::Ranks(_) | Setting::Policy(_));
+    let of_ranks =
+        |value: &StreamSetting| matches!(value, StreamSetting::Ranks(_) | StreamSetting::Policy(_));
     if !each.iter().flatten().any(of_ranks) {
         return vec![None; each.len()];
     }
@@ -66,7 +70,7 @@ fn references(
     let mut added = false;
     for i in 0..each.len() {
         let wanted = reference(&each[i]);
-        let has_policy = wanted.iter().any(|value| matches!(value, Setting::Policy(_)));
+        let has_policy = wanted.iter().any(|value| matches!(value, StreamSetting::Policy(_)));
         if has_policy && !each.contains(&wanted) {
             each.push(wanted);
             added = true;
@@ -80,13 +84,13 @@ fn references(
 }
 
 /// Returns the reference of the settings: one rank, and policy 5 if there is a policy.
-fn reference(settings: &[Setting]) -> Vec<Setting> {
-    let has_policy = settings.iter().any(|value| matches!(value, Setting::Policy(_)));
-    let replaced = |value: &Setting| match value {
-        Setting::Ranks(_) => Setting::Ranks(1),
-        Setting::Policy(_) => Setting::Policy(Policy::REFERENCE),
+fn reference(settings: &[StreamSetting]) -> Vec<StreamSetting> {
+    let has_policy = settings.iter().any(|value| matches!(value, StreamSetting::Policy(_)));
+    let replaced = |value: &StreamSetting| match value {
+        StreamSetting::Ranks(_) => StreamSetting::Ranks(1),
+        StreamSetting::Policy(_) => StreamSetting::Policy(LecturePolicy::REFERENCE),
         // That policy binds nothing, so that all maps are alike.
-        Setting::RankMap(_) if has_policy => Setting::RankMap(RankMap::Block),
+        StreamSetting::RankMap(_) if has_policy => StreamSetting::RankMap(RankMap::Block),
         other => other.clone(),
     };
     settings.iter().map(replaced).collect()
@@ -96,7 +100,7 @@ fn reference(settings: &[Setting]) -> Vec<Setting> {
 mod tests {
     use super::*;
 
-    fn axis(text: &str) -> Axis {
+    fn axis(text: &str) -> StreamAxis {
         text.parse().unwrap()
     }
 
@@ -111,15 +115,15 @@ mod tests {
 
     #[test]
     fn ranks_are_held_against_one_of_policy_5() {
-        let policy = |number| Setting::Policy(Policy::new(number).unwrap());
+        let policy = |number| StreamSetting::Policy(LecturePolicy::new(number).unwrap());
         let (all, notices) = combinations(&[axis("ranks=1,2")], &[policy(3)]).unwrap();
         assert_eq!(words(&all), ["1/3 over 2", "2/3 over 2", "1/5 over 2"]);
         assert_eq!(notices.len(), 1);
         let (all, notices) = combinations(&[axis("ranks=1,2")], &[]).unwrap();
         assert_eq!((words(&all), notices.len()), (vec!["1 over 0".into(), "2 over 0".into()], 0));
-        let (all, _) = combinations(&[axis("policy=0,5")], &[Setting::Ranks(2)]).unwrap();
+        let (all, _) = combinations(&[axis("policy=0,5")], &[StreamSetting::Ranks(2)]).unwrap();
         assert_eq!(words(&all), ["0/2 over 2", "5/2 over 2", "5/1 over 2"]);
-        let fixed = [Setting::Ranks(2), policy(3)];
+        let fixed = [StreamSetting::Ranks(2), policy(3)];
         let (all, _) = combinations(&[axis("rank-map=block,core")], &fixed).unwrap();
         assert_eq!(words(&all), ["block", "core"]);
         let axes = [axis("rank-map=core,spread"), axis("policy=3")];

@@ -1,9 +1,9 @@
 //! Trends along the axes of a sweep: cells that break them are measured again, and where more
 //! threads or ranks bring no more is said.
 
-use super::{Candidate, Cell};
+use super::{MeasuredTarget, SweepCell};
 use crate::GAUGE;
-use crate::axis::Setting;
+use crate::axis::StreamSetting;
 use crate::kernels::{Kernel, Loop};
 use crate::result;
 use nodegauge_arena::ArenaError;
@@ -27,7 +27,7 @@ pub(crate) const SATURATED: f64 = 0.98;
 
 /// Samples and settings of the cells of a sweep.
 pub(super) struct Trends<'a> {
-    pub cells: &'a [Cell],
+    pub cells: &'a [SweepCell],
     pub topology: &'a Topology,
     pub limits: Limits,
 }
@@ -45,7 +45,7 @@ struct Row {
 
 impl Row {
     /// `1 thread`, `4 ranks`: a cell's number.
-    fn count(&self, cell: &Cell) -> String {
+    fn count(&self, cell: &SweepCell) -> String {
         let (count, noun) = match &cell.arrangement.ranks {
             Some(plan) if self.of_ranks => (plan.ranks.len(), "rank"),
             _ => (cell.arrangement.placement.threads.len(), "thread"),
@@ -60,12 +60,12 @@ impl Trends<'_> {
     pub(super) fn mend(
         &self,
         schedule: &mut Schedule,
-        candidates: &mut [Candidate],
+        candidates: &mut [MeasuredTarget],
     ) -> Result<Vec<Notice>, ArenaError> {
         let mut notices = Vec::new();
         for row in rows(self.cells) {
             for three in row.cells.windows(3) {
-                let rates = |schedule: &Schedule, candidates: &[Candidate]| {
+                let rates = |schedule: &Schedule, candidates: &[MeasuredTarget]| {
                     let rate = |i: &usize| typical(&candidates[*i], &schedule.samples[*i]);
                     is_dip(rate(&three[0]), rate(&three[1]), rate(&three[2]))
                 };
@@ -113,7 +113,11 @@ impl Trends<'_> {
     }
 
     /// Names the fewest threads that reach nearly the best, along each axis of numbers.
-    pub(super) fn saturation(&self, schedule: &Schedule, candidates: &[Candidate]) -> Vec<Notice> {
+    pub(super) fn saturation(
+        &self,
+        schedule: &Schedule,
+        candidates: &[MeasuredTarget],
+    ) -> Vec<Notice> {
         let of_row = |row: Row| {
             let rate = |i: &usize| typical(&candidates[*i], &schedule.samples[*i]);
             let rates: Vec<f64> = row.cells.iter().map(rate).collect();
@@ -133,14 +137,14 @@ impl Trends<'_> {
 }
 
 /// The kernel that trends are read from: Triad when it runs, else the last.
-fn read_from(candidate: &Candidate) -> (usize, Kernel) {
+fn read_from(candidate: &MeasuredTarget) -> (usize, Kernel) {
     let kernels: Vec<Kernel> = candidate.target.loops().iter().map(Loop::kernel).collect();
     let i = kernels.iter().position(|k| *k == Kernel::Triad).unwrap_or(kernels.len() - 1);
     (i, kernels[i])
 }
 
 /// The median rate of the kernel that trends are read from; NaN without samples.
-fn typical(candidate: &Candidate, samples: &[Sample]) -> f64 {
+fn typical(candidate: &MeasuredTarget, samples: &[Sample]) -> f64 {
     let (i, _) = read_from(candidate);
     let counted = result::counted(&*candidate.target, i);
     let sorted = samples::sort(samples);
@@ -154,11 +158,11 @@ pub(crate) fn is_dip(before: f64, here: f64, after: f64) -> bool {
 }
 
 /// The rows of all axes of numbers.
-fn rows(cells: &[Cell]) -> Vec<Row> {
+fn rows(cells: &[SweepCell]) -> Vec<Row> {
     let axes = cells.first().map_or(0, |cell| cell.settings.len());
     let mut rows = Vec::new();
     for axis in (0..axes).filter(|axis| cells[0].settings[*axis].count().is_some()) {
-        let mut groups: Vec<(Vec<Setting>, Vec<usize>)> = Vec::new();
+        let mut groups: Vec<(Vec<StreamSetting>, Vec<usize>)> = Vec::new();
         for (i, cell) in cells.iter().enumerate() {
             let mut others = cell.settings.clone();
             others.remove(axis);
@@ -173,7 +177,7 @@ fn rows(cells: &[Cell]) -> Vec<Row> {
             let others = others.iter().map(|value| format!(" with {} {value}", value.axis()));
             Row {
                 name: format!("{}{}", own.axis(), others.collect::<String>()),
-                of_ranks: matches!(own, Setting::Ranks(_)),
+                of_ranks: matches!(own, StreamSetting::Ranks(_)),
                 cells: members,
             }
         }));
@@ -211,11 +215,11 @@ fn reason(placement: &Placement, topology: &Topology) -> String {
 mod tests {
     use super::*;
     use crate::arrangement::{Arrangement, StreamOptions};
-    use nodegauge_arena::Pages;
+    use nodegauge_arena::RequestedPages;
     use nodegauge_gauge::Site;
     use nodegauge_machine::{SysRoot, TopologySource};
     use nodegauge_measure::record::Machine;
-    use nodegauge_placement::Request;
+    use nodegauge_placement::PlacementRequest;
 
     fn site(text: &str) -> Site {
         let topology = Topology::load(&TopologySource::Synthetic(text.to_owned())).unwrap();
@@ -224,11 +228,11 @@ mod tests {
         Site::new(topology, machine, SysRoot::live())
     }
 
-    fn cell(site: &Site, threads: u32) -> Cell {
-        let request = Request { threads: Some(threads), ..Request::default() };
+    fn cell(site: &Site, threads: u32) -> SweepCell {
+        let request = PlacementRequest { threads: Some(threads), ..PlacementRequest::default() };
         let options = StreamOptions::default();
-        Cell {
-            settings: vec![Setting::Threads(threads)],
+        SweepCell {
+            settings: vec![StreamSetting::Threads(threads)],
             arrangement: Arrangement::new(site, &request, options, Vec::new()).unwrap(),
             reference: None,
             compiled: None,
@@ -257,10 +261,10 @@ mod tests {
         let text = "Package:1 Core:8 PU:1";
         let site = site(text);
         let mut cells = Vec::new();
-        for pages in [Pages::Base, Pages::Transparent] {
+        for pages in [RequestedPages::Base, RequestedPages::Transparent] {
             for threads in [4, 1, 2] {
                 let mut cell = cell(&site, threads);
-                cell.settings.push(Setting::Pages(pages));
+                cell.settings.push(StreamSetting::Pages(pages));
                 cells.push(cell);
             }
         }

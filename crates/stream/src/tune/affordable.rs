@@ -40,28 +40,28 @@ pub(super) fn prepared(
 mod tests {
     use super::*;
     use crate::kernels::{Element, Prefetch, SideBySide};
-    use crate::kernels::{Kernel, Shape, Stores};
+    use crate::kernels::{Kernel, KernelShape, Stores};
     use crate::simulated::Simulated;
-    use crate::target::PointConfig;
-    use nodegauge_arena::{Layout, Pages};
+    use crate::target::TargetConfig;
+    use nodegauge_arena::{ArrayLayout, RequestedPages};
     use nodegauge_placement::MemoryPolicy;
 
     #[test]
     fn as_many_setups_are_prepared_as_there_is_time_for() {
-        let shape = Shape {
+        let shape = KernelShape {
             isa: crate::kernels::available_isas()[0],
             stores: Stores::Regular,
             unroll: 1,
             side_by_side: SideBySide::ONE,
             prefetch: Prefetch::Off,
         };
-        let config = PointConfig {
+        let config = TargetConfig {
             places: vec![Vec::new()],
             arrays: 3,
             elements: 1 << 20,
             element: Element::F64,
-            pages: Pages::Base,
-            layout: Layout::Staggered,
+            pages: RequestedPages::Base,
+            layout: ArrayLayout::Staggered,
             policy: MemoryPolicy::Default,
             kernels: vec![(Kernel::Triad, shape)],
             trial_parts: 1,

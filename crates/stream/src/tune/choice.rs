@@ -1,35 +1,39 @@
 //! Choice of the tuner, as it is stored in a record and used again.
 
-use super::space::Setup;
+use super::space::TeamSetup;
 use crate::GAUGE;
 use crate::arrangement::StreamOptions;
 use crate::config::{ChoiceConfig, LoopConfig, TuneConfig};
-use crate::kernels::{Element, Kernel, Shape, SideBySide};
+use crate::kernels::{Element, Kernel, KernelShape, SideBySide};
 use nodegauge_analysis::compare::machine_changes;
-use nodegauge_arena::Pages;
+use nodegauge_arena::RequestedPages;
 use nodegauge_arena::names::{CHOICE, TUNE};
 use nodegauge_gauge::Site;
 use nodegauge_measure::record::Record;
 use nodegauge_measure::{Notice, NoticeId};
-use nodegauge_placement::Request;
+use nodegauge_placement::PlacementRequest;
 use std::str::FromStr;
 
 /// A whole configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Choice {
     /// Request for the threads; the plain request if one thread per core is best.
-    pub request: Request,
+    pub request: PlacementRequest,
     /// The pages.
-    pub pages: Pages,
+    pub pages: RequestedPages,
     /// Type of the elements for which the loops were chosen.
     pub element: Element,
     /// A loop for each kernel.
-    pub loops: Vec<(Kernel, Shape)>,
+    pub loops: Vec<(Kernel, KernelShape)>,
 }
 
 impl Choice {
     /// The team, the pages and the loops together.
-    pub(super) fn new(setup: &Setup, element: Element, loops: Vec<(Kernel, Shape)>) -> Self {
+    pub(super) fn new(
+        setup: &TeamSetup,
+        element: Element,
+        loops: Vec<(Kernel, KernelShape)>,
+    ) -> Self {
         Self { request: setup.request.clone(), pages: setup.pages, element, loops }
     }
 
@@ -47,7 +51,7 @@ impl Choice {
 
     /// As the configuration of a measurement keeps it.
     pub fn to_config(&self) -> ChoiceConfig {
-        let of_shape = |shape: &Shape| LoopConfig {
+        let of_shape = |shape: &KernelShape| LoopConfig {
             isa: shape.isa.name().to_owned(),
             stores: shape.stores.name().to_owned(),
             unroll: shape.unroll,
@@ -76,7 +80,7 @@ impl Choice {
             }
         }
         let loops = config.loops.iter().map(|(kernel, of)| {
-            let shape = Shape {
+            let shape = KernelShape {
                 isa: of.isa.parse().ok()?,
                 stores: of.stores.parse().ok()?,
                 unroll: of.unroll,
@@ -86,7 +90,7 @@ impl Choice {
             Some((kernel.parse().ok()?, shape))
         });
         Some(Self {
-            request: Request {
+            request: PlacementRequest {
                 threads: config.threads,
                 places: optional(config.places.as_ref())?,
                 bind: optional(config.bind.as_ref())?,
@@ -110,10 +114,10 @@ pub struct Remembered {
 
 impl Remembered {
     /// Puts the choice in the place of what `request` and `options` leave open.
-    pub fn fill(&self, request: &mut Request, options: &mut StreamOptions) {
+    pub fn fill(&self, request: &mut PlacementRequest, options: &mut StreamOptions) {
         let Some(choice) = &self.choice else { return };
         choice.fill(options);
-        if *request == Request::default() {
+        if *request == PlacementRequest::default() {
             request.clone_from(&choice.request);
         }
     }
@@ -152,7 +156,7 @@ mod tests {
     use crate::kernels::{Isa, Prefetch, Stores};
 
     fn choice() -> Choice {
-        let shape = Shape {
+        let shape = KernelShape {
             isa: Isa::Portable,
             stores: Stores::Regular,
             unroll: 4,
@@ -160,13 +164,13 @@ mod tests {
             prefetch: Prefetch::FarNear(4096, 512),
         };
         Choice {
-            request: Request {
+            request: PlacementRequest {
                 threads: Some(96),
                 places: Some("{0}:96:2".parse().unwrap()),
                 bind: Some("spread".parse().unwrap()),
-                ..Request::default()
+                ..PlacementRequest::default()
             },
-            pages: Pages::Transparent,
+            pages: RequestedPages::Transparent,
             element: Element::F64,
             loops: vec![(Kernel::Copy, shape), (Kernel::Triad, shape)],
         }
@@ -176,7 +180,7 @@ mod tests {
     fn a_choice_is_read_as_it_was_written() {
         let choice = choice();
         assert_eq!(Choice::of_config(&choice.to_config()), Some(choice.clone()));
-        let plain = Choice { request: Request::default(), ..choice };
+        let plain = Choice { request: PlacementRequest::default(), ..choice };
         assert_eq!(Choice::of_config(&plain.to_config()), Some(plain.clone()));
         let unknown = ChoiceConfig { bind: Some("loose".to_owned()), ..plain.to_config() };
         assert_eq!(Choice::of_config(&unknown), None);
@@ -185,12 +189,13 @@ mod tests {
     #[test]
     fn what_the_user_fixes_is_left() {
         let choice = choice();
-        let mut options = StreamOptions { pages: Some(Pages::Base), ..StreamOptions::default() };
+        let mut options =
+            StreamOptions { pages: Some(RequestedPages::Base), ..StreamOptions::default() };
         choice.fill(&mut options);
-        assert_eq!((options.pages, options.loops.len()), (Some(Pages::Base), 2));
+        assert_eq!((options.pages, options.loops.len()), (Some(RequestedPages::Base), 2));
         let mut options =
             StreamOptions { stores: Some(Stores::Regular), ..StreamOptions::default() };
         choice.fill(&mut options);
-        assert_eq!((options.pages, options.loops.len()), (Some(Pages::Transparent), 0));
+        assert_eq!((options.pages, options.loops.len()), (Some(RequestedPages::Transparent), 0));
     }
 }

@@ -1,35 +1,35 @@
 //! Search space of the tuner: teams, pages and loops that make sense on this machine. Pure.
 
 use crate::arrangement::{self, StreamOptions};
-use crate::kernels::{Element, Kernel, Shape, Stores};
+use crate::kernels::{Element, Kernel, KernelShape, Stores};
 use crate::tuner::{self, Breadth};
-use nodegauge_arena::Pages;
+use nodegauge_arena::RequestedPages;
 use nodegauge_arena::supply::best_pages;
 use nodegauge_gauge::Site;
 use nodegauge_machine::{CpuId, Topology};
 use nodegauge_measure::Failure;
 use nodegauge_measure::record::Machine;
 use nodegauge_placement::places::PlaceName;
-use nodegauge_placement::{Bind, Placement, PlacesSpec, Request};
+use nodegauge_placement::{Bind, Placement, PlacementRequest, PlacesSpec};
 
 /// A team on its CPUs, and pages for its arrays: what costs arrays of its own.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Setup {
+pub struct TeamSetup {
     /// Request for the team.
-    pub request: Request,
+    pub request: PlacementRequest,
     /// Placement of the team on this machine.
     pub placement: Placement,
     /// The pages.
-    pub pages: Pages,
+    pub pages: RequestedPages,
 }
 
 /// Everything that is left open.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Space {
     /// Teams and pages, the plain run first.
-    pub setups: Vec<Setup>,
+    pub setups: Vec<TeamSetup>,
     /// Loops, best guess first.
-    pub shapes: Vec<Shape>,
+    pub shapes: Vec<KernelShape>,
 }
 
 /// On machines of up to so many cores every number of threads is tried.
@@ -43,14 +43,18 @@ impl Space {
     ///
     /// # Errors
     /// When the request does not fit the machine, or the processor has no such stores.
-    pub fn of(site: &Site, request: &Request, options: &StreamOptions) -> Result<Self, Failure> {
+    pub fn of(
+        site: &Site,
+        request: &PlacementRequest,
+        options: &StreamOptions,
+    ) -> Result<Self, Failure> {
         let topology = &site.topology;
-        let mut teams: Vec<(Request, Placement)> = Vec::new();
+        let mut teams: Vec<(PlacementRequest, Placement)> = Vec::new();
         let mut seen: Vec<Vec<CpuId>> = Vec::new();
         let plain = nodegauge_placement::plan(topology, request)?;
         seen.push(plain.cpus());
         teams.push((request.clone(), plain));
-        if *request == Request::default() {
+        if *request == PlacementRequest::default() {
             for request in other_teams(topology) {
                 // What cannot be had here (a cgroup took CPUs of a cache) is no choice.
                 let Ok(placement) = nodegauge_placement::plan(topology, &request) else { continue };
@@ -67,7 +71,7 @@ impl Space {
         let setups = teams
             .iter()
             .flat_map(|(request, placement)| {
-                pages.iter().map(|pages| Setup {
+                pages.iter().map(|pages| TeamSetup {
                     request: request.clone(),
                     placement: placement.clone(),
                     pages: *pages,
@@ -78,30 +82,30 @@ impl Space {
     }
 
     /// The best guess of each kind of store.
-    pub fn guesses(&self) -> Vec<Shape> {
+    pub fn guesses(&self) -> Vec<KernelShape> {
         let guess = |kind| self.shapes.iter().copied().find(|shape| shape.stores == kind);
         Stores::ALL.iter().filter_map(|kind| guess(*kind)).collect()
     }
 
     /// Every loop of an element type and a kernel that [`Space::shapes`] allows: the whole field of an
     /// exhaustive search.
-    pub fn loops(&self, kernel: Kernel, element: Element) -> Vec<Shape> {
+    pub fn loops(&self, kernel: Kernel, element: Element) -> Vec<KernelShape> {
         tuner::loops(kernel, element, &self.shapes)
     }
 }
 
 /// Teams other than one thread a core.
-fn other_teams(topology: &Topology) -> Vec<Request> {
+fn other_teams(topology: &Topology) -> Vec<PlacementRequest> {
     let mut cores: Vec<usize> = topology.allowed().map(|thread| thread.core).collect();
     cores.sort_unstable();
     cores.dedup();
     let cores = cores.len();
     let threads = topology.allowed().count();
-    let on = |places, threads: usize, bind| Request {
+    let on = |places, threads: usize, bind| PlacementRequest {
         threads: Some(threads as u32),
         places: Some(PlacesSpec::Abstract { name: places, count: None }),
         bind: Some(bind),
-        ..Request::default()
+        ..PlacementRequest::default()
     };
     let mut requests = Vec::new();
     if threads > cores {
@@ -110,7 +114,7 @@ fn other_teams(topology: &Topology) -> Vec<Request> {
     let most = cores_of_largest_cache(topology);
     let mut each = 1;
     while each < most {
-        requests.push(Request { per_cache: Some(each), ..Request::default() });
+        requests.push(PlacementRequest { per_cache: Some(each), ..PlacementRequest::default() });
         each = if each == 1 { 2 } else { each + 2 };
     }
     if cores <= FEW_CORES {
@@ -140,10 +144,10 @@ fn cores_of_largest_cache(topology: &Topology) -> u32 {
 }
 
 /// Kinds of page that can be had now, the one of a plain run first.
-fn possible_pages(machine: &Machine) -> Vec<Pages> {
+fn possible_pages(machine: &Machine) -> Vec<RequestedPages> {
     let mut pages = vec![best_pages(machine)];
     let pools = machine.pages.as_ref().map(|pages| pages.huge.as_slice()).unwrap_or_default();
-    for kind in [Pages::Huge2M, Pages::Huge1G, Pages::Base] {
+    for kind in [RequestedPages::Huge2M, RequestedPages::Huge1G, RequestedPages::Base] {
         let reserved = |bytes: u64| pools.iter().any(|pool| pool.bytes == bytes && pool.free > 2);
         if kind.reserved().is_none_or(|size| reserved(size.0)) && !pages.contains(&kind) {
             pages.push(kind);
@@ -157,7 +161,7 @@ mod tests {
     use super::*;
     use nodegauge_machine::{SysRoot, TopologySource};
 
-    fn space(text: &str, request: &Request) -> Space {
+    fn space(text: &str, request: &PlacementRequest) -> Space {
         let topology = Topology::load(&TopologySource::Synthetic(text.to_owned())).unwrap();
         let site = Site::new(topology, Machine::default(), SysRoot::live());
         Space::of(&site, request, &StreamOptions::default()).unwrap()
@@ -171,27 +175,30 @@ mod tests {
     fn teams_follow_the_caches() {
         // 2 x EPYC 7H12: 32 caches of 4 cores each.
         let text = "Package:2 NUMANode:4 L3Cache:4 L2Cache:4 L1dCache:1 Core:1 PU:1";
-        let space = space(text, &Request::default());
+        let space = space(text, &PlacementRequest::default());
         // All, 1 and 2 on each cache, 3/4 of the cores, half of them close; a quarter and a half
         // spread are the same CPUs as 1 and 2 on each cache.
         assert_eq!(threads(&space), [128, 32, 64, 96, 64]);
-        assert!(space.setups.iter().all(|setup| setup.pages == Pages::Base));
+        assert!(space.setups.iter().all(|setup| setup.pages == RequestedPages::Base));
     }
 
     #[test]
     fn siblings_are_a_choice_and_few_cores_are_all_tried() {
-        assert_eq!(threads(&space("Package:1 Core:4 PU:2", &Request::default())), [4, 8, 1, 2, 3]);
+        assert_eq!(
+            threads(&space("Package:1 Core:4 PU:2", &PlacementRequest::default())),
+            [4, 8, 1, 2, 3]
+        );
     }
 
     #[test]
     fn a_request_fixes_the_team() {
-        let request = Request { threads: Some(3), ..Request::default() };
+        let request = PlacementRequest { threads: Some(3), ..PlacementRequest::default() };
         assert_eq!(threads(&space("Package:1 Core:4 PU:2", &request)), [3]);
     }
 
     #[test]
     fn there_is_a_guess_for_each_kind_of_store() {
-        let space = space("Package:1 Core:4 PU:1", &Request::default());
+        let space = space("Package:1 Core:4 PU:1", &PlacementRequest::default());
         let kinds: Vec<Stores> = space.guesses().iter().map(|shape| shape.stores).collect();
         assert!(kinds.contains(&Stores::Regular) && kinds.len() <= 2);
     }

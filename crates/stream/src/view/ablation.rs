@@ -5,7 +5,7 @@ use crate::GAUGE;
 use crate::ablation::{MEMCPY, TEST, WHOLE};
 use crate::config::{ExplainConfig, StreamAgreement};
 use nodegauge_analysis::bests;
-use nodegauge_gauge::view::{Cell, Drawing, Picture, Section, Step, Steps, Table};
+use nodegauge_gauge::view::{Drawing, Picture, Section, Step, Steps, Table, TableCell};
 use nodegauge_measure::record::{Measurement, Quoted, Record};
 use nodegauge_measure::{Bytes, BytesPerSec, Unit};
 use serde_json::Value;
@@ -26,7 +26,7 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
     let kernel = config.kernel.as_deref().unwrap_or("triad");
     let (from, to) = (config.from.unwrap_or(0.0), config.to.unwrap_or(0.0));
     let most = figures.iter().filter_map(|(_, config)| config.to).fold(to.max(from), f64::max);
-    let bar = |rate: f64| Cell::bar((rate / most.max(1.0)).max(SHORTEST));
+    let bar = |rate: f64| TableCell::bar((rate / most.max(1.0)).max(SHORTEST));
     // Records of old have no intervals.
     let known = whole.quoted != Quoted::GeometricMean;
     let mut table = Table::new(&[kernel, ">factor", ">95 %", ">GB/s", ""]);
@@ -35,7 +35,13 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
     let steps = || figures.iter().filter(|(m, _)| m.name != WHOLE && m.name != MEMCPY);
     for (m, config) in steps() {
         let to = config.to.unwrap_or(0.0);
-        table.row([Cell::text(&m.name), factor(m, config), interval(config), rate(to), bar(to)]);
+        table.row([
+            TableCell::text(&m.name),
+            factor(m, config),
+            interval(config),
+            rate(to),
+            bar(to),
+        ]);
     }
     let [name, factor, interval] = [WHOLE.into(), factor(whole, config), interval(config)];
     table.row([name, factor, interval, rate(to), "".into()]);
@@ -93,13 +99,13 @@ fn is_told(config: &ExplainConfig) -> bool {
 }
 
 /// A factor with the digits that its interval leaves.
-fn factor(m: &Measurement, config: &ExplainConfig) -> Cell {
+fn factor(m: &Measurement, config: &ExplainConfig) -> TableCell {
     let digits = ends(config).map_or(3, bests::digits);
-    let words = |x: f64| Cell::figure(x, Unit::Factor, format!("x {x:.digits$}"));
+    let words = |x: f64| TableCell::figure(x, Unit::Factor, format!("x {x:.digits$}"));
     m.value.map_or_else(|| "-".into(), words)
 }
 
-fn interval(config: &ExplainConfig) -> Cell {
+fn interval(config: &ExplainConfig) -> TableCell {
     let words = |[low, high]: [f64; 2]| {
         let digits = bests::digits([low, high]);
         format!("{low:.digits$}..{high:.digits$}")

@@ -5,7 +5,7 @@ use super::figures;
 use super::statistics;
 use super::words::VARIANT;
 use crate::config::TimesConfig;
-use nodegauge_arena::Layout;
+use nodegauge_arena::ArrayLayout;
 use nodegauge_measure::record::Record;
 
 const RULE: &str = "-------------------------------------------------------------";
@@ -23,7 +23,7 @@ pub fn render(record: &Record) -> Option<String> {
     let element = bytes / elements.max(1);
     let arrays = config.arrays() as f64;
     let offset = match config.layout {
-        Some(Layout::Sequential { offset }) => offset,
+        Some(ArrayLayout::Sequential { offset }) => offset,
         _ => 0,
     };
     let passes = statistics::rates(first).count() + 1;

@@ -1,17 +1,17 @@
 //! The view of what compilers made of STREAM's loops, beside the native kernels of the same run: a
 //! block for each compiler, with what its machine code says, and what follows from it.
 
-use super::figures::{self, Figure, comparable, is_compiled};
+use super::figures::{self, StreamFigure, comparable, is_compiled};
 use super::words;
 use crate::config::StreamConfig;
-use nodegauge_gauge::view::{Cell, Picture, Section, Table};
+use nodegauge_gauge::view::{Picture, Section, Table, TableCell};
 use nodegauge_measure::record::{Measurement, Record};
 
 /// A block for each compiler, and what their code columns mean; empty without any.
 pub(crate) fn section(record: &Record) -> Section {
     let mut section = Section::new("compiled");
     let variants = figures::variants(record);
-    let compiled: Vec<&Figure<'_>> = variants
+    let compiled: Vec<&StreamFigure<'_>> = variants
         .iter()
         .filter(|(_, config)| is_compiled(config) && config.sweep.is_none())
         .collect();
@@ -30,9 +30,9 @@ pub(crate) fn section(record: &Record) -> Section {
 }
 
 /// The best of each compiler's loop and the native one, kernel by kernel.
-fn picture(compiled: &[&Figure<'_>], native: &[Figure<'_>]) -> Option<Picture> {
+fn picture(compiled: &[&StreamFigure<'_>], native: &[StreamFigure<'_>]) -> Option<Picture> {
     let unit = compiled.first()?.0.unit;
-    let bar = |(m, config): &Figure<'_>, by: &str| {
+    let bar = |(m, config): &StreamFigure<'_>, by: &str| {
         let words = in_words(&(m, config.clone())).unwrap_or_default();
         (format!("{} {by}", m.name), m.value, words)
     };
@@ -49,7 +49,7 @@ fn command(config: &StreamConfig) -> &str {
     config.compiler.as_ref().map_or("?", |compiler| &compiler.command)
 }
 
-fn block(section: &mut Section, made: &[&Figure<'_>], native: &[Figure<'_>]) {
+fn block(section: &mut Section, made: &[&StreamFigure<'_>], native: &[StreamFigure<'_>]) {
     let config = &made[0].1;
     let mut head = command(config).to_owned();
     if let Some(version) = config.compiler.as_ref().and_then(|made| made.version.as_ref()) {
@@ -69,7 +69,7 @@ fn block(section: &mut Section, made: &[&Figure<'_>], native: &[Figure<'_>]) {
     section.doubts(&measurements);
 }
 
-fn row((m, config): &Figure<'_>, own: Option<&Figure<'_>>) -> [Cell; 8] {
+fn row((m, config): &StreamFigure<'_>, own: Option<&StreamFigure<'_>>) -> [TableCell; 8] {
     let own = own.and_then(|own| comparable(own, config));
     let ratio = own.zip(m.value).map(|(own, value)| value / own).filter(|ratio| ratio.is_finite());
     let summary = m.summary.as_ref().filter(|_| m.value.is_some());
@@ -125,7 +125,7 @@ fn code(m: &Measurement, config: &StreamConfig) -> Code {
 }
 
 /// The code of a loop in a few words; `None` when it is not known.
-pub(crate) fn in_words((m, config): &Figure<'_>) -> Option<String> {
+pub(crate) fn in_words((m, config): &StreamFigure<'_>) -> Option<String> {
     config.code.as_ref()?;
     let Code { vectors, stores, fma, calls } = code(m, config);
     let mut parts = Vec::new();
@@ -149,7 +149,7 @@ fn calls(config: &StreamConfig) -> &[String] {
 }
 
 /// Returns what the columns mean for the figures, for the values that occur.
-fn explanations(compiled: &[&Figure<'_>]) -> Vec<String> {
+fn explanations(compiled: &[&StreamFigure<'_>]) -> Vec<String> {
     let good = || compiled.iter().filter(|(m, _)| m.value.is_some());
     let mut out = Vec::new();
     if good().any(|(_, config)| calls(config).iter().any(|call| call.contains("mem"))) {
@@ -190,7 +190,7 @@ fn explanations(compiled: &[&Figure<'_>]) -> Vec<String> {
             each.join("; ")
         ));
     }
-    let scalar_sum = |(m, config): &&&Figure<'_>| {
+    let scalar_sum = |(m, config): &&&StreamFigure<'_>| {
         ["read", "dot"].contains(&m.name.as_str()) && code(m, config).vectors == "scalar"
     };
     if good().any(|figure| scalar_sum(&figure)) {

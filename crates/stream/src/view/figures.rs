@@ -4,32 +4,32 @@ use crate::GAUGE;
 use crate::config::StreamConfig;
 use crate::kernels::{Element, Kernel};
 use nodegauge_arena::names::STREAM;
-use nodegauge_gauge::roofline::Point;
+use nodegauge_gauge::roofline::RooflinePoint;
 use nodegauge_measure::record::{Category, Measurement, Record};
 use nodegauge_measure::regime;
 
 /// A figure with its configuration.
-pub(crate) type Figure<'a> = (&'a Measurement, StreamConfig);
+pub(crate) type StreamFigure<'a> = (&'a Measurement, StreamConfig);
 
 /// All of STREAM's figures of a record, in order.
-pub(crate) fn all(record: &Record) -> Vec<Figure<'_>> {
+pub(crate) fn all(record: &Record) -> Vec<StreamFigure<'_>> {
     let own = |m: &&Measurement| m.gauge == GAUGE && m.test == STREAM;
     record.measurements.iter().filter(own).map(|m| (m, m.read_config())).collect()
 }
 
 /// Returns the figures of changed code, native and compiled.
-pub(crate) fn variants(record: &Record) -> Vec<Figure<'_>> {
+pub(crate) fn variants(record: &Record) -> Vec<StreamFigure<'_>> {
     all(record).into_iter().filter(|(m, _)| m.category == Category::Variant).collect()
 }
 
 /// Returns the figures of the native kernels.
-pub(crate) fn native(record: &Record) -> Vec<Figure<'_>> {
+pub(crate) fn native(record: &Record) -> Vec<StreamFigure<'_>> {
     variants(record).into_iter().filter(|(_, config)| !is_compiled(config)).collect()
 }
 
 /// The native kernels that compute, as points under a roof: of the bytes that moved, where that is known.
-pub(crate) fn points(record: &Record) -> Vec<Point> {
-    let point = |(m, config): Figure<'_>| {
+pub(crate) fn points(record: &Record) -> Vec<RooflinePoint> {
+    let point = |(m, config): StreamFigure<'_>| {
         let kernel: Kernel = m.name.parse().ok()?;
         let element: Element = config.element.as_deref()?.parse().ok()?;
         let (flops, value) = (f64::from(kernel.spec().flops), m.value?);
@@ -40,7 +40,7 @@ pub(crate) fn points(record: &Record) -> Vec<Point> {
         let basis = format!("stream of {}, threads {threads}, bytes: {bytes}", record.started);
         let alone = config.sweep.is_none() && flops > 0.0;
         let name = format!("stream_{kernel}");
-        alone.then(|| Point::in_memory(&name, value * named, named * value / moved, basis))
+        alone.then(|| RooflinePoint::in_memory(&name, value * named, named * value / moved, basis))
     };
     native(record).into_iter().filter_map(point).collect()
 }
@@ -52,7 +52,7 @@ pub(crate) fn is_compiled(config: &StreamConfig) -> bool {
 
 /// The best of the native kernel in the regime of another result of the same run; `None` when it
 /// never met that regime: figures of different regimes are not set beside each other.
-pub(crate) fn comparable((own, config): &Figure<'_>, other: &StreamConfig) -> Option<f64> {
+pub(crate) fn comparable((own, config): &StreamFigure<'_>, other: &StreamConfig) -> Option<f64> {
     own.value?;
     let Some(trip) = other.round_trip_s else { return own.value };
     match config.round_trip_s {

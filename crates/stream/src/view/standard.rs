@@ -1,10 +1,10 @@
 //! The view of standard results of STREAM, beside the native variant of the same run where there is
 //! one.
 
-use super::figures::{self, Figure, comparable, is_compiled};
+use super::figures::{self, StreamFigure, comparable, is_compiled};
 use super::words;
 use crate::config::StreamConfig;
-use nodegauge_gauge::view::{Block, Cell, Section, Table};
+use nodegauge_gauge::view::{Block, Section, Table, TableCell};
 use nodegauge_measure::Bytes;
 use nodegauge_measure::record::{Category, Measurement, Record};
 
@@ -12,13 +12,13 @@ use nodegauge_measure::record::{Category, Measurement, Record};
 pub(crate) fn section(record: &Record) -> Section {
     let mut section = Section::new("standard");
     let all = figures::all(record);
-    let figures: Vec<&Figure<'_>> =
+    let figures: Vec<&StreamFigure<'_>> =
         all.iter().filter(|(m, _)| m.category == Category::Standard).collect();
     if figures.is_empty() {
         return section;
     }
     let native = figures::native(record);
-    let builds: Vec<&[&Figure<'_>]> =
+    let builds: Vec<&[&StreamFigure<'_>]> =
         figures.chunk_by(|(_, one), (_, next)| program(one) == program(next)).collect();
     let mut table = Table::new(&["GB/s", ">standard", ">median", ">variant", ">ratio"]);
     for build in &builds {
@@ -29,7 +29,7 @@ pub(crate) fn section(record: &Record) -> Section {
             let ratio = own.zip(m.value).map(|(own, value)| own / value).filter(|x| x.is_finite());
             let summary = m.summary.as_ref().filter(|_| m.value.is_some());
             table.row([
-                Cell::text(m.name.clone()),
+                TableCell::text(m.name.clone()),
                 words::value(m),
                 words::rate(summary.map(|summary| summary.median)),
                 words::rate(own),
@@ -69,7 +69,7 @@ pub(super) fn program(config: &StreamConfig) -> String {
 }
 
 /// Returns the evidence of the figures of a build.
-fn evidence((m, config): &Figure<'_>) -> String {
+fn evidence((m, config): &StreamFigure<'_>) -> String {
     let engine = config.engine.as_deref().unwrap_or("stream.c");
     let version = config.engine_version.as_ref().map(|v| format!(" {v}")).unwrap_or_default();
     let mut parts = vec![format!("{engine}{version}")];

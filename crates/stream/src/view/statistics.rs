@@ -3,7 +3,7 @@
 
 use crate::config::{StreamConfig, TimesConfig};
 use crate::kernels::{Element, Kernel};
-use nodegauge_gauge::view::Cell;
+use nodegauge_gauge::view::TableCell;
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Counts, Measurement};
 
@@ -40,12 +40,14 @@ impl Statistic {
     }
 
     /// As stream.c prints it, in MB/s or seconds; the verdict where there is no result.
-    pub(crate) fn cell(self, m: &Measurement, config: &StreamConfig) -> Cell {
+    pub(crate) fn cell(self, m: &Measurement, config: &StreamConfig) -> TableCell {
         let none = || m.validity.status.name().into();
         let Some((best, times)) = m.value.zip(times(m, config)) else { return none() };
-        let seconds = |time| Cell::figure(time, Unit::Seconds, format!("{time:.6}"));
+        let seconds = |time| TableCell::figure(time, Unit::Seconds, format!("{time:.6}"));
         match self {
-            Self::Best => Cell::figure(best, Unit::BytesPerSecond, format!("{:.1}", best / 1e6)),
+            Self::Best => {
+                TableCell::figure(best, Unit::BytesPerSecond, format!("{:.1}", best / 1e6))
+            }
             Self::Average => seconds(times.average),
             Self::Minimum => seconds(times.least),
             Self::Maximum => seconds(times.greatest),

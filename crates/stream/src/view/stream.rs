@@ -1,15 +1,15 @@
 //! The view of `stream`: a table with the evidence below it.
 
-use super::figures::Figure;
+use super::figures::StreamFigure;
 use super::words;
 use crate::config::StreamConfig;
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::{Cell, Picture, Section, Table};
+use nodegauge_gauge::view::{Picture, Section, Table, TableCell};
 use nodegauge_measure::Seconds;
 use nodegauge_measure::record::{Counts, Measurement};
 
 /// The table and evidence of one run over some kernels.
-pub(crate) fn section(figures: &[Figure<'_>], detail: Detail) -> Section {
+pub(crate) fn section(figures: &[StreamFigure<'_>], detail: Detail) -> Section {
     let mut section = Section::new("stream");
     let (Some((first, config)), Some((last, of_last))) = (figures.first(), figures.last()) else {
         return section;
@@ -63,14 +63,14 @@ fn counts(measurements: &[&Measurement]) -> Option<String> {
 }
 
 /// The table alone: best, median and spread of each kernel.
-fn rates(figures: &[Figure<'_>]) -> Table {
+fn rates(figures: &[StreamFigure<'_>]) -> Table {
     let titles = ["GB/s", ">best", ">median", ">5 %", ">95 %", ">traffic", ">of limit", "loop"];
     let mut table = Table::new(&titles);
     for (m, config) in figures {
         // An invalid result shows no figure that could be taken for one.
         let summary = m.summary.as_ref().filter(|_| m.value.is_some());
         table.row([
-            Cell::text(m.name.clone()),
+            TableCell::text(m.name.clone()),
             words::value(m),
             words::rate(summary.map(|summary| summary.median)),
             words::rate(summary.map(|summary| summary.p05)),

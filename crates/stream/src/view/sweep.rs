@@ -1,12 +1,14 @@
 //! The view of `stream --sweep`: a line a configuration, and a chart of the kernel that trends are read
 //! from.
 
-use super::figures::{Figure, variants};
+use super::figures::{StreamFigure, variants};
 use super::{Statistic, compiled, words};
 use crate::config::{RelativeConfig, StreamConfig};
 use crate::sweep::{SATURATED, is_dip};
 use nodegauge_analysis::ratio::closing::of_several;
-use nodegauge_gauge::view::{Block, Cell, Chart, Column, Picture, Scale, Section, Series, Table};
+use nodegauge_gauge::view::{
+    Block, Chart, ChartSeries, Column, Picture, Scale, Section, Table, TableCell,
+};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Measurement, Quoted, Record, Status};
 use nodegauge_measure::stats::Summary;
@@ -16,7 +18,7 @@ use serde_json::Value;
 /// to be shown, else medians with a chart.
 pub(crate) fn section(record: &Record, show: &[Statistic]) -> Option<Section> {
     let figures = variants(record);
-    let cells: Vec<&[Figure<'_>]> = figures
+    let cells: Vec<&[StreamFigure<'_>]> = figures
         .chunk_by(|(_, one), (_, next)| one.sweep == next.sweep)
         .filter(|cell| cell[0].1.sweep.is_some())
         .collect();
@@ -45,7 +47,7 @@ pub(crate) fn section(record: &Record, show: &[Statistic]) -> Option<Section> {
 pub(crate) fn closing(record: &Record) -> Option<String> {
     let all = variants(record);
     let cells = all.chunk_by(|(_, one), (_, next)| one.sweep == next.sweep);
-    let cells: Vec<&[Figure<'_>]> = cells.filter(|cell| cell[0].1.sweep.is_some()).collect();
+    let cells: Vec<&[StreamFigure<'_>]> = cells.filter(|cell| cell[0].1.sweep.is_some()).collect();
     let first = cells.first()?;
     let triad = first.iter().find(|(m, _)| m.name == "triad").or(first.last())?;
     if coordinates(&triad.1).iter().any(|(axis, _)| *axis == "size") {
@@ -65,7 +67,7 @@ pub(crate) fn closing(record: &Record) -> Option<String> {
 /// A sweep as it is shown.
 struct Sweep<'a> {
     /// The figures of each configuration.
-    cells: Vec<&'a [Figure<'a>]>,
+    cells: Vec<&'a [StreamFigure<'a>]>,
     /// Which of them trends are read from.
     charted: usize,
     compilers: Compilers<'a>,
@@ -83,11 +85,11 @@ impl Sweep<'_> {
     }
 
     /// Returns the configuration of a cell: its value on each axis, and the memory of each rank.
-    fn place(&self, cell: &[Figure<'_>]) -> Vec<Cell> {
+    fn place(&self, cell: &[StreamFigure<'_>]) -> Vec<TableCell> {
         let config = &cell[0].1;
-        let mut place: Vec<Cell> = Vec::new();
+        let mut place: Vec<TableCell> = Vec::new();
         place.extend(coordinates(config).into_iter().map(|at| self.compilers.short(at).into()));
-        place.extend(config.processes.and_then(|_| words::mib_a_task(config)).map(Cell::text));
+        place.extend(config.processes.and_then(|_| words::mib_a_task(config)).map(TableCell::text));
         place
     }
 
@@ -97,10 +99,11 @@ impl Sweep<'_> {
 
     /// A line a configuration, and a chart of the kernel that trends are read from.
     fn medians(&self, section: &mut Section) {
-        let of = |cell: &[Figure<'_>]| cell.get(self.charted).and_then(|(m, _)| m.summary.clone());
+        let of =
+            |cell: &[StreamFigure<'_>]| cell.get(self.charted).and_then(|(m, _)| m.summary.clone());
         let medians = self.cells.iter().filter_map(|cell| of(cell)).map(|summary| summary.median);
         let most = medians.fold(0.0, f64::max);
-        let relative = |cell: &[Figure<'_>]| cell.get(self.charted)?.1.relative.clone();
+        let relative = |cell: &[StreamFigure<'_>]| cell.get(self.charted)?.1.relative.clone();
         let reference = self.cells.iter().find_map(|cell| relative(cell));
         let ratio = reference.iter().map(|_| "x");
         let mut table = self.table(self.kernels().chain(["5 %..95 %"]).chain(ratio));
@@ -112,10 +115,10 @@ impl Sweep<'_> {
             row.push(summary.as_ref().map_or_else(|| "-".into(), spread));
             if reference.is_some() {
                 let ratio = relative(cell).and_then(|relative| relative.median);
-                let word = |x| Cell::figure(x, Unit::Factor, format!("{x:.2}"));
+                let word = |x| TableCell::figure(x, Unit::Factor, format!("{x:.2}"));
                 row.push(ratio.map_or_else(|| "-".into(), word));
             }
-            row.push(Cell::bar(summary.map_or(0.0, |summary| summary.median / most)));
+            row.push(TableCell::bar(summary.map_or(0.0, |summary| summary.median / most)));
             table.row(row);
         }
         let name = &self.cells[0][self.charted].0.name;
@@ -147,7 +150,7 @@ impl Sweep<'_> {
         for cell in &self.cells {
             for (m, config) in *cell {
                 let mut row = self.place(cell);
-                row.push(Cell::text(m.name.clone()));
+                row.push(TableCell::text(m.name.clone()));
                 row.extend(show.iter().map(|statistic| statistic.cell(m, config)));
                 table.row(row);
             }
@@ -160,7 +163,7 @@ impl Sweep<'_> {
 const TASK: &str = "MiB a task";
 
 /// Returns the value of a cell on an axis, if it is a number.
-fn number(cell: &[Figure<'_>], axis: usize) -> Option<f64> {
+fn number(cell: &[StreamFigure<'_>], axis: usize) -> Option<f64> {
     let config = &cell[0].1;
     match coordinates(config).get(axis)? {
         (name, _) if *name == "size" => config.array_bytes.map(|bytes| bytes as f64),
@@ -170,24 +173,24 @@ fn number(cell: &[Figure<'_>], axis: usize) -> Option<f64> {
 
 /// Medians of the charted kernel over the first axis of numbers, a curve for each value of the others, with
 /// the first cell that saturates and the dips; a bar a cell where no axis has numbers.
-fn picture(cells: &[&[Figure<'_>]], charted: usize) -> Option<Picture> {
+fn picture(cells: &[&[StreamFigure<'_>]], charted: usize) -> Option<Picture> {
     let (m, config) = cells.first()?.get(charted)?;
-    let median = |cell: &[Figure<'_>]| {
+    let median = |cell: &[StreamFigure<'_>]| {
         let (m, _) = cell.get(charted)?;
         m.value.and(m.summary.as_ref()).map(|summary| summary.median)
     };
     let places = coordinates(config);
-    let words = |cell: &[Figure<'_>], but: Option<usize>| {
+    let words = |cell: &[StreamFigure<'_>], but: Option<usize>| {
         let places = coordinates(&cell[0].1).into_iter().enumerate();
         let words = places.filter(|(i, _)| Some(*i) != but).map(|(_, (a, v))| format!("{a} {v}"));
         words.collect::<Vec<_>>().join(", ")
     };
     let is_number = |axis: &usize| cells.iter().all(|cell| number(cell, *axis).is_some());
     let Some(axis) = (0..places.len()).find(is_number) else {
-        let bar = |cell: &&[Figure<'_>]| (words(cell, None), median(cell), String::new());
+        let bar = |cell: &&[StreamFigure<'_>]| (words(cell, None), median(cell), String::new());
         return Some(Picture::bars(&m.name, m.unit, cells.iter().map(bar)));
     };
-    let mut series: Vec<Series> = Vec::new();
+    let mut series: Vec<ChartSeries> = Vec::new();
     for cell in cells {
         let name = match words(cell, Some(axis)) {
             name if name.is_empty() => m.name.clone(),
@@ -196,16 +199,16 @@ fn picture(cells: &[&[Figure<'_>]], charted: usize) -> Option<Picture> {
         let dot = number(cell, axis).zip(median(cell));
         match series.iter_mut().find(|series| series.name == name) {
             Some(known) => known.dots.extend(dot),
-            None => series.push(Series {
+            None => series.push(ChartSeries {
                 mark: '*',
                 name,
                 dots: dot.into_iter().collect(),
-                ..Series::default()
+                ..ChartSeries::default()
             }),
         }
     }
     let mut marks = Vec::new();
-    for Series { dots, .. } in &mut series {
+    for ChartSeries { dots, .. } in &mut series {
         dots.sort_by(|a, b| a.0.total_cmp(&b.0));
         let best = dots.iter().map(|dot| dot.1).fold(0.0, f64::max);
         let first = dots.iter().position(|dot| dot.1 >= SATURATED * best);
@@ -229,11 +232,11 @@ fn reference_in_words(relative: &RelativeConfig) -> String {
     }
 }
 
-fn spread(summary: &Summary) -> Cell {
+fn spread(summary: &Summary) -> TableCell {
     format!("{}..{}", words::gb(summary.p05), words::gb(summary.p95)).into()
 }
 
-fn median(m: &Measurement) -> Cell {
+fn median(m: &Measurement) -> TableCell {
     match (&m.summary, m.value) {
         (Some(summary), Some(_)) => words::rate(Some(summary.median)),
         _ => m.validity.status.name().into(),
@@ -250,7 +253,7 @@ fn coordinates(config: &StreamConfig) -> Vec<(&str, &str)> {
 type Doubt<'a> = (Status, Vec<&'a str>);
 
 /// Returns the doubts, each once with the configurations that it concerns.
-fn doubts(cells: &[&[Figure<'_>]], compilers: &Compilers<'_>) -> Vec<(Status, String)> {
+fn doubts(cells: &[&[StreamFigure<'_>]], compilers: &Compilers<'_>) -> Vec<(Status, String)> {
     let mut groups: Vec<(Doubt<'_>, Vec<&StreamConfig>)> = Vec::new();
     for cell in cells {
         let doubt = doubt(cell);
@@ -272,7 +275,7 @@ fn doubts(cells: &[&[Figure<'_>]], compilers: &Compilers<'_>) -> Vec<(Status, St
 
 /// The worst verdict on a configuration, for of the loops that a compiler made some may be wrong and
 /// others right; and its reasons, those that differ only in a figure once.
-fn doubt<'a>(cell: &[Figure<'a>]) -> Doubt<'a> {
+fn doubt<'a>(cell: &[StreamFigure<'a>]) -> Doubt<'a> {
     let worst = cell.iter().map(|(m, _)| m.validity.status).max().unwrap_or(Status::Valid);
     let kind = |text: &str| text.trim_start_matches(|c: char| c.is_ascii_digit()).to_owned();
     let mut reasons: Vec<&str> = Vec::new();
@@ -288,7 +291,7 @@ fn doubt<'a>(cell: &[Figure<'a>]) -> Doubt<'a> {
 /// one by one when they are no such block.
 fn place_of(
     members: &[&StreamConfig],
-    cells: &[&[Figure<'_>]],
+    cells: &[&[StreamFigure<'_>]],
     compilers: &Compilers<'_>,
 ) -> String {
     let values = |of: &mut dyn Iterator<Item = &StreamConfig>, axis: usize| {
@@ -330,7 +333,7 @@ impl<'a> Compilers<'a> {
     /// A command as long as this stands in the table itself.
     const FITS: usize = 14;
 
-    fn of(cells: &[&'a [Figure<'a>]]) -> Self {
+    fn of(cells: &[&'a [StreamFigure<'a>]]) -> Self {
         let mut commands: Vec<&str> = Vec::new();
         for (axis, value) in cells.iter().flat_map(|cell| coordinates(&cell[0].1)) {
             if axis == "compiler" && value != "native" && !commands.contains(&value) {
@@ -350,9 +353,9 @@ impl<'a> Compilers<'a> {
     }
 
     /// Each short name with its command, and what it made of the kernel that is charted.
-    fn legend(&self, cells: &[&[Figure<'_>]], charted: usize) -> Vec<(String, String)> {
+    fn legend(&self, cells: &[&[StreamFigure<'_>]], charted: usize) -> Vec<(String, String)> {
         let of = |(i, command): (usize, &&str)| {
-            let here = |cell: &&&[Figure<'_>]| {
+            let here = |cell: &&&[StreamFigure<'_>]| {
                 coordinates(&cell[0].1).iter().any(|(axis, v)| *axis == "compiler" && v == command)
             };
             let figure = cells.iter().find(here).and_then(|cell| cell.get(charted));

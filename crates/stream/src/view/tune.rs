@@ -5,7 +5,7 @@ use super::words;
 use crate::GAUGE;
 use crate::config::TuneConfig;
 use nodegauge_arena::names::TUNE;
-use nodegauge_gauge::view::{Block, Cell, Section, Table};
+use nodegauge_gauge::view::{Block, Section, Table, TableCell};
 use nodegauge_measure::record::{Measurement, Record};
 
 /// Lines of the first stage that are shown; the record has all.
@@ -57,7 +57,7 @@ fn table(entries: &[&(&Measurement, TuneConfig)]) -> Table {
     for (m, config) in entries {
         let share = m.value.zip(best).map(|(rate, best)| format!("{:.1} %", rate / best * 100.0));
         let passes = m.summary.as_ref().map(|summary| summary.n.to_string());
-        let dash = |text: Option<String>| Cell::text(text.unwrap_or_else(|| "-".to_owned()));
+        let dash = |text: Option<String>| TableCell::text(text.unwrap_or_else(|| "-".to_owned()));
         table.row([
             config.threads.unwrap_or(0).to_string().into(),
             config.places_asked.as_deref().unwrap_or("?").into(),

@@ -157,9 +157,9 @@ impl<P: Protocol> Coordinator<P> {
     pub fn ask(
         &mut self,
         ranks: usize,
-        request: impl Fn(usize) -> P::Request,
+        request: impl Fn(usize) -> P::TargetRequest,
     ) -> Result<Vec<P::Response>, Failure> {
-        let requests: Vec<P::Request> = (0..ranks).map(request).collect();
+        let requests: Vec<P::TargetRequest> = (0..ranks).map(request).collect();
         let together = requests.iter().any(P::is_collective);
         let mut requests = requests.into_iter();
         let mut next = |_: usize| requests.next().map_or(ToRank::End { code: 0 }, ToRank::Handle);
@@ -177,7 +177,7 @@ impl<P: Protocol> Coordinator<P> {
         &mut self,
         ranks: usize,
         together: bool,
-        mut message: impl FnMut(usize) -> ToRank<P::Request>,
+        mut message: impl FnMut(usize) -> ToRank<P::TargetRequest>,
     ) -> Result<Vec<FromRank<P::Response>>, Failure> {
         if let Some(broken) = &self.broken {
             return Err(broken.clone());
@@ -239,7 +239,7 @@ impl<P: Protocol> Drop for Coordinator<P> {
     fn drop(&mut self) {
         let code = self.code;
         for member in &mut self.joined {
-            let end: ToRank<P::Request> = ToRank::End { code };
+            let end: ToRank<P::TargetRequest> = ToRank::End { code };
             // An error means that the rank has ended already.
             let _ = protocol::send(&mut member.stream, &end);
         }

@@ -8,7 +8,7 @@ use std::io::{self, BufRead, Write};
 /// Requests and responses of a gauge.
 pub trait Protocol {
     /// Request of the coordinator.
-    type Request: Serialize + DeserializeOwned + Send + 'static;
+    type TargetRequest: Serialize + DeserializeOwned + Send + 'static;
     /// Response of a rank.
     type Response: Serialize + DeserializeOwned + Send + 'static;
     /// Hidden command of a process that serves as a rank, followed by the name of the socket, the rank and the number
@@ -21,7 +21,7 @@ pub trait Protocol {
     fn version() -> String;
 
     /// True if ranks wait for each other while they handle the request: then a rank that fails makes the others useless.
-    fn is_collective(request: &Self::Request) -> bool;
+    fn is_collective(request: &Self::TargetRequest) -> bool;
 }
 
 /// Message from the coordinator.

@@ -26,7 +26,7 @@ pub trait Service {
     /// Failure that is reported to the coordinator.
     fn handle(
         &mut self,
-        request: <Self::Protocol as Protocol>::Request,
+        request: <Self::Protocol as Protocol>::TargetRequest,
         barrier: &RankBarrier,
     ) -> Result<<Self::Protocol as Protocol>::Response, Failure>;
 }

@@ -1,25 +1,25 @@
 use super::super::exchange::DomainExchange;
-use super::super::problem::{Grid, ITERATIONS};
+use super::super::problem::{GridPoints, ITERATIONS};
 use super::*;
 use nodegauge_team::Team;
 
 /// Runs a job with all domains together, and returns the result of each.
 fn each<T: Send>(
-    (local, count): (Grid, usize),
+    (local, count): (GridPoints, usize),
     code: Code,
-    job: impl Fn(&mut Domain, &Place<'_>, &Layout, usize) -> T + Sync,
+    job: impl Fn(&mut Domain, &DomainExchangePoint<'_>, &DomainLayout, usize) -> T + Sync,
 ) -> Vec<T> {
-    let layout = Layout::new(local, count);
+    let layout = DomainLayout::new(local, count);
     let exchange = DomainExchange::new(layout).unwrap();
     let mut team = Team::start(&vec![Vec::new(); count]).unwrap();
     team.map(|member| {
         let mut domain = Domain::new(&layout, member.index, code).unwrap();
-        job(&mut domain, &Place::new(&exchange, member), &layout, member.index)
+        job(&mut domain, &DomainExchangePoint::new(&exchange, member), &layout, member.index)
     })
     .unwrap()
 }
 
-fn set(domain: &mut Domain, place: &Place<'_>) -> Solved {
+fn set(domain: &mut Domain, place: &DomainExchangePoint<'_>) -> Solved {
     let stop = AtomicBool::new(false);
     let until = Until { iterations: ITERATIONS, tolerance: 0.0, preconditioned: true, stop: &stop };
     domain.solve(place, until).unwrap()
@@ -125,7 +125,7 @@ fn plain_sweep<'a>(
 fn every_set_of_loops_does_what_is_defined_for_any_coefficients() {
     for code in Code::available() {
         for grid in [[16, 16, 16], [24, 16, 8], [2, 2, 2], [13, 6, 4]] {
-            let layout = Layout { local: grid, domains: [1; 3] };
+            let layout = DomainLayout { local: grid, domains: [1; 3] };
             let mut matrix = Matrix::new(&layout, 0).unwrap();
             let mut state = 7;
             for side in [&mut matrix.lower, &mut matrix.upper] {
@@ -173,7 +173,7 @@ fn every_set_of_loops_does_what_is_defined_for_any_coefficients() {
                     close(&x, &expected, "backward");
                 }
                 if grid.iter().all(|points| points % 2 == 0) {
-                    let coarse = Shape::new(grid.map(|points| points / 2));
+                    let coarse = VectorShape::new(grid.map(|points| points / 2));
                     let mut got = Array::<f64>::map(coarse.length()).unwrap();
                     loops::restrict(code, &matrix, r.at(0), x.at(0), got.at_mut(0));
                     let row = |point: [usize; 3]| {

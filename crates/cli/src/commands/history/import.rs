@@ -13,7 +13,7 @@ use nodegauge_measure::record::{self, Machine, MachineSource, Measurement, Recor
 use nodegauge_measure::{Notice, NoticeId};
 use nodegauge_messages::osu;
 use nodegauge_stream::standard::figures;
-use nodegauge_stream::standard::output::Output;
+use nodegauge_stream::standard::output::StreamOutput;
 use std::path::{Path, PathBuf};
 
 /// Some ten thousand runs with all their samples: more are exported in parts.
@@ -123,7 +123,7 @@ fn imported(
         let notices = if hpl.ended { Vec::new() } else { vec![cut.to_owned()] };
         return Ok(imported_record(file, labels, host, measurements, notices));
     }
-    let output = Output::read(text).map_err(|error| {
+    let output = StreamOutput::read(text).map_err(|error| {
         Failure::usage(format!(
             "{shown} is not the output of stream.c, HPL, HPCG, iozone, fio, BabelStream, \
                  nvbandwidth or an OSU micro-benchmark"

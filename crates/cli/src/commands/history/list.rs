@@ -5,9 +5,9 @@ use crate::failure::Failure;
 use crate::gauges;
 use crate::output;
 use nodegauge_analysis::csv;
-use nodegauge_history::{Figures, RunFilter, RunLine};
+use nodegauge_history::{ListedFigures, RunFilter, RunLine};
 use nodegauge_measure::keys::Registry;
-use nodegauge_report::history::{self, Line};
+use nodegauge_report::history::{self, ListLine};
 use std::path::Path;
 
 /// Runs that are listed unless more are asked for: a screen of them.
@@ -40,7 +40,7 @@ pub(super) fn execute(args: &ListArgs) -> Result<(), Failure> {
     let as_csv = || Ok(table(&lines, &registry));
     if !args.documents.write(&|| output::json(&lines), &as_csv)? {
         let older = all - lines.len();
-        let shown: Vec<Line> = lines.iter().map(|run| line(run, telling, &registry)).collect();
+        let shown: Vec<ListLine> = lines.iter().map(|run| line(run, telling, &registry)).collect();
         output::show_section(&history::list(&shown, older, output::style().width.into()));
     }
     Ok(())
@@ -48,16 +48,16 @@ pub(super) fn execute(args: &ListArgs) -> Result<(), Failure> {
 
 /// The figures that stand for a run where there is room for one: the first that their gauge names, or the
 /// first of all; and how many more there are of the kind.
-fn headline<'a>(run: &'a RunLine, registry: &Registry) -> Option<(&'a Figures, usize)> {
-    let is_headline = |of: &&Figures| registry.is_headline(&of.gauge, &of.test, &of.name);
-    let named: Vec<&Figures> = run.figures.iter().filter(is_headline).collect();
+fn headline<'a>(run: &'a RunLine, registry: &Registry) -> Option<(&'a ListedFigures, usize)> {
+    let is_headline = |of: &&ListedFigures| registry.is_headline(&of.gauge, &of.test, &of.name);
+    let named: Vec<&ListedFigures> = run.figures.iter().filter(is_headline).collect();
     let figures = if named.is_empty() { run.figures.iter().collect() } else { named };
     let count: usize = figures.iter().map(|of| of.count).sum();
     Some((*figures.first()?, count - 1))
 }
 
 /// A run as the list shows it.
-fn line(run: &RunLine, telling: usize, registry: &Registry) -> Line {
+fn line(run: &RunLine, telling: usize, registry: &Registry) -> ListLine {
     let figure = headline(run, registry).map(|(of, more)| {
         let named = registry.is_headline(&of.gauge, &of.test, &of.name);
         let name = if named { &of.name } else { &of.test };
@@ -70,7 +70,7 @@ fn line(run: &RunLine, telling: usize, registry: &Registry) -> Line {
         format!("{name} {value}{more}")
     });
     let labels = run.labels.iter().map(|(key, value)| format!("{key}={value}"));
-    Line {
+    ListLine {
         id: run.id.chars().take(telling).collect(),
         started: run.started.clone(),
         host: run.host.clone().unwrap_or_else(|| "-".to_owned()),
@@ -102,7 +102,8 @@ fn table(lines: &[RunLine], registry: &Registry) -> String {
     let mut rows = vec![COLUMNS.map(str::to_owned).to_vec()];
     for run in lines {
         let figure = headline(run, registry);
-        let of = |cell: fn(&Figures) -> String| figure.map(|(of, _)| cell(of)).unwrap_or_default();
+        let of =
+            |cell: fn(&ListedFigures) -> String| figure.map(|(of, _)| cell(of)).unwrap_or_default();
         rows.push(vec![
             run.id.clone(),
             run.started.clone(),

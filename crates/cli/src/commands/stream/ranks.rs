@@ -8,12 +8,12 @@ use crate::resolve;
 use nodegauge_machine::Topology;
 use nodegauge_measure::FailureKind;
 use nodegauge_placement::{RankPlan, Started};
-use nodegauge_stream::ranks::{self, Joined};
+use nodegauge_stream::ranks::{self, LaunchedRanks};
 
 /// Lets rank 0 measure with `measure`.
 pub(super) fn join(
     started: Started,
-    measure: impl FnOnce(&Joined) -> Result<Exit, Failure>,
+    measure: impl FnOnce(&LaunchedRanks) -> Result<Exit, Failure>,
 ) -> Result<Exit, Failure> {
     let Started { rank, ranks, .. } = started;
     if let Some(refused) = launched::on_several_hosts(&started) {
@@ -22,7 +22,7 @@ pub(super) fn join(
     if rank > 0 {
         return Ok(Exit::Told(ranks::serve(&started.socket_name(), rank, ranks)?));
     }
-    let joined = Joined::new(started)?;
+    let joined = LaunchedRanks::new(started)?;
     let result = measure(&joined);
     let code = match &result {
         Ok(exit) => exit.number(),
@@ -34,7 +34,7 @@ pub(super) fn join(
 
 /// The ranks as the user wants them, else where the launcher has put them.
 pub(super) fn plan(
-    joined: &Joined,
+    joined: &LaunchedRanks,
     args: &StreamArgs,
     topology: &Topology,
 ) -> Result<RankPlan, Failure> {

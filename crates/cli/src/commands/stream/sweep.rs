@@ -8,25 +8,25 @@ use nodegauge_gauge::Site;
 use nodegauge_kernels::size::SizeSpec;
 use nodegauge_measure::sweep;
 use nodegauge_placement::{MemoryPolicy, ThreadList};
-use nodegauge_stream::axis::{Axis, Setting};
+use nodegauge_stream::axis::{StreamAxis, StreamSetting};
 use nodegauge_stream::compiled::CompilerChoice;
-use nodegauge_stream::ranks::Joined;
+use nodegauge_stream::ranks::LaunchedRanks;
 use nodegauge_stream::stream::Arrangement;
 use nodegauge_stream::sweep::SweepPlan;
 
 /// The axes: those of `--sweep`, `--threads` with several counts, and, next to another axis, the
 /// compilers of `--compiler` with the native kernels before them.
-pub(super) fn axes(args: &StreamArgs) -> Result<Vec<Axis>, Failure> {
+pub(super) fn axes(args: &StreamArgs) -> Result<Vec<StreamAxis>, Failure> {
     let mut axes = args.sweep.axes.clone();
     let counts = args.placement.threads.as_ref();
     let is_search = args.tune.tune || args.standard.source.is_some();
     if let Some(counts) = counts.filter(|counts| counts.single().is_none() && !is_search) {
-        axes.insert(0, Axis::of(counts.clone(), Setting::Threads));
+        axes.insert(0, StreamAxis::of(counts.clone(), StreamSetting::Threads));
     }
     let compilers = &args.compilers.choices;
     if !axes.is_empty() && !compilers.is_empty() {
         let native = std::iter::once(CompilerChoice::Native);
-        axes.push(Axis::of(native.chain(compilers.iter().cloned()), Setting::Compiler));
+        axes.push(StreamAxis::of(native.chain(compilers.iter().cloned()), StreamSetting::Compiler));
     }
     sweep::check(&axes, |name| match name {
         "threads" => counts.is_some_and(|counts| counts.single().is_some()),
@@ -46,30 +46,30 @@ pub(super) fn axes(args: &StreamArgs) -> Result<Vec<Axis>, Failure> {
 }
 
 /// Puts a value of an axis in the place of its option.
-fn set(args: &mut StreamArgs, setting: &Setting) {
+fn set(args: &mut StreamArgs, setting: &StreamSetting) {
     match setting {
-        Setting::Threads(count) => args.placement.threads = ThreadList::new(vec![*count]),
-        Setting::PerCache(count) => args.placement.per_cache = Some(*count),
-        Setting::Places(places) => args.placement.places = Some(places.clone()),
-        Setting::Stores(stores) => args.arrays.stores.0 = Some(*stores),
-        Setting::Pages(pages) => args.arrays.pages.0 = Some(*pages),
-        Setting::Size(size) => args.arrays.size = *size,
-        Setting::Prefetch(prefetch) => args.arrays.prefetch.0 = Some(*prefetch),
-        Setting::SideBySide(pages) => args.arrays.side_by_side.0 = Some(*pages),
-        Setting::Ranks(count) => args.ranks.ranks = Some(*count),
-        Setting::Policy(policy) => args.ranks.policy = Some(*policy),
-        Setting::RankMap(map) => args.ranks.rank_map = Some(*map),
+        StreamSetting::Threads(count) => args.placement.threads = ThreadList::new(vec![*count]),
+        StreamSetting::PerCache(count) => args.placement.per_cache = Some(*count),
+        StreamSetting::Places(places) => args.placement.places = Some(places.clone()),
+        StreamSetting::Stores(stores) => args.arrays.stores.0 = Some(*stores),
+        StreamSetting::Pages(pages) => args.arrays.pages.0 = Some(*pages),
+        StreamSetting::Size(size) => args.arrays.size = *size,
+        StreamSetting::Prefetch(prefetch) => args.arrays.prefetch.0 = Some(*prefetch),
+        StreamSetting::SideBySide(pages) => args.arrays.side_by_side.0 = Some(*pages),
+        StreamSetting::Ranks(count) => args.ranks.ranks = Some(*count),
+        StreamSetting::Policy(policy) => args.ranks.policy = Some(*policy),
+        StreamSetting::RankMap(map) => args.ranks.rank_map = Some(*map),
         // Loops are made when all is planned.
-        Setting::Compiler(_) => {}
+        StreamSetting::Compiler(_) => {}
     }
 }
 
 /// The plan of a sweep: every combination of values, resolved on this machine.
 pub(super) fn plan(
     args: &StreamArgs,
-    axes: Vec<Axis>,
+    axes: Vec<StreamAxis>,
     site: &Site,
-    joined: Option<&Joined>,
+    joined: Option<&LaunchedRanks>,
 ) -> Result<SweepPlan, Failure> {
     let mut args = args.clone();
     let topology = match joined {
@@ -81,8 +81,9 @@ pub(super) fn plan(
         }
         None => &site.topology,
     };
-    let fixed = [args.ranks.ranks.map(Setting::Ranks), args.ranks.policy.map(Setting::Policy)];
-    let fixed: Vec<Setting> = fixed.into_iter().flatten().collect();
+    let fixed =
+        [args.ranks.ranks.map(StreamSetting::Ranks), args.ranks.policy.map(StreamSetting::Policy)];
+    let fixed: Vec<StreamSetting> = fixed.into_iter().flatten().collect();
     let budget = SweepPlan::BUDGET;
     SweepPlan::new(axes, &fixed, joined, |settings, share| {
         let mut args = args.clone();

@@ -4,12 +4,12 @@
 use std::time::{Duration, SystemTime};
 
 /// Moments that lie evenly in time.
-pub(super) struct Grid {
+pub(super) struct TimeGrid {
     first: SystemTime,
     every: Duration,
 }
 
-impl Grid {
+impl TimeGrid {
     pub(super) fn new(first: SystemTime, every: Duration) -> Self {
         Self { first, every }
     }
@@ -33,7 +33,7 @@ mod tests {
     #[test]
     fn samples_stay_in_step_whatever_they_take_and_however_long_the_machine_slept() {
         let at = |seconds: f64| SystemTime::UNIX_EPOCH + Duration::from_secs_f64(1e9 + seconds);
-        let mut grid = Grid::new(at(0.0), Duration::from_secs(600));
+        let mut grid = TimeGrid::new(at(0.0), Duration::from_secs(600));
         for (now, next) in [(6.5, 600.0), (600.0, 1200.0), (606.0, 1200.0), (1900.0, 2400.0)] {
             assert_eq!(grid.next(at(now)), at(next), "{now}");
         }

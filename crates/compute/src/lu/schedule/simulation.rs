@@ -6,7 +6,7 @@ use super::{LuSchedule, WIDEST, Work};
 use crate::distribution::{self, ColumnDistribution};
 use crate::lu::panel_group_size;
 use nodegauge_machine::{Topology, TopologySource};
-use nodegauge_placement::{Bind, Request};
+use nodegauge_placement::{Bind, PlacementRequest};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
@@ -156,7 +156,7 @@ impl Machine {
 /// that update them, and with columns spread over all threads and updated by any thread.
 fn both(topology: &str, n: usize, nb: usize) -> (usize, Ran, Ran) {
     let topology = Topology::load(&TopologySource::Synthetic(topology.to_owned())).unwrap();
-    let request = Request { bind: Some(Bind::Close), ..Request::default() };
+    let request = PlacementRequest { bind: Some(Bind::Close), ..PlacementRequest::default() };
     let placement = nodegauge_placement::plan(&topology, &request).unwrap();
     let nodes = distribution::nodes_of_threads(&topology, &placement);
     let threads = nodes.len();

@@ -82,13 +82,13 @@ fn multiply_adds_of_the_chains_are_fused() {
 
 #[test]
 fn nvidias_own_compiler_takes_the_source_where_it_is_installed() {
-    if !is_there(Dialect::Cuda) {
+    if !is_there(VendorApi::Cuda) {
         return;
     }
     for (source, _) in CARRIED {
-        let image = at_run_time(Dialect::Cuda, &source, Some("sm_90")).unwrap();
+        let image = at_run_time(VendorApi::Cuda, &source, Some("sm_90")).unwrap();
         assert!(image.bytes().starts_with(b"\x7fELF"), "{source:?}");
     }
-    let error = at_run_time(Dialect::Cuda, &CARRIED[0].0, Some("sm_1")).err().unwrap();
-    assert!(error.kind == Kind::Build && !error.detail.is_empty(), "{error:?}");
+    let error = at_run_time(VendorApi::Cuda, &CARRIED[0].0, Some("sm_1")).err().unwrap();
+    assert!(error.kind == FailureClass::Build && !error.detail.is_empty(), "{error:?}");
 }

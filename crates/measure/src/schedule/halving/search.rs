@@ -12,7 +12,7 @@ pub struct Rules {
     /// Number of passes over the candidates in a round.
     pub passes: Passes,
     /// Candidates that leave after a round.
-    pub leave: Leave,
+    pub leave: RoundRule,
     /// Rounds before the search may end because it is decided.
     pub least_rounds: usize,
     /// Rounds after which the search ends undecided; `None` for no limit.
@@ -20,7 +20,7 @@ pub struct Rules {
     /// First rounds that the deadline does not cut short.
     pub whole_rounds: usize,
     /// Position at which the deadline is checked.
-    pub check: Check,
+    pub check: DeadlineCheck,
 }
 
 /// Number of passes over the candidates in a round.
@@ -35,7 +35,7 @@ pub enum Passes {
 
 /// Candidates that leave after a round, and when the search is decided.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Leave {
+pub enum RoundRule {
     /// [`Halving::cut`] from round `from` on; decided when at most `left` candidates of each group are left.
     SlowerHalf {
         /// First round after which candidates leave, counted from 1.
@@ -51,7 +51,7 @@ pub enum Leave {
 
 /// Position at which the deadline is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Check {
+pub enum DeadlineCheck {
     /// Before each turn.
     Turn,
     /// Before each round: a round that has begun is completed.
@@ -147,7 +147,7 @@ impl<T: Candidates> Search<'_, T> {
         if self.candidates.must_end() || (deadline_counts && self.is_late()) {
             return Ok(false);
         }
-        let deadline_counts = deadline_counts && self.rules.check == Check::Turn;
+        let deadline_counts = deadline_counts && self.rules.check == DeadlineCheck::Turn;
         for _ in 0..self.rules.passes.in_round(round) {
             let candidates = &*self.candidates;
             for group in &mut *groups {
@@ -205,7 +205,7 @@ impl Passes {
     }
 }
 
-impl Leave {
+impl RoundRule {
     /// Removes the candidates of a group that leave after this round.
     fn after<C>(self, round: usize, group: &mut Halving<C>) {
         match self {
@@ -275,11 +275,11 @@ mod tests {
     const HALVE: Rules = Rules {
         seed: 1,
         passes: Passes::Growing,
-        leave: Leave::SlowerHalf { from: 1, left: 1 },
+        leave: RoundRule::SlowerHalf { from: 1, left: 1 },
         least_rounds: 0,
         most_rounds: None,
         whole_rounds: 0,
-        check: Check::Turn,
+        check: DeadlineCheck::Turn,
     };
 
     /// Candidates that are numbers and reach as much; a search ends after so many turns.
@@ -345,7 +345,7 @@ mod tests {
             (numbers.rounds.len(), numbers.turns)
         };
         assert_eq!(rounds(HALVE, 35), (0, 4));
-        assert_eq!(rounds(Rules { check: Check::Round, ..HALVE }, 35), (1, 8));
+        assert_eq!(rounds(Rules { check: DeadlineCheck::Round, ..HALVE }, 35), (1, 8));
         assert_eq!(rounds(Rules { whole_rounds: 1, ..HALVE }, 35), (1, 8));
         assert_eq!(rounds(Rules { whole_rounds: 1, ..HALVE }, 0), (1, 8));
         assert_eq!(rounds(Rules { most_rounds: Some(2), ..HALVE }, 3600), (2, 16));
@@ -354,12 +354,12 @@ mod tests {
     #[test]
     fn a_search_without_leaving_ends_when_it_is_settled() {
         let rules =
-            Rules { passes: Passes::One, leave: Leave::Nobody(0.5), least_rounds: 3, ..HALVE };
+            Rules { passes: Passes::One, leave: RoundRule::Nobody(0.5), least_rounds: 3, ..HALVE };
         let mut groups = [Halving::new([10, 1])];
         let mut numbers = Numbers::default();
         choose(&mut numbers, &mut groups, &rules, hour()).unwrap();
         assert_eq!((numbers.rounds, groups[0].len(), *groups[0].leader()), (vec![2; 3], 2, 10));
-        let rules = Rules { leave: Leave::SignificantlySlower, ..rules };
+        let rules = Rules { leave: RoundRule::SignificantlySlower, ..rules };
         let mut numbers = Numbers { most_turns: Some(5), ..Numbers::default() };
         choose(&mut numbers, &mut [Halving::new([1, 10])], &rules, hour()).unwrap();
         assert_eq!(numbers.turns, 5);
