@@ -11,6 +11,7 @@
 mod cycles;
 mod exceptions;
 mod graph;
+mod names;
 mod policy;
 mod tokens;
 

@@ -194,7 +194,7 @@ type GetText = unsafe extern "C" fn(Handle, *mut c_char, c_uint) -> c_int;
 /// `nvmlMemory_t`.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-struct Memory {
+struct NvmlMemory {
     total: c_ulonglong,
     free: c_ulonglong,
     used: c_ulonglong,
@@ -381,7 +381,7 @@ impl Nvml {
             uuid: self.text("nvmlDeviceGetUUID", device),
             pci: format!("{:04x}:{:02x}:{:02x}.0", pci.domain, pci.bus, pci.device),
             memory: self
-                .get::<Memory>("nvmlDeviceGetMemoryInfo", device)
+                .get::<NvmlMemory>("nvmlDeviceGetMemoryInfo", device)
                 .map(|memory| (memory.total, memory.used)),
             bus_bits: self.get("nvmlDeviceGetMemoryBusWidth", device),
             ecc: ecc.map(|[now, _]| now == 1),
@@ -456,7 +456,7 @@ mod tests {
     fn structures_are_as_large_as_nvml_declares_them() {
         assert_eq!(size_of::<PciInfo>(), 68);
         assert_eq!(size_of::<Process>(), 24);
-        assert_eq!(size_of::<Memory>(), 24);
+        assert_eq!(size_of::<NvmlMemory>(), 24);
     }
 
     #[test]
