@@ -60,7 +60,7 @@ fn latencies(chase: &str, figures: &mut Round) {
     for set in SETS {
         for (pages, options) in [("4k", &[][..]), ("thp", &["-H"][..])] {
             let own = record.measurements.iter().find(|m| {
-                let asked = m.config.get("pages").and_then(|pages| pages.get("asked"));
+                let asked = m.config.get("pages").and_then(|reported| reported.get("asked"));
                 m.name == set.to_string() && asked.and_then(|asked| asked.as_str()) == Some(pages)
             });
             let bytes = set.to_string();

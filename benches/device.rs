@@ -92,8 +92,8 @@ fn main() {
         let mut line = format!("| {kernel} | {} GB/s", best_and_median(ours));
         for other in &found[1..] {
             let other = of(other);
-            let ratio = ours.zip(other).map(|((best, middle), (of, of_middle))| {
-                format!("{:.2} ({:.2})", best / of, middle / of_middle)
+            let ratio = ours.zip(other).map(|((best, middle), (other_best, of_middle))| {
+                format!("{:.2} ({:.2})", best / other_best, middle / of_middle)
             });
             let ratio = ratio.unwrap_or_else(|| "-".to_owned());
             line += &format!(" | {} | {ratio}", best_and_median(other));

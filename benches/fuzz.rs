@@ -25,9 +25,9 @@ fn main() {
     let mut all_found = 0;
     println!("{:22} {:>8} {:>8} {:>9}  findings", "parser", "cases", "s", "slowest");
     for parser in &parsers {
-        let begun = Instant::now();
+        let parse_begun = Instant::now();
         let ran = cases::run(parser, each, seed);
-        let seconds = begun.elapsed().as_secs_f64();
+        let seconds = parse_begun.elapsed().as_secs_f64();
         let slowest = ran.slowest.as_secs_f64() * 1e3;
         let found = ran.findings.len();
         println!("{:22} {:8} {seconds:8.1} {slowest:6.1} ms  {found}", parser.name, ran.cases);

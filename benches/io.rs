@@ -117,12 +117,12 @@ fn grid(program: &std::path::Path, folder: &std::path::Path, mib: u64, rounds: u
         let started = Instant::now();
         measured(FilesOptions { samples: Some(1), ..options.clone() }, Vec::new());
         own_times.push(started.elapsed().as_secs_f64());
-        let started = Instant::now();
+        let write_started = Instant::now();
         let max = format!("{mib}M");
         let args = ["-a", "-g", &max, "-f", "nodegauge-bench-iozone"];
         let output = Command::new(program).args(args).current_dir(folder).output();
         assert!(output.expect("it runs").status.success());
-        iozone_times.push(started.elapsed().as_secs_f64());
+        iozone_times.push(write_started.elapsed().as_secs_f64());
     }
     print(&format!(
         "Whole grid once: nodegauge {:.2} s, IOzone {:.2} s (medians of {rounds}).\n",

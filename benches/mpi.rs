@@ -63,12 +63,12 @@ fn floor(rounds: usize) {
     let mpis = ["mpicc.openmpi", "mpicc.mpich"];
     let mut runs = [Vec::new(), Vec::new()];
     for _ in 0..rounds {
-        for (mpicc, runs) in mpis.iter().zip(&mut runs) {
-            runs.push(record(mpicc, &["--sizes", "8,64KiB,1MiB"]));
+        for (mpicc, own_runs) in mpis.iter().zip(&mut runs) {
+            own_runs.push(record(mpicc, &["--sizes", "8,64KiB,1MiB"]));
         }
     }
     for (name, bytes) in [("latency", 8), ("bw", 64 << 10), ("bw", 1 << 20)] {
-        for (mpicc, runs) in mpis.iter().zip(&runs) {
+        for (mpicc, own_runs) in mpis.iter().zip(&runs) {
             let own = |record: &Value| {
                 let all = record["measurements"].as_array()?;
                 let found = all.iter().find(|m| {
@@ -79,7 +79,7 @@ fn floor(rounds: usize) {
                 let floor = &found["config"]["floor"];
                 Some([&found["value"], &floor["value"], &floor["share"]].map(Value::as_f64))
             };
-            let found: Vec<[f64; 3]> = runs
+            let found: Vec<[f64; 3]> = own_runs
                 .iter()
                 .filter_map(|run| Some(own(run)?.map(|value| value.unwrap_or(f64::NAN))))
                 .collect();

@@ -70,7 +70,7 @@ fn report(all: &BTreeMap<String, Vec<Round>>) -> String {
     for (name, rounds) in all {
         let best = |of: fn(&Round) -> f64| rounds.iter().map(of).fold(0.0, f64::max);
         let (own, theirs) = (best(|round| round.1), best(|round| round.2));
-        let ratios: Vec<f64> = rounds.iter().map(|(median, _, theirs)| median / theirs).collect();
+        let ratios: Vec<f64> = rounds.iter().map(|(median, _, peer)| median / peer).collect();
         out.push_str(&format!(
             "| {name} | {:.1} | {:.1} | {:.3} | {:.3} | {:.3} to {:.3} | {} |\n",
             own / 1e9,

@@ -55,9 +55,9 @@ fn main() {
         rates[1].push(rate(&theirs));
     }
     let mut ratios: Vec<f64> =
-        rates[0].iter().zip(&rates[1]).skip(1).map(|(ours, theirs)| ours / theirs).collect();
+        rates[0].iter().zip(&rates[1]).skip(1).map(|(own, peer)| own / peer).collect();
     ratios.sort_by(f64::total_cmp);
-    let best = |rates: &[f64]| rates[1..].iter().fold(0.0, |most: f64, rate| most.max(*rate));
+    let best = |series: &[f64]| series[1..].iter().fold(0.0, |most: f64, sample| most.max(*sample));
     let [own, other] = [best(&rates[0]), best(&rates[1])];
     print(&format!(
         "| loop | G intervals/s, best | ratio of bests | median of ratios | 5 % to 95 % |\n| --- | --- | --- | --- | --- |\n| nodegauge, {} | {:.3} | | | |\n| {compiler} {} | {:.3} | {:.3} | {:.3} | {:.3} to {:.3} |\n",

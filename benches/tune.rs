@@ -59,16 +59,16 @@ fn main() {
             StreamPoint::prepare(config).expect("a point")
         })
         .collect();
-    let begun = Instant::now();
+    let search_begun = Instant::now();
     let passes = variable("PASSES").unwrap_or(20);
     let samples = exhaust(space, &mut points, passes);
-    let exhausting = begun.elapsed();
+    let exhausting = search_begun.elapsed();
     let best = best(space, &samples);
 
     let of_choice = space
         .setups
         .iter()
-        .position(|site| site.request == choice.request && site.pages == choice.pages)
+        .position(|known| known.request == choice.request && known.pages == choice.pages)
         .expect("the choice is of the space");
     let ratios =
         play_off(&mut points, (of_choice, &choice), &best, variable("FINAL").unwrap_or(60));
@@ -76,8 +76,8 @@ fn main() {
     println!("| | configurations | passes | seconds |\n| --- | --- | --- | --- |");
     println!("| exhaustive | {count} | {} | {:.1} |", count * passes, exhausting.as_secs_f64());
     let of_search: TuneConfig = tuned.measurements.last().expect("a figure").read_config();
-    let passes = of_search.passes.unwrap_or(0);
-    println!("| `--tune` | {count} | {passes} | {:.1} |", tuning.as_secs_f64());
+    let search_passes = of_search.passes.unwrap_or(0);
+    println!("| `--tune` | {count} | {search_passes} | {:.1} |", tuning.as_secs_f64());
     println!(
         "\ntuned over exhaustive, pairs interleaved: median {:.4}, quartiles {:.4} to {:.4} ({} pairs); \
          time {:.3}",
@@ -142,10 +142,10 @@ fn best(space: &Space, samples: &Samples) -> Configuration {
     let regimes = regime::regimes(&trips);
     let most =
         regimes.iter().max_by_key(|r| trips.iter().filter(|trip| r.contains(**trip)).count());
-    let typical = |samples: &[(f64, f64)]| {
+    let typical = |pairs: &[(f64, f64)]| {
         let counts = |trip: f64| most.is_none_or(|r| r.contains(trip));
         let rates: Vec<f64> =
-            samples.iter().filter(|(_, trip)| counts(*trip)).map(|(rate, _)| *rate).collect();
+            pairs.iter().filter(|(_, trip)| counts(*trip)).map(|(rate, _)| *rate).collect();
         stats::median(&rates)
     };
     let element = StreamOptions::default().element;
@@ -156,7 +156,7 @@ fn best(space: &Space, samples: &Samples) -> Configuration {
         for kernel in StreamOptions::default().kernels {
             let of_kernel = samples.iter().filter(|((s, k, _), _)| (*s, *k) == (site, kernel));
             let (number, rate) = of_kernel
-                .map(|((_, _, number), samples)| (*number, typical(samples)))
+                .map(|((_, _, number), site_samples)| (*number, typical(site_samples)))
                 .filter(|(_, rate)| rate.is_finite())
                 .max_by(|x, y| x.1.total_cmp(&y.1))
                 .expect("every loop has samples");
@@ -177,9 +177,9 @@ fn play_off(
     pairs: usize,
 ) -> Vec<f64> {
     let mut ratios = Vec::new();
-    let mut pass = |site: usize, loops: &[(Kernel, KernelShape)]| {
+    let mut pass = |number: usize, loops: &[(Kernel, KernelShape)]| {
         let before = points[0].round_trip().expect("the team lives");
-        let point = &mut points[site];
+        let point = &mut points[number];
         point.reshape(loops.to_vec()).expect("these loops exist");
         let sample = point.pass().expect("the team lives");
         (stats::geometric_mean(&rates(point, &sample.seconds)), before)

@@ -142,8 +142,10 @@ fn workers_are_swept_and_held_against_one_of_them() {
 /// The processes that the threads of a process have started.
 pub fn children(of: u32) -> Vec<u32> {
     let threads = std::fs::read_dir(format!("/proc/{of}/task"));
-    let of = |thread: std::fs::DirEntry| std::fs::read_to_string(thread.path().join("children"));
-    let all: String = threads.into_iter().flatten().flatten().filter_map(|t| of(t).ok()).collect();
+    let thread_children =
+        |thread: std::fs::DirEntry| std::fs::read_to_string(thread.path().join("children"));
+    let all: String =
+        threads.into_iter().flatten().flatten().filter_map(|t| thread_children(t).ok()).collect();
     all.split_whitespace().filter_map(|id| id.parse().ok()).collect()
 }
 

@@ -106,11 +106,11 @@ fn a_run_is_within_noise_of_itself() {
     let sampled = ["stream", "-q", "--size", "1000000", "--samples", "60", "--json", "run.json"];
     harness.run(&[&sampled[..], &["--dimms", "1024x20000"]].concat()).exits(0);
     let sides = [["latest", "latest"], ["latest", "run.json"]];
-    let compare = |sides: [&str; 2], more: &[&str]| {
-        harness.run(&[&["compare", "--accept-suspect"], &sides[..], more].concat())
+    let compare = |pair: [&str; 2], more: &[&str]| {
+        harness.run(&[&["compare", "--accept-suspect"], &pair[..], more].concat())
     };
-    for sides in sides {
-        let json = compare(sides, &["--json", "-"]).exits(0).json();
+    for both in sides {
+        let json = compare(both, &["--json", "-"]).exits(0).json();
         assert_eq!(json["notices"][0], "both sides are the same");
         assert_eq!(pair(&json, "triad")["verdict"], "within noise");
         assert_eq!(pair(&json, "triad")["ratio"], 1.0);
@@ -185,20 +185,20 @@ fn two_commands_are_started_by_turns() {
     let turns = ["compare", "--run", &a, &b, "--blocks", "3", "--accept-suspect"];
     let json = harness.run(&[&turns[..], &["--json", "c.json", "--csv", "-"]].concat());
     assert_eq!(json.exits(0).stdout.lines().count(), 3);
-    let json: Value =
+    let turned_json: Value =
         serde_json::from_slice(&std::fs::read(harness.path("c.json")).unwrap()).unwrap();
-    let runs = |side: &str| json[side]["runs"].as_array().unwrap().len();
+    let runs = |side: &str| turned_json[side]["runs"].as_array().unwrap().len();
     assert_eq!((runs("a"), runs("b")), (6, 6));
     assert_eq!(
-        (&json["a"]["asked"], &pair(&json, "triad")["basis"]),
+        (&turned_json["a"]["asked"], &pair(&turned_json, "triad")["basis"]),
         (&a.into(), &"blocks".into())
     );
-    let ci95 = pair(&json, "triad")["ci95"].as_array().unwrap();
-    assert!(ci95[0].as_f64() <= pair(&json, "triad")["ratio"].as_f64(), "{json}");
+    let ci95 = pair(&turned_json, "triad")["ci95"].as_array().unwrap();
+    assert!(ci95[0].as_f64() <= pair(&turned_json, "triad")["ratio"].as_f64(), "{turned_json}");
     // All are saved, in the order of blocks, and found again by their labels.
     let ids = |side: &str| -> Vec<String> {
-        let runs = json[side]["runs"].as_array().unwrap();
-        runs.iter().map(|run| run["id"].as_str().unwrap().to_owned()).collect()
+        let side_runs = turned_json[side]["runs"].as_array().unwrap();
+        side_runs.iter().map(|run| run["id"].as_str().unwrap().to_owned()).collect()
     };
     let mut all: Vec<(String, char)> = ids("a").into_iter().map(|id| (id, 'A')).collect();
     all.extend(ids("b").into_iter().map(|id| (id, 'B')));

@@ -183,8 +183,8 @@ fn pages_side_by_side_are_rows_of_their_own_beside_the_plain_loops() {
     assert_eq!(rows, [plain, plain, four, four]);
     assert!(compiled(&record).iter().all(|m| m["value"].is_number()), "{record:#}");
     // Presets compare flags, on plain loops.
-    let record = place.record(0, &[], &["--compiler", "all", "--side-by-side", "4"]);
-    assert!(compiled(&record).iter().all(|m| m["config"]["side_by_side"].is_null()));
+    let all_record = place.record(0, &[], &["--compiler", "all", "--side-by-side", "4"]);
+    assert!(compiled(&all_record).iter().all(|m| m["config"]["side_by_side"].is_null()));
 }
 
 #[test]
@@ -215,10 +215,11 @@ fn a_compiler_that_is_not_there_is_told_before_anything_is_measured() {
     );
     place.leaves_nothing();
     let nowhere = place.0.arg("tmp");
-    let outcome = place.stream(&[("PATH", &nowhere)], &["--compiler", "all"]).exits(3);
+    let nowhere_outcome = place.stream(&[("PATH", &nowhere)], &["--compiler", "all"]).exits(3);
     // Vendors' folders are looked at as well.
     if !std::path::Path::new("/opt/AMD").exists() && !std::path::Path::new("/opt/intel").exists() {
-        outcome.complains("none of the compilers that nodegauge knows is installed: gcc, clang");
+        nowhere_outcome
+            .complains("none of the compilers that nodegauge knows is installed: gcc, clang");
     }
 }
 
@@ -245,12 +246,12 @@ fn a_compiler_that_makes_nothing_or_junk_is_told() {
     let record = place.record(1, &[], &["--compiler", &nothing]);
     assert_eq!(reason(compiled(&record)[0]), "the compiler fails (no output file)");
     let junk = place.script(r#"while [ $# -gt 1 ]; do shift; done; echo junk > "$1""#);
-    let record = place.record(1, &[], &["--compiler", &junk]);
-    for m in compiled(&record) {
+    let junk_record = place.record(1, &[], &["--compiler", &junk]);
+    for m in compiled(&junk_record) {
         let why = reason(m);
         assert!(why.contains("cannot be loaded") && why.contains("file too short"), "{why}");
     }
-    assert!(native(&record).iter().all(|m| m["value"].is_number()));
+    assert!(native(&junk_record).iter().all(|m| m["value"].is_number()));
 }
 
 #[test]
@@ -270,8 +271,8 @@ fn a_compiler_that_hangs_is_killed_with_all_that_it_started() {
     assert_eq!(started.len(), 2, "the script and its child");
     assert!(!started.iter().any(|process| lives(*process)), "{started:?}");
     let silent = place.script("sleep 987");
-    let record = place.record(1, &limit, &["--compiler", &silent]);
-    assert!(reason(compiled(&record)[0]).contains("took longer than 0.7 s and was killed"));
+    let silent_record = place.record(1, &limit, &["--compiler", &silent]);
+    assert!(reason(compiled(&silent_record)[0]).contains("took longer than 0.7 s and was killed"));
     for wrong in ["0", "soon", "-1"] {
         let outcome = place.stream(&[("NODEGAUGE_COMPILE_LIMIT", wrong)], &["--compiler", "gcc"]);
         outcome.exits(2).complains("NODEGAUGE_COMPILE_LIMIT is");
@@ -305,8 +306,8 @@ fn a_kernel_that_is_wrong_is_told_where() {
     let why = of_triad("a[j] = b[j] - s * c[j]");
     assert!(why.starts_with("triad is wrong: "), "{why}");
     assert!(why.contains("a[1] is 1.5 where 4.5 was expected (2 elements, 0 behind"), "{why}");
-    let why = of_triad("a[j + 1] = b[j] + s * c[j]");
-    assert!(why.starts_with("triad is wrong: "), "{why}");
+    let shifted = of_triad("a[j + 1] = b[j] + s * c[j]");
+    assert!(shifted.starts_with("triad is wrong: "), "{shifted}");
     assert_eq!(of_triad("__builtin_exit(0)"), "triad ends the program");
 }
 

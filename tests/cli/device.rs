@@ -45,8 +45,8 @@ fn kernels_run_in_both_precisions_and_every_element_is_checked() {
     page.says("BabelStream's Mul").says("opencl:0").says("every element on the device");
     // The same by the other command, with kernels of its own choice.
     let args = [&["stream", "--device", "opencl:0", "--kernels", "triad"], &SMALL[..]].concat();
-    let record = harness.run(&[&args[..], &["--json", "-"]].concat()).exits(0).json();
-    assert_eq!(measurements(&record).len(), 1);
+    let f32_record = harness.run(&[&args[..], &["--json", "-"]].concat()).exits(0).json();
+    assert_eq!(measurements(&f32_record).len(), 1);
     harness.run(&["compare", "latest~1", "latest"]).exits(0).says("triad");
 }
 
@@ -185,8 +185,8 @@ fn a_device_without_double_precision_measures_in_single() {
     outcome.exits(0).says("opencl:0 has no double precision: f32 only");
     assert!(measurements(&harness.latest()).iter().all(|m| m["config"]["element"] == "f32"));
     let asked = [&["stream", "--element", "f64"], &SMALL[..]].concat();
-    let Some((_, outcome)) = with("single", &asked) else { return };
-    outcome.exits(3).complains("hint: use --element f32");
+    let Some((_, single_outcome)) = with("single", &asked) else { return };
+    single_outcome.exits(3).complains("hint: use --element f32");
 }
 
 #[test]
@@ -228,8 +228,8 @@ fn what_is_not_there_is_told_with_what_there_is() {
     unknown.exits(2).complains("there is no device opencl:7: expected opencl:0");
     let large = harness.run(&["device", "stream", "--size", "900TiB", "--device", "opencl:0"]);
     large.exits(3).complains("of memory can be had").complains("hint: use --size");
-    let large = harness.run(&["device", "links", "--sizes", "1TiB", "--device", "opencl:0"]);
-    large.exits(3).complains("do not fit in memory");
+    let huge = harness.run(&["device", "links", "--sizes", "1TiB", "--device", "opencl:0"]);
+    huge.exits(3).complains("do not fit in memory");
 }
 
 #[test]

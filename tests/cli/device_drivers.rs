@@ -134,8 +134,8 @@ fn copies_that_do_not_arrive_as_they_were_sent_are_no_figures() {
         let told = format!("{way} from byte 65528 on");
         assert!(!across.is_empty() && across.iter().all(|of| of.contains(&told)), "{across:#?}");
     }
-    let (all, together) = wrong("together");
-    assert_eq!(together.len(), all);
+    let (all_copies, together) = wrong("together");
+    assert_eq!(together.len(), all_copies);
     assert!(together.iter().all(|of| of.contains("copied data differ from the source: ")));
     // Of a device both ways, and of the second one in the sums over both.
     assert!(together.iter().any(|of| of.contains("cuda:0 to host with others")), "{together:#?}");
@@ -211,16 +211,30 @@ fn errors_of_memory_wrong_elements_and_falling_clocks_are_judged() {
         "{reasons}"
     );
     assert!(copy["value"].is_null());
-    let (status, reasons, _) = judged(&[("STANDIN_ECC", "3,0")], 0);
-    assert!(status == "suspect" && reasons.contains("3 memory errors were corrected"), "{reasons}");
-    let (status, reasons, copy) = judged(&[("STANDIN_CLOCK", "1200,0x44")], 0);
-    assert!(reasons.contains("power limit, temperature"), "{status} {reasons}");
-    let config = &copy["config"];
-    assert!(config["clock_hz"].is_array() && config["slowed_by"].is_array(), "{copy:#}");
-    let (status, reasons, _) = judged(&[("STANDIN_PROCESSES", "3")], 0);
-    assert!(status == "suspect" && reasons.contains("2 other processes"), "{reasons}");
-    let (status, reasons, _) = judged(&[("STANDIN_WRONG", "4")], 1);
-    assert!(status == "invalid" && reasons.contains("differ from the replay"), "{reasons}");
+    let (uncorrected_status, uncorrected_reasons, _) = judged(&[("STANDIN_ECC", "3,0")], 0);
+    assert!(
+        uncorrected_status == "suspect"
+            && uncorrected_reasons.contains("3 memory errors were corrected"),
+        "{uncorrected_reasons}"
+    );
+    let (throttled_status, throttled_reasons, throttled_copy) =
+        judged(&[("STANDIN_CLOCK", "1200,0x44")], 0);
+    assert!(
+        throttled_reasons.contains("power limit, temperature"),
+        "{throttled_status} {throttled_reasons}"
+    );
+    let config = &throttled_copy["config"];
+    assert!(config["clock_hz"].is_array() && config["slowed_by"].is_array(), "{throttled_copy:#}");
+    let (shared_status, shared_reasons, _) = judged(&[("STANDIN_PROCESSES", "3")], 0);
+    assert!(
+        shared_status == "suspect" && shared_reasons.contains("2 other processes"),
+        "{shared_reasons}"
+    );
+    let (wrong_status, wrong_reasons, _) = judged(&[("STANDIN_WRONG", "4")], 1);
+    assert!(
+        wrong_status == "invalid" && wrong_reasons.contains("differ from the replay"),
+        "{wrong_reasons}"
+    );
 }
 
 #[test]
@@ -270,12 +284,13 @@ fn programs_run_beside_and_their_figures_are_references() {
     let asked = std::fs::read_to_string(harness.path("stream.args")).unwrap();
     assert_eq!(asked, "--device 0 --arraysize 65536 --numtimes 100\n");
     run(&harness, &[], &["history", "show", "latest"]).exits(0).says("cuda:0 triad 0.0");
-    let args = [&STREAM[..], &["--device", "cuda:0", "--babelstream", "no/such"]].concat();
-    run(&harness, &[], &args).exits(3).complains("there is no program no/such");
+    let missing_args = [&STREAM[..], &["--device", "cuda:0", "--babelstream", "no/such"]].concat();
+    run(&harness, &[], &missing_args).exits(3).complains("there is no program no/such");
     // A name alone is no file of the current folder.
     std::fs::remove_file(harness.path("stream.args")).unwrap();
-    let args = [&STREAM[..], &["--device", "cuda:0", "--babelstream", "stream"]].concat();
-    let refused = run(&harness, &[], &args).exits(3).complains("there is no program stream");
+    let stand_in_args = [&STREAM[..], &["--device", "cuda:0", "--babelstream", "stream"]].concat();
+    let refused =
+        run(&harness, &[], &stand_in_args).exits(3).complains("there is no program stream");
     refused.complains("; ./stream is the file in the current folder");
     assert!(!harness.path("stream.args").exists());
 }

@@ -358,11 +358,11 @@ fn the_wrapper_finds_device_and_cpus_by_the_rank_on_its_node() {
     for variable in ["OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"] {
         let said = [0, 1].map(|rank| {
             let outcome = harness.run_other(&words, &[(variable, &rank.to_string())]).exits(0);
-            let words = outcome.stdout.split_whitespace();
-            words.map(str::to_owned).collect::<Vec<_>>()
+            let printed = outcome.stdout.split_whitespace();
+            printed.map(str::to_owned).collect::<Vec<_>>()
         });
         let cpus: Vec<&str> = cpus.split(',').collect();
-        assert_eq!(said.clone().map(|words| words[2].clone()).to_vec(), cpus, "{variable}");
+        assert_eq!(said.clone().map(|line| line[2].clone()).to_vec(), cpus, "{variable}");
         assert_ne!(said[0][0], said[1][0], "{variable}");
     }
 }

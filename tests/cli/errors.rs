@@ -154,8 +154,8 @@ fn threads_and_places_beyond_this_machine() {
     for command in ["stream", "explain", "places"] {
         let outcome = harness.run(&[command, "--threads", "60000"]).exits(2).prints_nothing();
         outcome.complains("error: cannot place 60000 threads: this process may use ");
-        let outcome = harness.run(&[command, "--places", "60000"]).exits(2).prints_nothing();
-        outcome.complains("error: cpu 60000 is not on this machine, whose CPUs are 0");
+        let places_outcome = harness.run(&[command, "--places", "60000"]).exits(2).prints_nothing();
+        places_outcome.complains("error: cpu 60000 is not on this machine, whose CPUs are 0");
     }
     let outcome = harness.run(&["stream", "--threads", "500"]).exits(2).prints_nothing();
     outcome.complains("error: cannot place 500 threads: ").complains("\nhint: ask for ");

@@ -126,13 +126,13 @@ fn gates_pass_what_is_as_expected_and_fail_what_is_not() {
     for file in ["gitlab-ci.yml", "github-workflow.yml"] {
         let harness = Harness::new();
         pipeline(&harness, file, "triad>=1B/s").exits(0);
-        let harness = Harness::new();
-        pipeline(&harness, file, "triad>=900TB/s").exits(1).complains("expected triad >= 900 TB/s");
+        let example = Harness::new();
+        pipeline(&example, file, "triad>=900TB/s").exits(1).complains("expected triad >= 900 TB/s");
         let artifacts = artifacts(file);
         assert!(!artifacts.is_empty());
         for name in artifacts {
-            let written = std::fs::metadata(harness.path(name));
-            assert!(written.is_ok_and(|file| file.len() > 0), "{file}: {name}");
+            let written = std::fs::metadata(example.path(name));
+            assert!(written.is_ok_and(|metadata| metadata.len() > 0), "{file}: {name}");
         }
     }
 }
@@ -184,8 +184,8 @@ fn reframe_takes_the_figures_and_refuses_what_is_not_valid() {
         let ended = harness
             .run_other(&[&words[..], &["-S", &options, &report]].concat(), &[("PATH", &path)]);
         let text = std::fs::read_to_string(harness.path(file));
-        let report: Value = serde_json::from_str(&text.unwrap_or_default()).unwrap_or_default();
-        (ended, report["runs"][0]["testcases"][0].clone())
+        let document: Value = serde_json::from_str(&text.unwrap_or_default()).unwrap_or_default();
+        (ended, document["runs"][0]["testcases"][0].clone())
     };
     let (ended, case) = run("", "met.json");
     ended.exits(0).says("PASSED");
@@ -195,7 +195,7 @@ fn reframe_takes_the_figures_and_refuses_what_is_not_valid() {
         let (_, figure) = figure.unwrap_or_else(|| panic!("{kernel} in {case}"));
         assert!(figure[0].as_f64() > Some(0.0) && figure[4] == "GB/s", "{figure}");
     }
-    let (ended, case) = run(",--expect,triad>=900TB/s", "unmet.json");
-    ended.exits(1);
-    assert_eq!(case["fail_phase"], "sanity", "{case}");
+    let (unmet_ended, unmet_case) = run(",--expect,triad>=900TB/s", "unmet.json");
+    unmet_ended.exits(1);
+    assert_eq!(unmet_case["fail_phase"], "sanity", "{unmet_case}");
 }

@@ -335,19 +335,19 @@ fn hostile_texts_stay_texts() {
     );
     let text = report("text");
     assert!(!text.contains(['\u{1b}', '\u{0}']), "{text}");
-    let text = report("junit");
-    assert!(!text.contains("<script") && !text.contains(['\u{1b}', '\u{fffe}']), "{text}");
+    let junit = report("junit");
+    assert!(!junit.contains("<script") && !junit.contains(['\u{1b}', '\u{fffe}']), "{junit}");
     let schema = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/junit/junit-10.xsd");
     parsed(&harness, &["xmllint", "--noout", "--schema", schema, "hostile.junit"]);
-    let text = report("md");
-    let (body, _) = text.split_once("### again").unwrap();
-    assert!(!body.contains(['<', '>']) && !text.contains(['\u{1b}', '\u{0}']), "{text}");
+    let markdown = report("md");
+    let (body, _) = markdown.split_once("### again").unwrap();
+    assert!(!body.contains(['<', '>']) && !markdown.contains(['\u{1b}', '\u{0}']), "{markdown}");
     let dialect = ["table", "autolink", "strikethrough"].map(|name| ["-e", name]).concat();
     let words = [&["cmark-gfm", "--unsafe"], dialect.as_slice(), &["hostile.md"]].concat();
     if let Some(html) = parsed(&harness, &words) {
-        let (body, command) = html.split_once("<pre").unwrap();
+        let (again, command) = html.split_once("<pre").unwrap();
         for element in ["<a ", "<img", "<script", "<code", "<!--", "<h1", "<td>x"] {
-            assert!(!body.contains(element), "{element} in {html}");
+            assert!(!again.contains(element), "{element} in {html}");
         }
         assert!(command.ends_with("</code></pre>\n") && !command.contains("<pre"), "{html}");
     }
@@ -469,9 +469,9 @@ fn benchmarks_are_a_list_for_each_direction() {
         .run(&["report", file, "-f", "github-action-benchmark"])
         .exits(2)
         .complains("--output NAME.json writes NAME-bigger.json and NAME-smaller.json");
-    let file = golden("stream");
+    let record_file = golden("stream");
     let shown = harness
-        .run(&["report", file.to_str().unwrap(), "-f", "github-action-benchmark"])
+        .run(&["report", record_file.to_str().unwrap(), "-f", "github-action-benchmark"])
         .exits(0)
         .json();
     assert_eq!(shown[3]["name"], "stream triad");

@@ -60,7 +60,10 @@ fn difference(recorded: &str, now: &str) -> String {
     let shorter = old.len().min(new.len());
     let before = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
     let backwards = old.iter().rev().zip(new.iter().rev());
-    let after = backwards.take_while(|(old, new)| old == new).count().min(shorter - before);
+    let after = backwards
+        .take_while(|(before_change, after_change)| before_change == after_change)
+        .count()
+        .min(shorter - before);
     let (old_end, new_end) = (old.len() - after, new.len() - after);
     let lines = |mark: &str, lines: &[&str]| -> String {
         lines.iter().map(|line| format!("{mark}{line}\n")).collect()
@@ -95,7 +98,7 @@ fn differences(folder: &Path, update: bool) -> Vec<String> {
     }
     let written: Value = serde_json::from_slice(&record).unwrap();
     if written != given {
-        let [before, now] = [written, given].map(|record| format!("{record:#}"));
+        let [before, now] = [written, given].map(|document| format!("{document:#}"));
         differs(RECORD, &before, &now);
     }
     found

@@ -32,8 +32,8 @@ fn saved_outputs_of_hpl_are_imported_failed_ones_too() {
     assert_eq!(named(&record, "rating").len(), 3);
     assert_eq!(named(&record, "rating")[0]["value"], 89.775e9);
     import("failed.txt").exits(1);
-    let record = harness.latest();
-    let rating = named(&record, "rating")[0];
+    let second_record = harness.latest();
+    let rating = named(&second_record, "rating")[0];
     assert_eq!(
         (&rating["value"], &rating["validity"]["status"]),
         (&Value::Null, &"invalid".into())

@@ -152,12 +152,12 @@ fn the_text_shows_rates_latencies_sources_and_maps() {
     shown.says("\nwrite ").says("\nmap ");
     // A few cells are shown one by one.
     for workers in [&[][..], &["--threads", "2"]] {
-        let outcome = io(&harness, &[&SMALL[..], workers, &["--no-save"]].concat()).exits(0);
-        for line in outcome.stdout.lines() {
+        let unsaved = io(&harness, &[&SMALL[..], workers, &["--no-save"]].concat()).exits(0);
+        for line in unsaved.stdout.lines() {
             assert!(line.chars().count() <= 80, "wider than 80 columns: {line}");
         }
-        let rows = outcome.stdout.lines().filter(|line| line.contains("256 KiB  16 KiB")).count();
-        assert_eq!(rows, 13, "{}", outcome.stdout);
+        let rows = unsaved.stdout.lines().filter(|line| line.contains("256 KiB  16 KiB")).count();
+        assert_eq!(rows, 13, "{}", unsaved.stdout);
     }
     io(&harness, &[&SMALL[..], &["--no-save"]].concat())
         .exits(0)
@@ -266,15 +266,15 @@ fn the_cache_is_told_from_the_device() {
         assert!(share < 0.05 && read["config"]["served"] == "cached", "{read:#}");
     }
     let dropped = record(&harness, &[&["--cache", "fsync"], &sizes[..]].concat());
-    let read = &measurements(&dropped)[1];
+    let dropped_read = &measurements(&dropped)[1];
     assert_eq!(
-        (&read["config"]["dropped_before_reads"], &read["config"]["include_fsync"]),
+        (&dropped_read["config"]["dropped_before_reads"], &dropped_read["config"]["include_fsync"]),
         (&true.into(), &true.into())
     );
-    let volume = &read["config"]["volume"];
+    let volume = &dropped_read["config"]["volume"];
     if volume["device"].is_string() {
-        assert!(read["config"]["device_share"].as_f64().unwrap() > 0.9, "{read:#}");
-        assert_eq!(read["traffic"]["basis"], "counters");
+        assert!(dropped_read["config"]["device_share"].as_f64().unwrap() > 0.9, "{dropped_read:#}");
+        assert_eq!(dropped_read["traffic"]["basis"], "counters");
     } else {
         skip(Part::Device, &format!("no device is known for {volume}"));
     }

@@ -57,18 +57,18 @@ fn a_small_file_system_bounds_the_grid() {
     let Some(outcome) = harness.run_where(&shown, &args) else { return };
     outcome.exits(0).tells("cells left out, as there are").tells("left (free space)");
     let large = ["io", "--path", path, "--no-save", "--file-sizes", "4MiB"];
-    let Some(outcome) = harness.run_where(&shown, &large) else { return };
-    outcome
+    let Some(large_outcome) = harness.run_where(&shown, &large) else { return };
+    large_outcome
         .exits(3)
         .complains("files of 4 MiB do not fit")
         .complains("hint: give less")
         .prints_nothing();
     let beyond = ["io", "--path", path, "--no-save", "--cache", "beyond"];
-    let Some(outcome) = harness.run_where(&shown, &beyond) else { return };
-    outcome.exits(3).complains("do not fit").prints_nothing();
+    let Some(beyond_outcome) = harness.run_where(&shown, &beyond) else { return };
+    beyond_outcome.exits(3).complains("do not fit").prints_nothing();
     let workers = ["io", "--path", path, "--no-save", "--file-sizes", "1MiB", "--threads", "3"];
-    let Some(outcome) = harness.run_where(&shown, &workers) else { return };
-    outcome.exits(3).complains("files of 3 MiB do not fit");
+    let Some(workers_outcome) = harness.run_where(&shown, &workers) else { return };
+    workers_outcome.exits(3).complains("files of 3 MiB do not fit");
 }
 
 #[test]
@@ -82,11 +82,12 @@ fn a_read_only_folder_is_refused() {
         .prints_nothing();
     let folder = folder(&harness, "ro");
     let path = folder.to_str().unwrap();
-    let Some(outcome) = harness.run_where(&[("tmpfs:ro,size=1m", path)], &["io", "--path", path])
+    let Some(tmpfs_outcome) =
+        harness.run_where(&[("tmpfs:ro,size=1m", path)], &["io", "--path", path])
     else {
         return;
     };
-    outcome.exits(3).complains("Read-only file system").prints_nothing();
+    tmpfs_outcome.exits(3).complains("Read-only file system").prints_nothing();
 }
 
 #[test]
@@ -121,8 +122,8 @@ fn an_error_of_the_device_invalidates_what_it_hits() {
     for workers in ["--threads", "--processes"] {
         let args = [&args[..], &[workers, "2", "--no-save"]].concat();
         // A process counts its own.
-        let outcome = with(&harness, "eio=10", &args);
-        outcome.exits(1).complains("Input/output error");
+        let failing_outcome = with(&harness, "eio=10", &args);
+        failing_outcome.exits(1).complains("Input/output error");
     }
 }
 

@@ -74,8 +74,8 @@ fn endless_output_ends_a_program_with_one_line() {
     harness.run(&run).exits(3).complains("printed more than 64 MiB and was killed\nhint: ");
     let numbers = harness.write("babelstream", "#!/bin/sh\nyes 1 | tr -d '\\n'\n");
     make_program(&numbers);
-    let run = ["compare", "--run", &numbers, "stream --budget 1", "--blocks", "3"];
-    harness.run(&run).exits(3).complains("printed more than 64 MiB and was killed\nhint: ");
+    let numbers_run = ["compare", "--run", &numbers, "stream --budget 1", "--blocks", "3"];
+    harness.run(&numbers_run).exits(3).complains("printed more than 64 MiB and was killed\nhint: ");
 }
 
 #[test]

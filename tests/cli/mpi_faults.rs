@@ -218,8 +218,8 @@ fn a_launcher_of_another_mpi_is_found_out() {
          exec mpirun.openmpi --allow-run-as-root -np 2 \"$@\"\n",
     );
     make_program(&script);
-    let args = [&FAST[..], &["--launcher", &script, "--patterns", "latency"]].concat();
-    mpi(&harness, MPICH, &args)
+    let script_args = [&FAST[..], &["--launcher", &script, "--patterns", "latency"]].concat();
+    mpi(&harness, MPICH, &script_args)
         .exits(3)
         .complains("asked for 2 ranks, and each believes that there is 1");
     no_orphans(&harness);

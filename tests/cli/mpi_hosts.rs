@@ -38,8 +38,8 @@ fn hosts_that_do_not_answer_are_named() {
         let args = [&hosts[..], &FAST, &["--patterns", "latency", "--json"]].concat();
         let record = mpi(&harness, which, &args).exits(1).json();
         one_does_not_answer(&record, "deadnode");
-        let hosts = &of(&record, "latency", 8)["config"]["hosts"];
-        assert_eq!(texts(hosts), ["node1", "node2"]);
+        let recorded_hosts = &of(&record, "latency", 8)["config"]["hosts"];
+        assert_eq!(texts(recorded_hosts), ["node1", "node2"]);
         assert_eq!(of(&record, "latency", 8)["config"]["distance"], "other host");
         no_orphans(&harness);
     }
@@ -86,9 +86,9 @@ fn nodes_of_a_slurm_job_meet_in_a_ring_and_one_that_is_dead_is_named() {
         let daemon = slurm.nodes[3];
         let kill =
             format!("kill -9 {daemon}; until grep -q ') Z ' /proc/{daemon}/stat; do :; done;");
-        let record = job(&kill, &started).exits(1).json();
-        one_does_not_answer(&record, "node4");
-        assert!(!met(&record).iter().any(|pair| pair.contains("node4")));
+        let killed_record = job(&kill, &started).exits(1).json();
+        one_does_not_answer(&killed_record, "node4");
+        assert!(!met(&killed_record).iter().any(|pair| pair.contains("node4")));
     }
     no_orphans(&harness);
 }

@@ -65,14 +65,15 @@ fn a_wrapper_without_a_compiler_beneath_is_stepped_over() {
         let run = harness.run_with(&[("PATH", &path)], &args).exits(0);
         run.tells("with the probe that nodegauge carries: mpicc cannot compile it (exit status 1)");
         // Debian's mpich has the wrapper, and no header for it.
-        let says = format!(
+        let second_line = format!(
             "#!/bin/sh\necho 'mpicc: {} 9.9 (Language: C)'\n[ $# -lt 2 ] || {{ echo '/tmp/of/messages.c:38:10: \
              fatal error: mpi.h: No such file' >&2; exit 1; }}\n",
             which.name
         );
-        make_program(&harness.write(&format!("bin-{}/mpicc", which.mpirun), says));
-        let run = harness.run_with(&[("PATH", &path)], &args).exits(0);
-        run.tells("mpicc cannot compile it (messages.c:38:10: fatal error: mpi.h: No such file)");
+        make_program(&harness.write(&format!("bin-{}/mpicc", which.mpirun), second_line));
+        let second_run = harness.run_with(&[("PATH", &path)], &args).exits(0);
+        second_run
+            .tells("mpicc cannot compile it (messages.c:38:10: fatal error: mpi.h: No such file)");
     }
 }
 

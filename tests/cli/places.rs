@@ -264,8 +264,8 @@ fn an_affinity_mask_restricts_places_and_is_named() {
              hint: ask for 1 or fewer, e.g. --threads 1"
         ));
     }
-    let outcome = under(&["places", "-v", "--bind", "none"]).unwrap().exits(0);
-    assert_eq!(bound(&outcome), [format!("{first}}}")]);
+    let none_outcome = under(&["places", "-v", "--bind", "none"]).unwrap().exits(0);
+    assert_eq!(bound(&none_outcome), [format!("{first}}}")]);
 }
 
 #[test]
@@ -316,8 +316,8 @@ fn a_memory_policy_stands_beside_named_cpus() {
     script
         .says("numactl --physcpubind=12 --membind=3 \"$@\"")
         .says("numactl --physcpubind=4 --membind=1 \"$@\"");
-    let document = with(&["--numa", "bind:0", "--json"]).json();
-    assert_eq!(document["threads"][0]["memory"], json!({"policy": "bind", "nodes": [0]}));
+    let bound_document = with(&["--numa", "bind:0", "--json"]).json();
+    assert_eq!(bound_document["threads"][0]["memory"], json!({"policy": "bind", "nodes": [0]}));
 }
 
 #[test]

@@ -65,9 +65,9 @@ fn ranks_have_arrays_and_cpus_of_their_own() {
     assert_ne!(config["ranks"][0]["cpus"], config["ranks"][1]["cpus"]);
     // A size that is given is that of each rank's arrays.
     assert_eq!(config["array_elements"], 1_000_000);
-    let record = harness.stream_record(&["--ranks", "1", "--threads", "2", "--policy", "3"]);
-    is_of_ranks(&record, 1, 2);
-    let rank = &measurements(&record)[0]["config"]["ranks"][0];
+    let policy_record = harness.stream_record(&["--ranks", "1", "--threads", "2", "--policy", "3"]);
+    is_of_ranks(&policy_record, 1, 2);
+    let rank = &measurements(&policy_record)[0]["config"]["ranks"][0];
     assert_eq!(rank["memory"]["policy"], "bind");
     if let Some(got) = rank["memory_got"].as_object() {
         let on = rank["memory"]["nodes"].as_array().unwrap();
@@ -129,8 +129,8 @@ fn open_mpi_and_mpich_start_ranks() {
         let coloured = [&variables[..], &[("NO_COLOR", ""), ("TERM", "xterm")]].concat();
         for ranks in ["1", "2"] {
             let machine = [mpirun, "-np", ranks, env!("CARGO_BIN_EXE_nodegauge"), "doctor"];
-            let said = harness.run_other(&machine, &coloured);
-            assert!(!said.stdout.contains('\x1b'), "{}", said.stdout);
+            let coloured_outcome = harness.run_other(&machine, &coloured);
+            assert!(!coloured_outcome.stdout.contains('\x1b'), "{}", coloured_outcome.stdout);
         }
         // A refusal is said once, and ends all ranks with its exit code.
         let refused = launched(&harness, &[mpirun, "-np", "2"], &variables, &["--ranks", "3"]);
@@ -244,10 +244,10 @@ fn ranks_end_with_the_process_that_coordinates_them() {
     running.end();
     all_end(&ranks);
     // Interrupted, all is measured that can be, and the ranks leave.
-    let (running, ranks) = trying(&harness);
-    running.signal("INT");
-    running.end().exits(130);
-    assert!(!ranks.iter().any(|rank| lives(*rank)));
+    let (second_running, second_ranks) = trying(&harness);
+    second_running.signal("INT");
+    second_running.end().exits(130);
+    assert!(!second_ranks.iter().any(|rank| lives(*rank)));
 }
 
 #[test]

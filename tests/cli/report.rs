@@ -209,25 +209,26 @@ fn tables_of_pictures_hold_the_records_figures() {
     assert_eq!(shown.len(), expected);
 
     browser.open(&report(&harness, golden("memory-latency").to_str().unwrap()));
-    let data = browser.evaluate(DATA);
-    let mut shown = Vec::new();
-    for figure in data.as_array().unwrap() {
+    let second_data = browser.evaluate(DATA);
+    let mut second_shown = Vec::new();
+    for figure in second_data.as_array().unwrap() {
         let title = figure["title"].as_str().unwrap();
         if figure["rows"][0][0] != "curve" {
             continue;
         }
-        shown.extend(rows(&data, title).iter().map(|row| (number(row[1]), number(row[2]))));
+        second_shown
+            .extend(rows(&second_data, title).iter().map(|row| (number(row[1]), number(row[2]))));
     }
     let figures = record("memory-latency")["measurements"].as_array().unwrap().clone();
     assert!(
-        figures.len() > 20 && shown.len() >= figures.len(),
+        figures.len() > 20 && second_shown.len() >= figures.len(),
         "{} {}",
         figures.len(),
-        shown.len()
+        second_shown.len()
     );
     for m in figures {
         let dot = (m["config"]["set_bytes"].as_f64().unwrap(), m["value"].as_f64().unwrap());
-        assert!(shown.contains(&dot), "{dot:?} in {shown:?}");
+        assert!(second_shown.contains(&dot), "{dot:?} in {second_shown:?}");
     }
 }
 
@@ -380,8 +381,8 @@ fn figures_of_other_nodes_stand_beside() {
     let page = std::fs::read_to_string(page).unwrap();
     assert!(page.contains(&format!("<small>{host} on 2")), "{host}");
     // What was published of the very processor comes first, and has a name and a source.
-    let page = report(&harness, golden("stream-against").to_str().unwrap());
-    let page = std::fs::read_to_string(page).unwrap();
+    let against_page = report(&harness, golden("stream-against").to_str().unwrap());
+    let page = std::fs::read_to_string(against_page).unwrap();
     let published = record("stream-against")["measurements"].as_array().unwrap().clone();
     let first = published.iter().find(|m| m["config"]["engine"] == "published").unwrap();
     let name = first["config"]["machine"].as_str().unwrap();
@@ -401,8 +402,8 @@ fn what_cannot_be_reported_is_refused_and_nothing_is_lost() {
         .exits(2)
         .complains("found schema nodegauge/2, required is nodegauge/1");
     let half = std::fs::read_to_string(golden("stream")).unwrap();
-    let file = harness.write("half.json", &half[..half.len() / 2]);
-    harness.run(&["report", &file]).exits(2).complains("is not a record of nodegauge");
+    let half_file = harness.write("half.json", &half[..half.len() / 2]);
+    harness.run(&["report", &half_file]).exits(2).complains("is not a record of nodegauge");
     let record = golden("stream");
     let record = record.to_str().unwrap();
     harness

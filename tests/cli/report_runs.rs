@@ -88,10 +88,10 @@ fn runs_stand_side_by_side() {
     assert!(dgemm[2].ends_with(", best") && dgemm[3].ends_with(", worst"), "{dgemm:?}");
     assert!(!dgemm[1].contains(','), "{dgemm:?}");
     // As many as there may be.
-    let files = nodes(&harness, "mpi", &[1.0; 16].map(|x: f64| x + 0.01));
-    let page = page_of(&harness, &files.iter().map(String::as_str).collect::<Vec<_>>());
-    assert!(std::fs::metadata(&page).unwrap().len() < 1_500_000);
-    is_sound(&mut browser, &page);
+    let mpi_files = nodes(&harness, "mpi", &[1.0; 16].map(|x: f64| x + 0.01));
+    let mpi_page = page_of(&harness, &mpi_files.iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(std::fs::metadata(&mpi_page).unwrap().len() < 1_500_000);
+    is_sound(&mut browser, &mpi_page);
 }
 
 /// The cells of the first row of a table that begins with a word.

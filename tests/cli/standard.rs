@@ -218,8 +218,9 @@ fn the_text_of_stream_c_itself_is_printed() {
         of(&record, "standard").iter().map(|m| m["config"].get("printed").is_some()).collect();
     assert_eq!(kept, [false, false, false, true]);
     let failed = Place::new("", "Failed Validation on array a[]");
-    let said = failed.stream(&["--compiler", "gcc", "--stream-text"]).exits(1).prints_nothing();
-    said.complains("error: no valid result: stream.c finds wrong values");
+    let failed_output =
+        failed.stream(&["--compiler", "gcc", "--stream-text"]).exits(1).prints_nothing();
+    failed_output.complains("error: no valid result: stream.c finds wrong values");
 }
 
 #[test]
@@ -227,15 +228,15 @@ fn a_compiler_that_is_missing_or_refuses_ends_the_command_with_3() {
     let place = Place::new("", PASSED);
     let missing = place.stream(&["--compiler", "no-such-cc -O2"]).exits(3).prints_nothing();
     missing.complains("there is no compiler \"no-such-cc\" on this system");
-    let place = Place::new("return nothing;", PASSED);
-    place
+    let failing_place = Place::new("return nothing;", PASSED);
+    failing_place
         .stream(&["--compiler", "gcc"])
         .exits(3)
         .prints_nothing()
         .complains("-DSTREAM_ARRAY_SIZE=1000000 -DNTIMES=20 -DOFFSET=0")
         .complains("'nothing' undeclared")
         .complains("exit status 1");
-    place.leaves_nothing();
+    failing_place.leaves_nothing();
 }
 
 #[test]

@@ -133,8 +133,8 @@ fn a_pass_has_a_fourth_array_only_for_a_kernel_that_uses_it() {
     }
     let four = harness.stream_record(&["--no-save"]);
     assert!(measurements(&four).iter().all(|m| m["config"]["arrays"].is_null()), "{four:#}");
-    let foreseen = |kernels: &str| {
-        let args = ["stream", "--no-save", "--size", "100TiB", "--kernels", kernels];
+    let foreseen = |names: &str| {
+        let args = ["stream", "--no-save", "--size", "100TiB", "--kernels", names];
         harness.run(&args).exits(3).stderr
     };
     assert!(foreseen("triad").contains("3 arrays of 100 TiB need 300 TiB"));
@@ -204,8 +204,8 @@ fn pages_are_asked_for_and_read_back() {
     if record["machine"]["pages"]["thp"].is_null() {
         return skip(Part::Pages, "this kernel has no transparent huge pages");
     }
-    let record = harness.stream_record(&["--no-save", "--pages", "thp"]);
-    for m in measurements(&record) {
+    let thp_record = harness.stream_record(&["--no-save", "--pages", "thp"]);
+    for m in measurements(&thp_record) {
         assert_eq!(m["config"]["pages"]["asked"], "thp");
         let huge = m["config"]["pages"]["got"]["2097152"].as_f64().unwrap_or(0.0);
         let reasons = texts(&m["validity"]["reasons"]).join("\n");
@@ -336,10 +336,10 @@ fn places_asked_are_places_got() {
     let config = &measurements(&record)[0]["config"];
     assert_eq!(config["places"], json!([[1], [0]]));
     assert_eq!((&config["threads"], &config["bind"]), (&json!(2), &json!("close")));
-    let record = harness.stream_record(&["--no-save", "--threads", "1", "--bind", "none"]);
-    let config = &measurements(&record)[0]["config"];
-    assert_eq!((&config["threads"], &config["bind"]), (&json!(1), &json!("none")));
-    assert!(config["places"][0].as_array().unwrap().len() > 1, "{config:#}");
+    let unbound_record = harness.stream_record(&["--no-save", "--threads", "1", "--bind", "none"]);
+    let unbound_config = &measurements(&unbound_record)[0]["config"];
+    assert_eq!((&unbound_config["threads"], &unbound_config["bind"]), (&json!(1), &json!("none")));
+    assert!(unbound_config["places"][0].as_array().unwrap().len() > 1, "{unbound_config:#}");
 }
 
 #[test]
@@ -436,13 +436,20 @@ fn memory_policies_are_recorded() {
         let config = &measurements(&record)[0]["config"];
         assert_eq!(config["memory_policy"], policy);
         // What was got is asked of the kernel, where it tells.
-        if let Some(numa) = config["numa"].as_object() {
-            assert!(numa["asked"].as_str().unwrap().starts_with(policy));
-            let shares: f64 =
-                numa["got"].as_object().unwrap().values().filter_map(|share| share.as_f64()).sum();
-            assert!((shares - 1.0).abs() < 1e-9, "{numa:?}");
+        if let Some(policy_numa) = config["numa"].as_object() {
+            assert!(policy_numa["asked"].as_str().unwrap().starts_with(policy));
+            let shares: f64 = policy_numa["got"]
+                .as_object()
+                .unwrap()
+                .values()
+                .filter_map(|share| share.as_f64())
+                .sum();
+            assert!((shares - 1.0).abs() < 1e-9, "{policy_numa:?}");
             if policy == "bind" {
-                assert_eq!((&numa["got"]["0"], &numa["held"]), (&1.0.into(), &1.0.into()));
+                assert_eq!(
+                    (&policy_numa["got"]["0"], &policy_numa["held"]),
+                    (&1.0.into(), &1.0.into())
+                );
             }
         } else {
             skip(Part::Numa, "the kernel does not tell on which nodes pages lie");

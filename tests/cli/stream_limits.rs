@@ -19,9 +19,9 @@ fn arrays_in_a_cache_are_suspect_in_every_mode() {
         (&["stream", "--compiler", "gcc -O2"], size),
         (&["explain"], size),
     ];
-    for (mode, size) in modes {
+    for (mode, mode_size) in modes {
         let fast = ["--samples", "3", "--budget", "0.5", "--dimms", "1024x20000", "--no-save"];
-        let args = [mode, size, &fast, &["--json", "-"]].concat();
+        let args = [mode, mode_size, &fast, &["--json", "-"]].concat();
         let record = harness.run(&args).exits(0).json();
         let figures = measurements(&record).iter().filter(|m| m["test"] != "tune");
         let mut count = 0;
@@ -99,8 +99,8 @@ fn a_small_control_group_cuts_the_rule_and_refuses_a_size() {
     let notices = texts(&record["notices"]).join("\n");
     assert!(notices.contains("arrays are cut from "), "{notices}");
     assert_eq!(m["validity"]["status"], "suspect");
-    let outcome = harness.run_where(&shown, &["stream", "--size", "1GiB"]).unwrap().exits(3);
-    outcome.prints_nothing().complains(
+    let shown_outcome = harness.run_where(&shown, &["stream", "--size", "1GiB"]).unwrap().exits(3);
+    shown_outcome.prints_nothing().complains(
         "error: 3 arrays of 1 GiB need 3 GiB, but only 29.6 MiB of memory can be had, of which 80 % may be used\n\
          hint: use --size 7MiB or less, or a larger --memory-fraction\n",
     );

@@ -243,8 +243,8 @@ fn beside_an_mpi_it_is_the_floor() {
             assert!(ci95.is_none_or(|ends| ends[0].as_f64() <= ends[1].as_f64()), "{of_floor}");
         }
         // Only what a message costs has a floor, and where it is not wanted there is none.
-        let engines = |record: &Value, name: &str| -> Vec<Value> {
-            let own = measurements(record).iter().filter(|m| m["name"] == name);
+        let engines = |document: &Value, name: &str| -> Vec<Value> {
+            let own = measurements(document).iter().filter(|m| m["name"] == name);
             own.map(|m| m["config"]["engine"].clone()).collect()
         };
         assert_eq!(engines(&record, "bibw"), ["probe"; 2]);

@@ -49,11 +49,11 @@ fn the_choice_is_remembered_until_the_machine_changes() {
     let other = Harness::new();
     let mut old = tuned.clone();
     old["machine"]["kernel"] = "Linux 2.6.32".into();
-    let record: nodegauge_measure::record::Record = serde_json::from_value(old).unwrap();
+    let old_record: nodegauge_measure::record::Record = serde_json::from_value(old).unwrap();
     let path = other.path(".local/share/nodegauge/history.db");
-    nodegauge_history::Store::open(&path).unwrap().save(&record).unwrap();
-    let record = other.run(&quick).exits(0).json();
-    let notice = remembered(&record).unwrap();
+    nodegauge_history::Store::open(&path).unwrap().save(&old_record).unwrap();
+    let other_record = other.run(&quick).exits(0).json();
+    let notice = remembered(&other_record).unwrap();
     assert!(notice.contains("kernel: Linux 2.6.32, now"), "{notice}");
     assert!(notice.contains("tune again"), "{notice}");
 }
@@ -69,6 +69,7 @@ fn an_interrupted_search_is_no_choice() {
     let record = harness.latest();
     assert_eq!(record["complete"], false);
     assert!(!names(&record).contains(&"choice"), "{record:#}");
-    let record = harness.run(&["stream", "--samples", "3", "--budget", "1", "--json"]).exits(0);
-    assert_eq!(remembered(&record.json()), None);
+    let again_outcome =
+        harness.run(&["stream", "--samples", "3", "--budget", "1", "--json"]).exits(0);
+    assert_eq!(remembered(&again_outcome.json()), None);
 }

@@ -30,11 +30,11 @@ fn a_watch_is_stopped_and_goes_on() {
     let record = harness.latest();
     assert_eq!(record["labels"]["watch"], "night");
     // The very same command is the same series: --for counts from its first run.
-    let running = harness.start(&args);
+    let second_running = harness.start(&args);
     wait_for("one more", || (saved(&harness) > before).then_some(()));
-    running.signal("TERM");
-    let outcome = running.end().exits(143);
-    outcome.says(&format!("; goes on after {before} run"));
+    second_running.signal("TERM");
+    let ended = second_running.end().exits(143);
+    ended.says(&format!("; goes on after {before} run"));
     let over = [&SHORT[..], &["--for=1s"]].concat();
     harness.run(&over).exits(2).complains("--for 1s of watch=night are over");
     // Each sample is a record like any other.

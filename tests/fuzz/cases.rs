@@ -21,16 +21,16 @@ pub struct Ran {
 
 /// Reads `cases` texts with a parser, fewer if the parser is slow.
 pub fn run(parser: &Parser, cases: u64, seed: u64) -> Ran {
-    let mix = |seed: u64, byte: u8| seed.wrapping_mul(31).wrapping_add(u64::from(byte));
+    let mix = |state: u64, byte: u8| state.wrapping_mul(31).wrapping_add(u64::from(byte));
     let mut rng = Rng::with_seed(parser.name.bytes().fold(seed, mix));
     let cases = cases.div_ceil(parser.one_in);
     let mut ran = Ran { cases, slowest: Duration::ZERO, findings: Vec::new() };
     let seeds = &parser.seeds;
     for case in 0..cases {
-        let any = |rng: &mut Rng| seeds[rng.usize(..seeds.len())].as_slice();
+        let any = |generator: &mut Rng| seeds[generator.usize(..seeds.len())].as_slice();
         // The seeds themselves are read first.
         let text = match seeds.get(case as usize) {
-            Some(seed) => seed.clone(),
+            Some(bytes) => bytes.clone(),
             None => mutated(any(&mut rng), any(&mut rng), &mut rng),
         };
         let begun = Instant::now();
@@ -43,8 +43,8 @@ pub fn run(parser: &Parser, cases: u64, seed: u64) -> Ran {
             Ok(Err(wrong)) => wrong,
             Err(panic) => {
                 let message = panic.downcast_ref::<String>().cloned();
-                let message =
-                    message.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+                let message = message
+                    .or_else(|| panic.downcast_ref::<&str>().map(|literal| (*literal).to_owned()));
                 format!("panic: {}", message.unwrap_or_default())
             }
         };

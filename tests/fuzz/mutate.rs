@@ -86,16 +86,17 @@ pub fn mutated(seed: &[u8], other: &[u8], rng: &mut Rng) -> Vec<u8> {
 
 fn mutate(text: &mut Vec<u8>, other: &[u8], rng: &mut Rng) {
     let at = rng.usize(..=text.len());
-    let put =
-        |text: &mut Vec<u8>, at, bytes: &[u8]| drop(text.splice(at..at, bytes.iter().copied()));
+    let put = |target: &mut Vec<u8>, position, bytes: &[u8]| {
+        drop(target.splice(position..position, bytes.iter().copied()))
+    };
     match rng.u8(..12) {
         0 if !text.is_empty() => {
-            let at = rng.usize(..text.len());
-            text[at] ^= 1 << rng.u8(..8);
+            let start = rng.usize(..text.len());
+            text[start] ^= 1 << rng.u8(..8);
         }
         1 if !text.is_empty() => {
-            let at = rng.usize(..text.len());
-            text[at] = rng.u8(..);
+            let index = rng.usize(..text.len());
+            text[index] = rng.u8(..);
         }
         2 => put(text, at, &[rng.u8(..)]),
         3 => put(text, at, TOKENS[rng.usize(..TOKENS.len())].as_bytes()),
@@ -127,9 +128,9 @@ fn mutate(text: &mut Vec<u8>, other: &[u8], rng: &mut Rng) {
         10 => {
             let lines = parts(text, |byte| byte != b'\n');
             let others = parts(other, |byte| byte != b'\n');
-            let from = |rng: &mut Rng| {
+            let from = |generator: &mut Rng| {
                 others
-                    .get(rng.usize(..others.len().max(1)))
+                    .get(generator.usize(..others.len().max(1)))
                     .map(|part| other[part.clone()].to_vec())
             };
             let line = if rng.bool() { from(rng).unwrap_or_default() } else { Vec::new() };

@@ -41,12 +41,12 @@ fn knots(crate_name: &str, graph: &Graph) -> Vec<Knot> {
             if members.len() > 1 {
                 let among = uses.iter();
                 let among = among.filter(|((a, b), _)| members.contains(a) && members.contains(b));
-                let uses = among.flat_map(|(_, lines)| lines.clone()).collect();
+                let edges = among.flat_map(|(_, lines)| lines.clone()).collect();
                 let parent = match parent.as_str() {
                     "" => crate_name.to_owned(),
                     parent => format!("{crate_name}::{parent}"),
                 };
-                found.push(Knot { parent, members, uses });
+                found.push(Knot { parent, members, uses: edges });
             }
         }
     }

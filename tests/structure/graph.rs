@@ -96,7 +96,7 @@ impl Graph {
                 {
                     let mut path = vec![word.to_owned()];
                     while words.get(i + 1) == Some(&"::")
-                        && words.get(i + 2).is_some_and(|word| is_name(word))
+                        && words.get(i + 2).is_some_and(|next| is_name(next))
                     {
                         path.push(words[i + 2].to_owned());
                         i += 2;
@@ -108,8 +108,8 @@ impl Graph {
             }
         }
         self.modules.insert(name.to_owned(), module);
-        for (name, words) in inner {
-            self.read_block(&name, words);
+        for (child, block) in inner {
+            self.read_block(&child, block);
         }
     }
 

@@ -142,8 +142,8 @@ mod tests {
         assert!((low - 1.5).abs() < 1e-9 && (high - 1.5).abs() < 1e-9);
         assert_eq!(of(&a, &b), of(&a, &b));
         // Samples of other lengths are drawn apart.
-        let [low, high] = of(&a, &b[..9]).interval.unwrap();
-        assert!(low < of(&a, &b[..9]).value && high > low);
+        let [low_subset, high_subset] = of(&a, &b[..9]).interval.unwrap();
+        assert!(low_subset < of(&a, &b[..9]).value && high_subset > low_subset);
     }
 
     #[test]

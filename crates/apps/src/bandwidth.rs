@@ -35,8 +35,9 @@ pub(crate) fn loops() -> Vec<Variant> {
     let of = |kernel: Kernel| TRIED.into_iter().filter_map(shape).map(move |shape| (kernel, shape));
     let all = of(Kernel::Read).chain(of(Kernel::Triad));
     // What only reads has no kind of store.
-    let all = all.filter(|(kernel, shape)| kernel.writes() || shape.stores == Stores::Regular);
-    all.filter_map(|(kernel, shape)| find(kernel, Element::F64, shape)).collect()
+    let all =
+        all.filter(|(kernel, candidate)| kernel.writes() || candidate.stores == Stores::Regular);
+    all.filter_map(|(kernel, candidate)| find(kernel, Element::F64, candidate)).collect()
 }
 
 /// Bytes that a loop counts on one element of each of its arrays.

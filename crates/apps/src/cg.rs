@@ -208,8 +208,8 @@ impl<'a> Solver<'a> {
         let mut work = Work::default();
         work.bytes[SPMV] = self.matrix.product_bytes(rows);
         work.flops[SPMV] = self.system.blocks * 18;
-        work.bytes[PRECONDITIONER] = of(&|rows| self.preconditioner.bytes(rows));
-        work.flops[PRECONDITIONER] = of(&|rows| self.preconditioner.flops(rows));
+        work.bytes[PRECONDITIONER] = of(&|of_rows| self.preconditioner.bytes(of_rows));
+        work.flops[PRECONDITIONER] = of(&|of_rows| self.preconditioner.flops(of_rows));
         // r z, p q.
         work.bytes[DOTS] = 4 * 8 * n;
         work.flops[DOTS] = 4 * n;

@@ -372,7 +372,7 @@ impl HpcgEvidence<'_> {
             sets: Some(sets.len() as u64),
             symmetry: departures,
             spectral_iterations: cell.tests.map(|all| all.iterations.map(|n| n as u64).to_vec()),
-            setup_s: Some(stats::median(&setups)).filter(|seconds| seconds.is_finite()),
+            setup_s: Some(stats::median(&setups)).filter(|median| median.is_finite()),
             matrix_bytes: Some(bytes(&layout)),
             moved_bytes: Some(moved),
             moved_bytes_per_s: Some(per_second).filter(|rate| rate.is_finite()),

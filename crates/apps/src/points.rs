@@ -136,10 +136,10 @@ mod tests {
             config.on.threads = Some(threads);
             config
         };
-        let figure = |name: &str, unit, value, config: &IccgConfig| {
+        let figure = |name: &str, unit, value, figure_config: &IccgConfig| {
             Measurement::new(GAUGE, iccg::TEST, name, unit)
                 .value(Quoted::Median, value)
-                .config(config)
+                .config(figure_config)
         };
         let mut of = record("apps-iccg");
         let (flops, rate) = (Unit::FlopsPerSecond, Unit::BytesPerSecond);
@@ -156,11 +156,14 @@ mod tests {
             .collect();
         let spmv = 18e9 * 18.0 / 76.0;
         let expected = [("iccg", 3e9, 40.0 / 240.0), ("iccg_spmv", spmv, 18.0 / 76.0)];
-        assert_eq!(told(&of), expected.map(|(name, rate, x)| (name.to_owned(), rate, x)));
+        assert_eq!(
+            told(&of),
+            expected.map(|(name, expected_rate, x)| (name.to_owned(), expected_rate, x))
+        );
         // Of a matrix in caches nothing is known of memory.
         let small = |m: &mut Measurement| {
-            let config = IccgConfig { times_llc: Some(0.1), ..m.read_config() };
-            *m = m.clone().config(&config);
+            let cached_config = IccgConfig { times_llc: Some(0.1), ..m.read_config() };
+            *m = m.clone().config(&cached_config);
         };
         of.measurements.iter_mut().for_each(small);
         assert_eq!(told(&of), []);
@@ -173,7 +176,7 @@ mod tests {
         // Between a product, 2 operations for 8 bytes and more, and what is saved of a cycle.
         assert!(name == "hpcg" && (0.15..0.5).contains(intensity), "{hpcg:?}");
         let sums = told(&record("apps-trapezoid"));
-        let [(name, rate, intensity)] = &sums[..] else { panic!("{sums:?}") };
-        assert!(name == "trapezoid" && *rate > 1e9 && *intensity > 1e4, "{sums:?}");
+        let [(sum_name, rate, sum_intensity)] = &sums[..] else { panic!("{sums:?}") };
+        assert!(sum_name == "trapezoid" && *rate > 1e9 && *sum_intensity > 1e4, "{sums:?}");
     }
 }

@@ -122,8 +122,8 @@ impl Preconditioner {
             }
         }
         let Factorisation { inverse, lower, upper, shift, .. } = factor;
-        let factor = Some([lower.into_blocks(), upper.into_blocks()]);
-        Ok(Self { inverse: inverse.into_array(), factor, shift })
+        let factors = Some([lower.into_blocks(), upper.into_blocks()]);
+        Ok(Self { inverse: inverse.into_array(), factor: factors, shift })
     }
 
     /// `z = M^-1 r` on a thread's rows, all threads together; the result is there behind a barrier.
@@ -279,10 +279,10 @@ unsafe fn eliminate_body<S: InstructionSet, const ASK: bool>(
     coupled.clear();
     let (columns, blocks) = matrix.row(row);
     let mut pivot = [f64::NAN; BLOCK];
-    for (at, (column, block)) in columns.iter().zip(blocks).enumerate() {
+    for (position, (column, block)) in columns.iter().zip(blocks).enumerate() {
         let column = *column as usize;
         match coupling(rows, own, row, column) {
-            Coupling::Lower => coupled.push((rows.colours[column], column, at)),
+            Coupling::Lower => coupled.push((rows.colours[column], column, position)),
             Coupling::Diagonal => pivot = *block,
             Coupling::Upper | Coupling::LeftOut => {}
         }
@@ -293,17 +293,17 @@ unsafe fn eliminate_body<S: InstructionSet, const ASK: bool>(
         place[*column] = number as u8 + 1;
     }
     // Off the diagonal a shift changes nothing.
-    (0..3).for_each(|at| pivot[4 * at] *= 1.0 + factor.shift);
+    (0..3).for_each(|diagonal| pivot[4 * diagonal] *= 1.0 + factor.shift);
     // SAFETY: the caller's promise.
     let (slots, values) = unsafe { lower.row_mut(row) };
-    for (number, (_, column, at)) in coupled.iter().enumerate() {
-        let mut w = blocks[*at];
+    for (number, (_, column, slot)) in coupled.iter().enumerate() {
+        let mut w = blocks[*slot];
         // SAFETY: the caller's promise: the other row is complete.
         let (others, theirs) = unsafe { lower.row(*column) };
         for (other, block) in others.iter().zip(theirs) {
-            let number = place[*other as usize];
-            if number > 0 {
-                add_product::<S>(&mut w, -1.0, &unscaled[usize::from(number) - 1], block);
+            let row_number = place[*other as usize];
+            if row_number > 0 {
+                add_product::<S>(&mut w, -1.0, &unscaled[usize::from(row_number) - 1], block);
             }
         }
         // SAFETY: as above.

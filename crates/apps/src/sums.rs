@@ -60,9 +60,9 @@ impl Sums<'_> {
         ends.store(end.into(), Ordering::Relaxed);
         barrier();
         let all = (0..self.shared.workers).map(|worker| self.shared.line(half, worker));
-        all.fold((0.0, false), |(sum, ended), [part, ends]| {
-            let part = f64::from_bits(part.load(Ordering::Relaxed));
-            (sum + part, ended | (ends.load(Ordering::Relaxed) != 0))
+        all.fold((0.0, false), |(sum, ended), [line_part, line_ends]| {
+            let part = f64::from_bits(line_part.load(Ordering::Relaxed));
+            (sum + part, ended | (line_ends.load(Ordering::Relaxed) != 0))
         })
     }
 }
@@ -87,7 +87,7 @@ mod tests {
         });
         for all in made.unwrap() {
             for (number, (sum, ended)) in all.into_iter().enumerate() {
-                let expected = (1..4).fold(0.0, |sum, of| sum + ((number * of) as f64 + 0.1));
+                let expected = (1..4).fold(0.0, |total, of| total + ((number * of) as f64 + 0.1));
                 assert_eq!((sum.to_bits(), ended), (expected.to_bits(), number == 998));
             }
         }

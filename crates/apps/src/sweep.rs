@@ -235,8 +235,8 @@ mod tests {
                 Vec::new(),
             ))),
         })?;
-        let told = |swept: &Swept| {
-            let words = [&swept.settings, &swept.reference]
+        let told = |one: &Swept| {
+            let words = [&one.settings, &one.reference]
                 .map(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>().join("/"));
             format!("{} over {}", words[0], words[1])
         };

@@ -108,8 +108,8 @@ impl System {
                 let places = columns.iter_mut().zip(values);
                 for ((place, other), (column, value)) in subdomain.neighbours(node).zip(places) {
                     *column = rows.rows[subdomain.local(other)];
-                    for (at, value) in value.iter_mut().enumerate() {
-                        *value = made.blocks[place][at % 3][at / 3];
+                    for (at, component) in value.iter_mut().enumerate() {
+                        *component = made.blocks[place][at % 3][at / 3];
                     }
                 }
                 // SAFETY: as above.
@@ -127,8 +127,8 @@ impl System {
         for (row, local) in self.rows.nodes[..self.rows.owned()].iter().enumerate() {
             let mesh = self.subdomain.mesh;
             let at = mesh.point(self.subdomain.node(*local as usize));
-            for (x, exact) in x[3 * row..].iter().zip(problem.exact(at, mesh.far())) {
-                let error = (x - exact).abs();
+            for (component, exact) in x[3 * row..].iter().zip(problem.exact(at, mesh.far())) {
+                let error = (component - exact).abs();
                 // Not a number is the worst.
                 worst = if error <= worst { worst } else { error };
                 largest = largest.max(exact.abs());

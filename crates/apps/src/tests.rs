@@ -110,7 +110,7 @@ fn solve(case: Case<'_>, tolerance: Tolerance) -> Solved {
             }
         });
         let timed = timed.unwrap();
-        let told = |state: State| (state.iterations, state.end, state.residual.to_bits());
+        let told = |reached: State| (reached.iterations, reached.end, reached.residual.to_bits());
         assert!(timed.made.iter().all(|made| told(made.0) == told(timed.made[0].0)));
         state = timed.made[0].0;
     }

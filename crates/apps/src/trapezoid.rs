@@ -217,16 +217,17 @@ impl TrapezoidRun<'_> {
                     let share = base.workers.count() as f64 / cell.workers.count() as f64;
                     ratios.iter_mut().for_each(|ratio| *ratio *= share);
                 }
-                let mut validity = cell.validity();
+                let mut cell_validity = cell.validity();
                 for wrong in base.validity().reasons {
-                    validity.invalid(wrong);
+                    cell_validity.invalid(wrong);
                 }
                 if !enough {
-                    validity.suspect("few rounds were undisturbed, so disturbed ones count too");
+                    cell_validity
+                        .suspect("few rounds were undisturbed, so disturbed ones count too");
                 }
                 config.against = Some(base.workers.in_words());
                 let ratio = figure(name, Unit::Factor).sampled(Quoted::Median, ratios);
-                all.push(ratio.config(&config).judged(validity));
+                all.push(ratio.config(&config).judged(cell_validity));
             }
         }
         all

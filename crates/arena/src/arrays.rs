@@ -136,9 +136,9 @@ impl Arrays {
     pub fn share(&self, thread: ArrayShare) -> Args {
         let elements = self.elements_of(self.elements, thread);
         let mut at = [NonNull::dangling(); ARRAYS];
-        for (at, start) in at.iter_mut().zip(&self.starts) {
+        for (address, start) in at.iter_mut().zip(&self.starts) {
             // SAFETY: the share begins within the elements of each array, or at their end.
-            *at = unsafe { start.add(self.bytes_of(elements.start)) };
+            *address = unsafe { start.add(self.bytes_of(elements.start)) };
         }
         let n = (elements.end - elements.start) as usize;
         Args { at, n, scalar: SCALAR, repeats: 1 }
@@ -152,9 +152,9 @@ impl Arrays {
         let share = self.share(thread);
         let elements = self.elements_of(share.n as u64, part);
         let mut at = share.at;
-        for at in &mut at[..self.count()] {
+        for address in &mut at[..self.count()] {
             // SAFETY: the part begins within the elements of the share in each array, or at their end.
-            *at = unsafe { at.add(self.bytes_of(elements.start)) };
+            *address = unsafe { address.add(self.bytes_of(elements.start)) };
         }
         Args { at, n: (elements.end - elements.start) as usize, ..share }
     }
@@ -290,8 +290,8 @@ mod tests {
         let share = Arrays::map(three).unwrap().share(of(1, 2));
         assert_eq!(share.at[3], NonNull::dangling());
         let arrays = Arrays::map(ArraysConfig { count: 4, ..three }).unwrap();
-        let share = arrays.share(of(1, 2));
-        for (at, (start, bytes)) in share.at.into_iter().zip(arrays.ranges()) {
+        let one_of_two = arrays.share(of(1, 2));
+        for (at, (start, bytes)) in one_of_two.at.into_iter().zip(arrays.ranges()) {
             assert!((start..start + bytes).contains(&at.addr().get()));
         }
     }
@@ -308,9 +308,9 @@ mod tests {
                 for part in 0..4 {
                     let args = arrays.part(of(index, 3), of(part, 4));
                     assert_eq!(args.at[..count], next[..count]);
-                    for (next, at) in next.iter_mut().zip(&args.at[..count]) {
+                    for (next_address, at) in next.iter_mut().zip(&args.at[..count]) {
                         // SAFETY: the part ends within its array or at its end.
-                        *next = unsafe { at.add(8 * args.n) };
+                        *next_address = unsafe { at.add(8 * args.n) };
                     }
                     all += args.n as u64;
                 }

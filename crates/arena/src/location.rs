@@ -286,16 +286,17 @@ mod tests {
     #[test]
     fn arrays_are_told_one_by_one_where_they_differ() {
         let mut shares = alike(&[&[(0, 10)]]);
-        let config = |shares: &[Share], nodes| {
-            let config = config(shares, 3, &MemoryPolicy::Default, &thread_nodes(&[&[0]]), nodes);
+        let config = |location_shares: &[Share], nodes| {
+            let config =
+                config(location_shares, 3, &MemoryPolicy::Default, &thread_nodes(&[&[0]]), nodes);
             serde_json::to_value(config).unwrap()
         };
         let json = config(&shares, 1);
         assert_eq!(json, json!({"asked": "default", "got": {"0": 1.0}, "held": 1.0, "nodes": 1}));
         shares[2].nodes = nodes(&[(1, 10)]);
-        let json = config(&shares, 2);
-        assert_eq!(json["arrays"], json!({"a": {"0": 1.0}, "b": {"0": 1.0}, "c": {"1": 1.0}}));
-        assert!((json["held"].as_f64().unwrap() - 2.0 / 3.0).abs() < 1e-9);
+        let unequal = config(&shares, 2);
+        assert_eq!(unequal["arrays"], json!({"a": {"0": 1.0}, "b": {"0": 1.0}, "c": {"1": 1.0}}));
+        assert!((unequal["held"].as_f64().unwrap() - 2.0 / 3.0).abs() < 1e-9);
         // The fourth array is named where there is one.
         shares.push(Share { array: 3, thread: 0, nodes: nodes(&[(0, 10)]) });
         let four = super::config(&shares, 4, &MemoryPolicy::Default, &thread_nodes(&[&[0]]), 2);

@@ -22,7 +22,7 @@ pub fn available(machine: &Machine, pages: Option<RequestedPages>, policy: &Memo
                 };
                 nodes.iter().map(of_node).sum()
             }
-            _ => machine.pages.as_ref().and_then(|pages| free_in(&pages.huge)),
+            _ => machine.pages.as_ref().and_then(|reported| free_in(&reported.huge)),
         };
         // `ArraysConfig::check` refuses a run without any reserved pages and reports the reason.
         if let Some(free) = free.filter(|free| *free > 0) {

@@ -114,7 +114,7 @@ mod tests {
             Value::Bool(is) => json!(!is),
             Value::Array(all) => all.iter().map(changed).collect(),
             Value::Object(map) => {
-                map.iter().map(|(key, value)| (key.clone(), changed(value))).collect()
+                map.iter().map(|(key, child)| (key.clone(), changed(child))).collect()
             }
             Value::Null => Value::Null,
         }
@@ -187,8 +187,8 @@ mod tests {
             }
             let kinds = registry.kinds().iter().filter(|other| other.keys == kind.keys);
             let tests: BTreeSet<String> = kinds
-                .flat_map(|kind| {
-                    kind.tests.iter().map(move |test| format!("`{} {test}`", kind.gauge))
+                .flat_map(|kind_here| {
+                    kind_here.tests.iter().map(move |test| format!("`{} {test}`", kind_here.gauge))
                 })
                 .collect();
             let title = tests.into_iter().collect::<Vec<_>>().join(", ");
@@ -196,8 +196,8 @@ mod tests {
             text.push_str(&format!("\n### {title}\n\n{what}\n\n"));
             text.push_str("| key | what it is | role | CSV |\n| --- | --- | --- | --- |\n");
             for key in kind.keys {
-                let what = described["properties"][key.name]["description"].as_str().unwrap();
-                let what = what.replace('\n', " ").replace('|', "\\|");
+                let key_words = described["properties"][key.name]["description"].as_str().unwrap();
+                let what = key_words.replace('\n', " ").replace('|', "\\|");
                 let role = format!("{:?}", key.role).to_lowercase();
                 let column = key.column().map(|at| (at + 1).to_string()).unwrap_or_default();
                 text.push_str(&format!("| `{}` | {what} | {role} | {column} |\n", key.name));
@@ -304,8 +304,9 @@ mod tests {
                 gauge.name() == m.gauge && gauge.kinds().iter().any(is_own)
             };
             let first = record.measurements.first().filter(|_| of.len() == 1);
-            let named =
-                |first: &Measurement| GAUGES.iter().find(|gauge| gauge.name() == first.gauge);
+            let named = |measurement: &Measurement| {
+                GAUGES.iter().find(|gauge| gauge.name() == measurement.gauge)
+            };
             let gauge = first.and_then(|first| {
                 GAUGES.iter().find(|gauge| measures(gauge, first)).or_else(|| named(first))
             });

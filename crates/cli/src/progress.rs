@@ -134,7 +134,7 @@ mod tests {
             ..Log::default()
         };
         let mut known = log(Some(Duration::from_secs(60)), 0.4);
-        let at = |log: &Log, time: f64| log.line(Duration::from_secs_f64(time));
+        let at = |progress_log: &Log, time: f64| progress_log.line(Duration::from_secs_f64(time));
         assert_eq!(at(&known, 29.9), None);
         assert_eq!(at(&known, 30.4).unwrap(), "stream: 30 s of 60 s, triad 33.1 GB/s");
         assert_eq!(at(&known, 59.0), None);

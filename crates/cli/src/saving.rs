@@ -49,8 +49,8 @@ impl Saving<'_> {
         self.announce(store, copy.as_ref().ok());
         let before = self.signals.received();
         let is_ended = || self.signals.received() != before;
-        if let Err(cause) = store.save_within(record, self.wait(), &is_ended) {
-            return Err(self.failure(record, &cause, copy));
+        if let Err(final_cause) = store.save_within(record, self.wait(), &is_ended) {
+            return Err(self.failure(record, &final_cause, copy));
         }
         if let Ok(file) = copy
             && is_temporary

@@ -322,14 +322,18 @@ fn rank_by_turns<E>(
     deadline: Instant,
     rate: impl FnMut(usize) -> Result<f64, E>,
 ) -> Result<Ranked, E> {
-    let mut turns = LibraryTurns { rate, rates: first.iter().map(|rate| vec![*rate]).collect() };
+    let mut turns =
+        LibraryTurns { rate, rates: first.iter().map(|first_rate| vec![*first_rate]).collect() };
     let mut halving = Halving::new(0..first.len());
-    first.iter().enumerate().for_each(|(number, rate)| halving.record(number, *rate, REGIME));
+    first
+        .iter()
+        .enumerate()
+        .for_each(|(number, first_rate)| halving.record(number, *first_rate, REGIME));
     let mut groups = [halving];
     halving::choose(&mut turns, &mut groups, &RULES, deadline)?;
-    let [halving] = groups;
-    let alike = halving.len();
-    let mut front: Vec<usize> = (0..alike).map(|place| *halving.get(place)).collect();
+    let [halved] = groups;
+    let alike = halved.len();
+    let mut front: Vec<usize> = (0..alike).map(|place| *halved.get(place)).collect();
     front.sort_unstable();
     let mut rest: Vec<usize> = (0..first.len()).filter(|number| !front.contains(number)).collect();
     let median = |number: &usize| stats::median(&turns.rates[*number]);

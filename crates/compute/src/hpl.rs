@@ -136,14 +136,14 @@ pub(crate) fn run(
             run.library(at, multiplier, rate)?;
         }
     }
-    let HplRun { mut seen, meter, .. } = run;
-    seen.energy = Some(meter.map(|meter| meter.basis));
+    let HplRun { seen: mut observed, meter: energy, .. } = run;
+    observed.energy = Some(energy.map(|meter| meter.basis));
     let after = power::throttle_events(&site.root);
-    seen.throttled = after.zip(throttled).map(|(after, before)| after.saturating_sub(before));
-    let evidence = RatingEvidence { site, placement, options, seen: &seen };
+    observed.throttled = after.zip(throttled).map(|(after, before)| after.saturating_sub(before));
+    let evidence = RatingEvidence { site, placement, options, seen: &observed };
     let measurements = evidence.measurements();
     let mut notices = evidence.notices();
-    let stop = seen.interrupted.map(|at| {
+    let stop = observed.interrupted.map(|at| {
         notices.push(Notice::new(NoticeId::Interrupted, GAUGE, format!("interrupted {at}")));
         Stop::Interrupted
     });
@@ -357,8 +357,8 @@ impl HplRun<'_> {
         let Some((seconds, time)) = self.factor(&mut matrix, nb, multiplier, shown)? else {
             return Ok(None);
         };
-        let meter = self.meter.as_ref().ok();
-        let joules = meter.and_then(|meter| meter.joules(before.as_ref()?, &meter.read()?));
+        let energy_meter = self.meter.as_ref().ok();
+        let joules = energy_meter.and_then(|meter| meter.joules(before.as_ref()?, &meter.read()?));
         let huge_pages = if shown { matrix.on_huge_pages() } else { None };
         let residual = residual::check(&mut self.team, &source, matrix.column(order))?;
         let rating = lu::flops(order) / seconds;

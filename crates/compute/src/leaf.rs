@@ -70,12 +70,15 @@ fn largest_in(x: &[f64]) -> f64 {
     let mut lanes = [-1.0f64; LANES];
     let (whole, tail) = x.as_chunks::<LANES>();
     for chunk in whole {
-        for (lane, x) in lanes.iter_mut().zip(chunk) {
-            let x = x.abs();
+        for (lane, element) in lanes.iter_mut().zip(chunk) {
+            let x = element.abs();
             *lane = if x > *lane { x } else { *lane };
         }
     }
-    tail.iter().map(|x| x.abs()).chain(lanes).fold(-1.0, |a, b| if b > a { b } else { a })
+    tail.iter()
+        .map(|element| element.abs())
+        .chain(lanes)
+        .fold(-1.0, |a, b| if b > a { b } else { a })
 }
 
 /// Returns the first row of `x` from `start` on whose absolute value is `value`.
@@ -110,14 +113,14 @@ unsafe fn eliminate_body<S: InstructionSet>(job: Elimination) -> Largest {
         // SAFETY: the caller's promise; columns do not overlap, and each is borrowed separately.
         unsafe {
             let x = std::slice::from_raw_parts_mut(x.add(start), length);
-            for x in &mut *x {
-                *x *= inverse;
+            for element in &mut *x {
+                *element *= inverse;
             }
             for column in 0..columns {
                 let factor = -*pivot_row.add(column);
                 let y = std::slice::from_raw_parts_mut(rest.add(column * ld + start), length);
-                for (y, x) in y.iter_mut().zip(&*x) {
-                    *y = multiply_add::<S>(*x, factor, *y);
+                for (of_y, of_x) in y.iter_mut().zip(&*x) {
+                    *of_y = multiply_add::<S>(*of_x, factor, *of_y);
                 }
                 if column == 0 {
                     let value = largest_in(y);
@@ -147,20 +150,20 @@ unsafe fn tile<S: InstructionSet, const R: usize, const C: usize>(
     unsafe {
         let at = |column: usize| c.add((j + column) * ldc + i).cast::<[f64; R]>();
         let mut sum = [[0.0f64; R]; C];
-        for (column, sum) in sum.iter_mut().enumerate() {
-            *sum = at(column).read_unaligned();
+        for (column, of_column) in sum.iter_mut().enumerate() {
+            *of_column = at(column).read_unaligned();
         }
         for p in 0..depth {
             let a = a.add(p * lda + i).cast::<[f64; R]>().read_unaligned();
-            for (column, sum) in sum.iter_mut().enumerate() {
+            for (column, of_column) in sum.iter_mut().enumerate() {
                 let b = -*b.add((j + column) * ldb + p);
-                for (sum, a) in sum.iter_mut().zip(a) {
-                    *sum = multiply_add::<S>(a, b, *sum);
+                for (product, factor) in of_column.iter_mut().zip(a) {
+                    *product = multiply_add::<S>(factor, b, *product);
                 }
             }
         }
-        for (column, sum) in sum.iter().enumerate() {
-            at(column).write_unaligned(*sum);
+        for (column, of_column) in sum.iter().enumerate() {
+            at(column).write_unaligned(*of_column);
         }
     }
 }
@@ -218,8 +221,8 @@ unsafe fn solve_body<S: InstructionSet>(
                 let below = m - i - 1;
                 let l = std::slice::from_raw_parts(l.add(i * ldl + i + 1), below);
                 let y = std::slice::from_raw_parts_mut(b.add(column * ldb + i + 1), below);
-                for (y, l) in y.iter_mut().zip(l) {
-                    *y = multiply_add::<S>(*l, x, *y);
+                for (of_y, of_l) in y.iter_mut().zip(l) {
+                    *of_y = multiply_add::<S>(*of_l, x, *of_y);
                 }
             }
         }
@@ -293,7 +296,7 @@ mod tests {
                     }
                 }
                 let next = &a[ld..ld + rows];
-                let expected = next.iter().fold(-1.0, |a: f64, b| a.max(b.abs()));
+                let expected = next.iter().fold(-1.0, |largest: f64, b| largest.max(b.abs()));
                 assert_eq!(value, expected);
                 assert!(rows == 0 || next[row].abs() == expected);
                 // SAFETY: as many values as are given.

@@ -170,9 +170,9 @@ pub fn solve(
         let guard = AbandonOnPanic(&shared);
         shared.engine.settle();
         let before = ThreadCounts::now();
-        let start = Instant::now();
+        let solve_start = Instant::now();
         let spent = schedule::work(&shared, member.index);
-        let wall = start.elapsed().as_secs_f64();
+        let wall = solve_start.elapsed().as_secs_f64();
         let counts = ThreadCounts::now() - before;
         drop(guard);
         let off = wall - spent.slept - counts.cpu_nanos as f64 / 1e9;

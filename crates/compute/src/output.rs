@@ -112,8 +112,8 @@ pub fn write(rows: &[(String, HplRow)]) -> String {
             out,
             "{double}\nProgram: {program}\n{double}\nT/V                N    NB     P     Q               Time                 Gflops\n{single}\n{variant:<8} {n:>11} {nb:>5} {p:>5} {q:>5} {seconds:>18.2} {gflops:>22}"
         );
-        if let (Some(residual), Some(passed)) = (row.residual, row.passed) {
-            let verdict = if passed { "PASSED" } else { "FAILED" };
+        if let (Some(residual), Some(is_passed)) = (row.residual, row.passed) {
+            let verdict = if is_passed { "PASSED" } else { "FAILED" };
             let residual = exponent(residual, 8);
             let _ = writeln!(
                 out,
@@ -134,8 +134,8 @@ pub fn write(rows: &[(String, HplRow)]) -> String {
 fn exponent(x: f64, digits: usize) -> String {
     let text = format!("{x:.digits$e}");
     let Some((mantissa, exponent)) = text.split_once('e') else { return text };
-    let (sign, digits) = exponent.strip_prefix('-').map_or(('+', exponent), |rest| ('-', rest));
-    format!("{mantissa}e{sign}{digits:0>2}")
+    let (sign, unsigned) = exponent.strip_prefix('-').map_or(('+', exponent), |rest| ('-', rest));
+    format!("{mantissa}e{sign}{unsigned:0>2}")
 }
 
 #[cfg(test)]

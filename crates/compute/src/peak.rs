@@ -365,7 +365,7 @@ pub fn measure(team: &mut Team, kernel: &PeakLoop, time: Duration) -> Result<Pea
         // Threads work for equal times, so their rates are summed.
         let rate = parts.iter().map(|part| part.0).sum();
         let clocks: Option<Vec<f64>> = parts.iter().map(|part| Some(part.1?.0)).collect();
-        let clock = clocks.map(|all| Hertz(all.iter().sum::<f64>() / all.len() as f64));
+        let clock = clocks.map(|hertz| Hertz(hertz.iter().sum::<f64>() / hertz.len() as f64));
         all.bursts.push(Burst { rate, clock });
     }
     Ok(all)

@@ -143,8 +143,8 @@ impl Planned for HplPlan {
             let half_of = |config: RatingConfig| size::half(config.n? as usize, config.of_dgemm?);
             let half =
                 ratings.filter_map(|m| half_of(m.read_config())).next().or(self.options.half);
-            let options = HplOptions { half, ..self.options.clone() };
-            reference.measure(site, &options, &mut outcome, observer)?;
+            let reference_options = HplOptions { half, ..self.options.clone() };
+            reference.measure(site, &reference_options, &mut outcome, observer)?;
         }
         Ok(outcome)
     }
@@ -215,19 +215,22 @@ mod tests {
         let (dgemm, basis) = foreseen_rate(&machine, &options, 2).unwrap();
         assert!((dgemm.0 / (0.9 * 2.0 * 32e9) - 1.0).abs() < 1e-12, "{basis}");
         assert!(basis.contains("assumed: 2 cores x 2 GHz x 16 FLOP/cycle"), "{basis}");
-        let basis = "4 cores".to_owned();
-        let peak = Figure { value: 400e9, basis, detail: None, at_most: false };
+        let peak_basis = "4 cores".to_owned();
+        let peak = Figure { value: 400e9, basis: peak_basis, detail: None, at_most: false };
         machine.peak_flops = Some(peak);
-        let (dgemm, basis) = foreseen_rate(&machine, &options, 2).unwrap();
-        assert!((dgemm.0 / 180e9 - 1.0).abs() < 1e-12, "{basis}");
-        assert!(basis.ends_with("taken as 0.9 x 200.0 GFLOP/s (2 of 4 cores)"), "{basis}");
+        let (peak_dgemm, taken_basis) = foreseen_rate(&machine, &options, 2).unwrap();
+        assert!((peak_dgemm.0 / 180e9 - 1.0).abs() < 1e-12, "{taken_basis}");
+        assert!(
+            taken_basis.ends_with("taken as 0.9 x 200.0 GFLOP/s (2 of 4 cores)"),
+            "{taken_basis}"
+        );
         options.dgemm = Some((FlopsPerSec(123e9), "saved yesterday".to_owned()));
-        let (dgemm, basis) = foreseen_rate(&machine, &options, 2).unwrap();
-        assert_eq!(dgemm, FlopsPerSec(123e9));
-        assert_eq!(basis, "123.0 GFLOP/s DGEMM (saved yesterday)");
+        let (saved_dgemm, saved_basis) = foreseen_rate(&machine, &options, 2).unwrap();
+        assert_eq!(saved_dgemm, FlopsPerSec(123e9));
+        assert_eq!(saved_basis, "123.0 GFLOP/s DGEMM (saved yesterday)");
         options.rate = Some(FlopsPerSec(1e12));
-        let (_, basis) = foreseen_rate(&machine, &options, 2).unwrap();
-        assert_eq!(basis, "1.000 TFLOP/s as given");
+        let (_, given_basis) = foreseen_rate(&machine, &options, 2).unwrap();
+        assert_eq!(given_basis, "1.000 TFLOP/s as given");
         let unknown = Machine {
             source: nodegauge_measure::record::MachineSource::Synthetic,
             ..Machine::default()

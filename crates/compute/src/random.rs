@@ -76,8 +76,8 @@ impl Sequence {
         }
         let jump = Jump::of(CHAINS as u64);
         for part in out.chunks_mut(CHAINS) {
-            for (out, chain) in part.iter_mut().zip(&mut chains) {
-                *out = number(*chain);
+            for (slot, chain) in part.iter_mut().zip(&mut chains) {
+                *slot = number(*chain);
                 *chain = jump.apply(*chain);
             }
         }
@@ -111,8 +111,9 @@ mod tests {
             assert_eq!(*got, number(x));
         }
         let mean = numbers.iter().sum::<f64>() / numbers.len() as f64;
-        let variance = numbers.iter().map(|x| x * x).sum::<f64>() / numbers.len() as f64;
-        assert!(numbers.iter().all(|x| (-0.5..0.5).contains(x)));
+        let variance =
+            numbers.iter().map(|number| number * number).sum::<f64>() / numbers.len() as f64;
+        assert!(numbers.iter().all(|number| (-0.5..0.5).contains(number)));
         assert!(mean.abs() < 0.005 && (variance - 1.0 / 12.0).abs() < 0.001);
     }
 

@@ -156,10 +156,10 @@ impl PlacedReference {
         dgemm: f64,
         observer: &mut dyn Observer,
     ) -> Result<Option<(HplOutput, String)>, Failure> {
-        let run = |n: usize, nbs: &[usize], grids: &[Grid], observer: &mut dyn Observer| {
+        let run = |n: usize, nbs: &[usize], grids: &[Grid], watcher: &mut dyn Observer| {
             let engine = self.kind.name();
-            observer.phase(&format!("{engine}, N = {n}, NB = {nbs:?}, P x Q = {grids:?}"));
-            let observer: &dyn Observer = observer;
+            watcher.phase(&format!("{engine}, N = {n}, NB = {nbs:?}, P x Q = {grids:?}"));
+            let observer: &dyn Observer = watcher;
             self.run(n, nbs, grids, &site.topology, &|| observer.interrupted())
         };
         let threads = self.plan.threads();

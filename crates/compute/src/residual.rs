@@ -105,8 +105,8 @@ pub fn check(
         let mut column = vec![0.0; n];
         for j in (member.index..n).step_by(member.count) {
             source.column(j, &mut column);
-            for ((product, sum), a) in product.iter_mut().zip(&mut sums).zip(&column) {
-                *product += a * x[j];
+            for ((entry, sum), a) in product.iter_mut().zip(&mut sums).zip(&column) {
+                *entry += a * x[j];
                 *sum += a.abs();
             }
         }
@@ -116,7 +116,10 @@ pub fn check(
     source.column(n, &mut b);
     let largest = |values: &mut dyn Iterator<Item = f64>| {
         // NaN counts as the largest value, so that it cannot be hidden.
-        values.fold(0.0f64, |a, b| if b.is_nan() || a.is_nan() { f64::NAN } else { a.max(b.abs()) })
+        values.fold(
+            0.0f64,
+            |a, next| if next.is_nan() || a.is_nan() { f64::NAN } else { a.max(next.abs()) },
+        )
     };
     let product = |i: usize| parts.iter().map(|(product, _)| product[i]).sum::<f64>();
     let row_sum = |i: usize| parts.iter().map(|(_, sums)| sums[i]).sum::<f64>();

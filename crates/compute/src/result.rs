@@ -131,11 +131,11 @@ impl RatingEvidence<'_> {
             ..RatingConfig::default()
         };
         let mut validity = Validity::valid();
-        let failed = library.solutions.iter().find(|solution| !solution.residual.passes());
+        let failed = library.solutions.iter().find(|candidate| !candidate.residual.passes());
         if let Some(failed) = failed {
-            let residual = failed.residual.value.unwrap_or(f64::NAN);
+            let failed_residual = failed.residual.value.unwrap_or(f64::NAN);
             let reason = format!(
-                "the residual is {residual:.3e}, not below {THRESHOLD}: x is not a solution"
+                "the residual is {failed_residual:.3e}, not below {THRESHOLD}: x is not a solution"
             );
             validity.add(Status::Invalid, reason);
         }
@@ -176,7 +176,7 @@ impl RatingEvidence<'_> {
         }
         let samples = match failed {
             Some(_) => Vec::new(),
-            None => library.solutions.iter().map(|solution| solution.rating).collect(),
+            None => library.solutions.iter().map(|each| each.rating).collect(),
         };
         judged(self.against_peak(RATING, samples).config(&config), validity, ABOVE_PEAK)
     }

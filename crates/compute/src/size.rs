@@ -257,8 +257,8 @@ mod tests {
         let error = error.to_string();
         assert!(error.starts_with("N = 20000 needs 3.0 GiB, but only 1 GiB of memory is available (the cgroup's limit is 1 GiB)"), "{error}");
         let tiny = SizeConstraints { available: Bytes::mib(8), ..constraints() };
-        let error = choose(OrderSpec::Full, &tiny).unwrap_err().to_string();
-        assert!(error.contains("too little for any useful N"), "{error}");
+        let tiny_error = choose(OrderSpec::Full, &tiny).unwrap_err().to_string();
+        assert!(tiny_error.contains("too little for any useful N"), "{tiny_error}");
     }
 
     #[test]

@@ -65,8 +65,9 @@ pub fn plan(plan: &HplPlan) -> Section {
     };
     let rpeak = match peak {
         Some(peak) => {
-            let rate = options.rate.map(|rate| 100.0 * rate.0 / peak.value);
-            let share = rate.map(|share| format!("; the given rate is {share:.1} % of it"));
+            let share_of_peak = options.rate.map(|given_rate| 100.0 * given_rate.0 / peak.value);
+            let share =
+                share_of_peak.map(|share| format!("; the given rate is {share:.1} % of it"));
             let share = share.unwrap_or_default();
             format!("{} = {}{share}", FlopsPerSec(peak.value), peak.basis)
         }

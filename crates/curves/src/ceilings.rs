@@ -110,8 +110,8 @@ impl Mode for Ceilings {
 
     fn figures(&self) -> Vec<Figures> {
         let (ceilings, kernels) = self.kernels.split_at(CEILINGS.len());
-        let of = |test, kernels, units| {
-            Figures::new((GAUGE, test), self.names(kernels), units).limited(true)
+        let of = |test, names, units| {
+            Figures::new((GAUGE, test), self.names(names), units).limited(true)
         };
         vec![
             of(BANDWIDTH, ceilings, &[Unit::BytesPerSecond]),
@@ -152,12 +152,12 @@ impl Mode for Ceilings {
         for traffic in cells.iter_mut().flat_map(|(_, loops)| loops) {
             traffic.prepare(&mut pool, pieces)?;
         }
-        let turn = |(level, loops): &(&Level, Vec<Traffic>), pool: &mut WorkerPool| {
+        let turn = |(level, loops): &(&Level, Vec<Traffic>), workers: &mut WorkerPool| {
             // Refilling also brings the set into the cache.
             if level.reported.is_some() {
-                traffic::refill(pool, pieces, level.set as usize)?;
+                traffic::refill(workers, pieces, level.set as usize)?;
             }
-            traffic::sample(loops, pool, pieces)
+            traffic::sample(loops, workers, pieces)
         };
         let first = cells.iter().map(|cell| Ok(vec![turn(cell, &mut pool)?]));
         let first = first.collect::<Result<_, ArenaError>>()?;
@@ -218,10 +218,10 @@ mod tests {
         assert_eq!(sets, names(&[("L1", 16), ("L2", 180), ("L3", 5792), ("memory", 512 << 10)]));
         assert!(left_out.is_empty());
         // A share of 1.5 MiB behind 1 MiB: between both; one of 1 MiB holds nothing more.
-        let (sets, _) = of(&[cache(1, 32), cache(2, 1024), cache(3, 1792)]);
-        assert_eq!(sets[2].1, 1352);
-        let (sets, left_out) = of(&[cache(1, 32), cache(2, 1024), cache(3, 1024)]);
-        assert_eq!((sets.len(), left_out), (3, vec!["L3".to_owned()]));
+        let (of_three, _) = of(&[cache(1, 32), cache(2, 1024), cache(3, 1792)]);
+        assert_eq!(of_three[2].1, 1352);
+        let (of_equal, equal_left_out) = of(&[cache(1, 32), cache(2, 1024), cache(3, 1024)]);
+        assert_eq!((of_equal.len(), equal_left_out), (3, vec!["L3".to_owned()]));
         // Without known caches there is memory alone.
         assert_eq!(of(&[]).0, names(&[("memory", 512 << 10)]));
     }

@@ -120,7 +120,7 @@ impl Cycle {
         let elements = (bytes as usize / how.stride).max(1);
         let block = match how.locality {
             Locality::Whole => elements,
-            Locality::Block(bytes) => (bytes.0 as usize / how.stride).max(1),
+            Locality::Block(block) => (block.0 as usize / how.stride).max(1),
         };
         let order = order(elements, block, bytes);
         // The cycle is built in this small array, because in the set each step would miss the TLB.

@@ -149,9 +149,9 @@ impl Mode for Ladder {
             let variants = variants[level.min(variants.len() - 1)].iter();
             variants.map(|variant| Traffic::new(*variant, set as usize)).collect()
         };
-        let turn = |loops: &[Traffic], set: u64, pool: &mut WorkerPool| {
-            traffic::refill(pool, pieces, set as usize)?;
-            traffic::sample(loops, pool, pieces)
+        let turn = |candidates: &[Traffic], set: u64, workers: &mut WorkerPool| {
+            traffic::refill(workers, pieces, set as usize)?;
+            traffic::sample(candidates, workers, pieces)
         };
         run.observer.phase("checking every element");
         let time = Affordable::of(&policy::CURVES_BEHIND, &run.limits);
@@ -193,7 +193,7 @@ impl Mode for Ladder {
                     array_bytes: Some(traffic.array_bytes()),
                     set_bytes: Some(set * workers),
                     thread_bytes: Some(*set),
-                    level: level.map(|named| named.name.clone()),
+                    level: level.map(|level_name| level_name.name.clone()),
                     level_reported_bytes: level.and_then(Named::share),
                     ..config.clone()
                 };

@@ -90,12 +90,13 @@ impl Mode for Latency {
         for pages in &self.kinds {
             regions.push(MemoryRegion::map(&mut pool, 0..1, bytes, *pages, &options.policy)?);
         }
-        let turn = |chase: &mut Chase<'_>, pool: &mut WorkerPool| -> Result<Sample, ArenaError> {
-            chase.warm(pool, CHASE_SECONDS)?;
-            let mut sample = chase.sample(pool)?;
-            sample.seconds.extend(chase.flushed(pool)?);
-            Ok(sample)
-        };
+        let turn =
+            |chase: &mut Chase<'_>, workers: &mut WorkerPool| -> Result<Sample, ArenaError> {
+                chase.warm(workers, CHASE_SECONDS)?;
+                let mut sample = chase.sample(workers)?;
+                sample.seconds.extend(chase.flushed(workers)?);
+                Ok(sample)
+            };
         let time = Affordable::of(&policy::CURVES_BEHIND, &run.limits);
         let notices = &mut run.outcome.notices;
         let taken = thinned::set_up(&self.sets, time, run.observer, notices, |i| {
@@ -152,7 +153,7 @@ impl Mode for Latency {
                     thread_bytes: Some(*set),
                     steps: Some(cells[first + i].steps as u64),
                     flushed_s: median(first + i, 1),
-                    level: level.map(|named| named.name.clone()),
+                    level: level.map(|level_name| level_name.name.clone()),
                     level_reported_bytes: level.and_then(Named::share),
                     ..config.clone()
                 };

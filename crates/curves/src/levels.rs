@@ -107,8 +107,9 @@ impl Curves {
         let log = |curve: usize| dots.iter().map(|dot| dot.values[curve].ln()).collect();
         let logs: Vec<Vec<f64>> = (0..curves).map(log).collect();
         // Most neighbours are of one level, so the median step is noise of two dots.
-        let scatter = |logs: &Vec<f64>| {
-            let steps: Vec<f64> = logs.windows(2).map(|pair| (pair[1] - pair[0]).abs()).collect();
+        let scatter = |curve_logs: &Vec<f64>| {
+            let steps: Vec<f64> =
+                curve_logs.windows(2).map(|pair| (pair[1] - pair[0]).abs()).collect();
             (stats::median(&steps) / 2f64.sqrt()).max(LEAST_SCATTER)
         };
         Self { scatter: logs.iter().map(scatter).collect(), logs, dots: dots.len() }
@@ -288,7 +289,7 @@ pub(crate) fn disagreements(dots: &[Dot], named: &[Named], reported: &[Reported]
         };
         let what =
             format!("L{} of {}{share}, as reported by the system", cache.level, Bytes(cache.whole));
-        let of_cache = |named: &&Named| named.reported.is_some_and(|of| of.level == cache.level);
+        let of_cache = |label: &&Named| label.reported.is_some_and(|of| of.level == cache.level);
         if let Some(found) = named.iter().find(of_cache) {
             let (end, next) = leaves(dots, &found.level);
             let low = end as f64 / EDGE_SLACK;
@@ -303,7 +304,8 @@ pub(crate) fn disagreements(dots: &[Dot], named: &[Named], reported: &[Reported]
         let within = |i: &usize| dots[*i].bytes > from && dots[*i].bytes <= cache.bytes;
         let instead = (0..dots.len()).filter(within).find_map(|i| {
             let other = at(named, i)?;
-            let [first, last] = [other.level.first, other.level.last].map(|i| Bytes(dots[i].bytes));
+            let [first, last] =
+                [other.level.first, other.level.last].map(|dot| Bytes(dots[dot].bytes));
             Some(format!("sets of {first} to {last} are all as fast as {}", other.name))
         });
         let instead = instead.unwrap_or_else(|| "there is no plateau at its size".to_owned());

@@ -110,8 +110,8 @@ impl Load<'_> {
             // read.
             unsafe {
                 let at = [piece.add(block * BLOCK); ARRAYS];
-                let block = Args { at, n: BLOCK / size_of::<f64>(), repeats: 1, scalar: SCALAR };
-                std::hint::black_box(self.variant.run(&block));
+                let args = Args { at, n: BLOCK / size_of::<f64>(), repeats: 1, scalar: SCALAR };
+                std::hint::black_box(self.variant.run(&args));
             }
             block = (block + 1) % self.blocks;
             read += BLOCK as u64;
@@ -261,10 +261,10 @@ fn knee_in_words(curve: &[(f64, f64)]) -> Option<String> {
     let idle = curve.first()?.1;
     let (rate, most) = *curve.last()?;
     Some(match knee(curve) {
-        Some(rate) => format!(
+        Some(plateau_rate) => format!(
             "latency is twice the idle {} when the others read at {}",
             Seconds(idle),
-            BytesPerSec(rate)
+            BytesPerSec(plateau_rate)
         ),
         None => format!(
             "latency stays below twice the idle {}: at full load, {}, it is {:.2} times that",

@@ -95,7 +95,8 @@ fn nodes(topology: &Topology, largest: Option<Bytes>) -> Matrix {
         let with_memory = topology.nodes.iter().filter(|node| node.bytes != Some(0));
         (readers, with_memory.map(|node| node.id).collect())
     };
-    let reach = |readers: &Readers| topology.llc_in_use(&readers.cpus).map(|(bytes, _)| bytes);
+    let reach =
+        |node_readers: &Readers| topology.llc_in_use(&node_readers.cpus).map(|(bytes, _)| bytes);
     let llc = readers.iter().filter_map(reach).max();
     let auto = llc.map_or(UNKNOWN_CACHE, |llc| (llc * TIMES_LLC).max(16 << 20));
     let bytes = largest.map_or(auto, |largest| largest.0);

@@ -118,14 +118,14 @@ impl Mode for Mixes {
             cells.extend(fastest.map(|variant| (mix, [Traffic::new(variant, bytes)])));
         }
         let mut turns = 0;
-        let mut turn = |[traffic]: &[Traffic; 1], pool: &mut WorkerPool| {
+        let mut turn = |[traffic]: &[Traffic; 1], workers: &mut WorkerPool| {
             // Mixes write into each other's arrays, and repeated sums grow: the arrays are refilled long before
             // values overflow.
             if turns % TURNS_PER_REFILL == 0 {
-                traffic::refill(pool, pieces, piece as usize)?;
+                traffic::refill(workers, pieces, piece as usize)?;
             }
             turns += 1;
-            traffic::sample(std::slice::from_ref(traffic), pool, pieces)
+            traffic::sample(std::slice::from_ref(traffic), workers, pieces)
         };
         run.observer.phase("checking every element");
         let mut time = Affordable::of(&policy::CURVES_BEHIND, &run.limits);
@@ -133,7 +133,8 @@ impl Mode for Mixes {
         let mut last = None;
         // The mixes have arrays of equal length, so each takes about as long as the one before it.
         for (_, loops) in &mut cells {
-            let late = |(set_up, turn)| !time.allows(set_up, turn) || run.observer.interrupted();
+            let late =
+                |(set_up, turn_time)| !time.allows(set_up, turn_time) || run.observer.interrupted();
             if last.is_some_and(late) {
                 break;
             }

@@ -211,9 +211,9 @@ pub(crate) unsafe fn check(kernel: Kernel, streams: &Args, sum: f64) -> Result<(
     let Some(number) = found.chunks(PERIOD).position(is_wrong) else { return Ok(()) };
     let part = found.chunks(PERIOD).nth(number).unwrap_or_default().iter().zip(&expected);
     let wrong =
-        part.enumerate().find(|(_, (x, y))| !close(**x, **y)).map(|(i, (found, expected))| {
+        part.enumerate().find(|(_, (x, y))| !close(**x, **y)).map(|(i, (value, wanted))| {
             let i = number * PERIOD + i;
-            format!("{kernel}: element {i} is {found:e}, and must be {expected:e}")
+            format!("{kernel}: element {i} is {value:e}, and must be {wanted:e}")
         });
     wrong.map_or(Ok(()), Err)
 }

@@ -151,7 +151,7 @@ impl CurveRun<'_> {
         stores: &[Stores],
         bytes: usize,
     ) -> Result<Option<Resident>, ArenaError> {
-        let of_stores = |stores: &Stores| kernels::resident(kernel, *stores);
+        let of_stores = |kind: &Stores| kernels::resident(kernel, *kind);
         let mut variants: Vec<Resident> = stores.iter().flat_map(of_stores).collect();
         let bits = |variant: &Resident| variant.shape().isa.vector_bits();
         let mut widths: Vec<u32> = variants.iter().map(bits).collect();
@@ -236,12 +236,12 @@ impl CurveRun<'_> {
         let value_of = |seconds: f64| amount.map_or(seconds, |amount| amount / seconds);
         let m = Measurement::new(self.curve.gauge(), test, name, unit);
         let mut m = m.timed(quoted, timed, part, &value_of);
-        let Some(quoted) = m.value else { return };
+        let Some(reported_value) = m.value else { return };
         if let Value::Loop(traffic, _) | Value::Work(traffic) = value {
             traffic.describe(&mut config);
             if let Value::Loop(_, true) = value {
                 let allocates = self.setup.site.machine.processor.write_allocate == Some(true);
-                m = m.traffic(traffic.moved(quoted, allocates));
+                m = m.traffic(traffic.moved(reported_value, allocates));
                 m = limited(m, &self.setup.site.machine, config.numa.as_ref());
             }
             if let Some(wrong) = &traffic.wrong {
@@ -255,7 +255,7 @@ impl CurveRun<'_> {
             let reason = format!(
                 "{} is above the theoretical {} ({}): part of the set is in a cache, or the \
                  theoretical figure does not belong to this memory",
-                BytesPerSec(quoted),
+                BytesPerSec(reported_value),
                 BytesPerSec(limit.value),
                 limit.basis
             );

@@ -190,23 +190,23 @@ impl<'a> Curves<'a> {
         });
 
         // The levels of one kind have a line each, with the size that the machine reports.
-        let mut table = Table::new(&["level", symbol, "sets of a thread", "said to hold"]);
-        for dots in self.curve(levels_of).chunk_by(|(_, x), (_, y)| x.level == y.level) {
+        let mut levels = Table::new(&["level", symbol, "sets of a thread", "said to hold"]);
+        for dots in self.curve(levels_of).chunk_by(|(_, x), (_, next)| x.level == next.level) {
             let config = &dots[0].1;
-            let last = &dots[dots.len() - 1].1;
+            let last_of_level = &dots[dots.len() - 1].1;
             let Some(level) = &config.level else { continue };
             let values: Vec<f64> = dots.iter().filter_map(|(m, _)| m.value).collect();
-            let [from, to] = [config, last]
+            let [from, to] = [config, last_of_level]
                 .map(|config| bytes(config.thread_bytes).unwrap_or_else(|| "?".to_owned()));
-            table.row([
+            levels.row([
                 level.into(),
                 number(stats::median(&values), unit),
                 format!("{from} to {to}").into(),
                 or(bytes(config.level_reported_bytes), "-"),
             ]);
         }
-        if !table.rows.is_empty() {
-            section.gap().push(table);
+        if !levels.rows.is_empty() {
+            section.gap().push(levels);
         }
         section.gap();
     }
@@ -279,7 +279,7 @@ fn loaded(of: &[CurvesFigure<'_>], section: &mut Section) {
     for step in &steps {
         let (m, config) = step;
         let share = config.load_share.unwrap_or(0.0);
-        let of = |f: fn(&Summary) -> f64| {
+        let statistic = |f: fn(&Summary) -> f64| {
             m.summary.as_ref().map_or_else(|| "-".into(), |summary| time(f(summary)))
         };
         let times = m.value.zip(idle).map(|(loaded, idle)| format!("{:.2}", loaded / idle));
@@ -287,15 +287,15 @@ fn loaded(of: &[CurvesFigure<'_>], section: &mut Section) {
             if share == 0.0 { "idle".into() } else { format!("{:.0} %", share * 100.0).into() },
             if share == 0.0 { "0".into() } else { value(rate(config.load_share)) },
             value(Some(step)),
-            of(|summary| summary.p05),
-            of(|summary| summary.p95),
+            statistic(|summary| summary.p05),
+            statistic(|summary| summary.p95),
             or(times, "-"),
             TableCell::bar(m.value.unwrap_or(0.0) / most),
         ]);
     }
     let dot = |(m, config): &&CurvesFigure<'_>| Some((rate(config.load_share)?.0.value?, m.value?));
     let dots: Vec<(f64, f64)> = steps.iter().filter_map(dot).collect();
-    let ticks = dots.iter().map(|(rate, _)| *rate).collect();
+    let ticks = dots.iter().map(|(dot_rate, _)| *dot_rate).collect();
     let series = vec![ChartSeries {
         mark: '*',
         name: "ns by read rate of the loaders".to_owned(),

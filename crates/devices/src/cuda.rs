@@ -256,14 +256,14 @@ const MULTIPLY_ADDS: [([c_int; 2], [u32; 2]); 10] = [
 fn peaks(capability: [c_int; 2], units: u32, clock: Option<Hertz>) -> [Option<Figure>; 2] {
     let known = MULTIPLY_ADDS.iter().find(|(of, _)| *of == capability).zip(clock);
     [0, 1].map(|precision| {
-        let ((_, rates), clock) = known?;
+        let ((_, rates), clock_rate) = known?;
         let rate = rates[precision];
         Some(Figure {
-            value: 2.0 * f64::from(rate) * f64::from(units) * clock.0,
+            value: 2.0 * f64::from(rate) * f64::from(units) * clock_rate.0,
             basis: "driver".to_owned(),
             detail: Some(format!(
                 "{units} multiprocessors x {rate} multiply-adds x {:.0} MHz",
-                clock.0 / 1e6
+                clock_rate.0 / 1e6
             )),
             at_most: false,
         })

@@ -277,8 +277,8 @@ mod tests {
             error.to_string(),
             "there is no device opencl:7: expected cuda:0, opencl:0, opencl:1"
         );
-        let error = ids(&[one("hip", 0)]).unwrap_err();
-        assert!(error.to_string().contains("libamdhip64.so.6"), "{error}");
+        let hip_error = ids(&[one("hip", 0)]).unwrap_err();
+        assert!(hip_error.to_string().contains("libamdhip64.so.6"), "{hip_error}");
         assert_eq!(notices.len(), 1);
     }
 }

@@ -132,7 +132,7 @@ fn nodes(site: &Site) -> Vec<Node> {
         here.map(|thread| thread.cpu).collect()
     };
     let all = topology.nodes.iter().enumerate().map(|(at, node)| (node.id, cpus(at)));
-    let found: Vec<Node> = all.filter(|(_, cpus)| !cpus.is_empty()).collect();
+    let found: Vec<Node> = all.filter(|(_, node_cpus)| !node_cpus.is_empty()).collect();
     if found.is_empty() { vec![(NodeId(0), cpus(0))] } else { found }
 }
 
@@ -240,8 +240,8 @@ impl Stage<'_> {
         let compared: Vec<usize> = (0..rig.cells.len()).filter(is_largest).collect();
         let mut turn = |turn: Turn| -> Result<Vec<Sample>, DeviceError> {
             let sample = rig.turn(turn.cell)?;
-            for (watched, device) in watched.iter_mut().zip(self.devices) {
-                watched.look(device.state());
+            for (device_state, device) in watched.iter_mut().zip(self.devices) {
+                device_state.look(device.state());
             }
             Ok(vec![sample])
         };
@@ -351,10 +351,12 @@ impl Stage<'_> {
             rig.cell(ALL_NAMES[1], bytes, all.clone().map(back).collect());
             rig.cell(ALL_NAMES[2], bytes, all.clone().flat_map(|at| [to(at), back(at)]).collect());
         }
-        for (from, to) in all.clone().flat_map(|from| all.clone().map(move |to| (from, to))) {
+        for (from, target) in
+            all.clone().flat_map(|from| all.clone().map(move |target| (from, target)))
+        {
             let driver = |at: usize| &self.devices[at].info().driver;
-            if from != to && driver(from) == driver(to) {
-                let (from_memory, to_memory) = (hosts[from].0[0], hosts[to].0[1]);
+            if from != target && driver(from) == driver(target) {
+                let (from_memory, to_memory) = (hosts[from].0[0], hosts[target].0[1]);
                 let leg = Leg {
                     device: from,
                     from: End::Device(from_memory),
@@ -391,8 +393,8 @@ impl Stage<'_> {
             let ways = rig.wrong.join(", ");
             validity.invalid(format!("copied data differ from the source: {ways}"));
         }
-        for (watched, device) in watched.iter().zip(self.devices) {
-            watched.judge(&device.info().id(), &mut validity);
+        for (device_state, device) in watched.iter().zip(self.devices) {
+            device_state.judge(&device.info().id(), &mut validity);
         }
         let on_node = host.and_then(|host| host.on_node);
         if let (Some(share), Some(node)) =

@@ -129,7 +129,8 @@ impl NvbandwidthOutput {
             device_of(rest.rsplit_once(": (").map_or(rest, |(device, _)| device))
         };
         Some(Self {
-            version: word(&root["version"]).map(|text| text.trim_start_matches('v').to_owned()),
+            version: word(&root["version"])
+                .map(|version| version.trim_start_matches('v').to_owned()),
             driver: word(&root["Driver Version"]),
             devices: list(&root["GPU Device list"]).iter().filter_map(device).collect(),
             cases: list(&root["testcases"]).iter().filter_map(case).collect(),
@@ -277,8 +278,8 @@ mod tests {
         let (rate, config) = one("host_to_device", "cuda:1");
         assert_eq!((rate, config.on.pci.as_deref()), (55.64e9, Some("0000:43:00.0")));
         assert_eq!((config.peer, config.message_bytes), (None, Some(512 << 20)));
-        let (rate, config) = one("device_to_device", "cuda:1");
-        assert_eq!((rate, config.peer.as_deref()), (392.60e9, Some("cuda:0")));
+        let (device_rate, device_config) = one("device_to_device", "cuda:1");
+        assert_eq!((device_rate, device_config.peer.as_deref()), (392.60e9, Some("cuda:0")));
         assert!((one("host_device_latency_sm", "cuda:0").0 - 679.47e-9).abs() < 1e-15);
         assert_eq!(one("device_local_copy", "cuda:0").0, 1451.27e9);
         // Six test cases with two devices each.

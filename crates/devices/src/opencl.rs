@@ -69,7 +69,7 @@ impl Driver for OpenCl {
         let info = self.describe(index, platform, device)?;
         // One context for all devices of a platform, so that they can copy from each other.
         let of_platform: Vec<Object> =
-            all.iter().filter(|(of, _)| *of == platform).map(|(_, device)| *device).collect();
+            all.iter().filter(|(of, _)| *of == platform).map(|(_, id)| *id).collect();
         Ok(Box::new(OpenClDevice::open(self.api, info, device, &of_platform)?))
     }
 }

@@ -68,9 +68,9 @@ pub(crate) fn prove_direct(folder: &Path, volume: &Volume) -> Result<Option<Fail
             }
         },
     };
-    let (kind, path) = (volume.kind.as_deref().unwrap_or("the file system"), &volume.path);
+    let (kind, volume_path) = (volume.kind.as_deref().unwrap_or("the file system"), &volume.path);
     Ok(Some(
-        Failure::missing(format!("{kind} at {path:?} does no direct I/O"))
+        Failure::missing(format!("{kind} at {volume_path:?} does no direct I/O"))
             .cause(why)
             .hint("--cache fsync goes to the device through the page cache"),
     ))

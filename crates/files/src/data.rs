@@ -86,9 +86,9 @@ impl Data {
                 continue;
             }
             let expected = stamp[..len].iter().chain(pristine);
-            for (offset, (found, expected)) in (at..).zip(piece.iter().zip(expected)) {
-                if found != expected {
-                    return Err(WrongByte { offset, expected: *expected, found: *found });
+            for (position, (found, wanted)) in (at..).zip(piece.iter().zip(expected)) {
+                if found != wanted {
+                    return Err(WrongByte { offset: position, expected: *wanted, found: *found });
                 }
             }
         }
@@ -122,10 +122,10 @@ mod tests {
     #[test]
     fn two_places_two_passes_and_two_runs_differ() {
         let data = Data::new(8192, 0, 1).unwrap();
-        let block = |data: &Data, offset, pass| {
+        let block = |stamps: &Data, offset, pass| {
             let mut block = vec![0; 8192];
-            data.fill(&mut block);
-            data.stamp(&mut block, offset, pass);
+            stamps.fill(&mut block);
+            stamps.stamp(&mut block, offset, pass);
             block
         };
         let one = block(&data, 0, 0);

@@ -153,7 +153,7 @@ impl Bench {
         if setup.engine == IoEngine::Mmap && operation.creates && done.ended != PassEnd::Through {
             // A mapping makes the file as long as it will be.
             let cut = File::options().write(true).open(&path);
-            cut.and_then(|file| file.set_len(done.bytes)).map_err(fail)?;
+            cut.and_then(|opened| opened.set_len(done.bytes)).map_err(fail)?;
         }
         Ok(done)
     }
@@ -255,11 +255,11 @@ impl Bench {
             file.sync_all()?;
             timed(true, start);
         }
-        let start = self.clock.now();
+        let pass_start = self.clock.now();
         // SAFETY: the descriptor was owned by `file` and is closed once. A failure is reported, which
         // network file systems have here.
         check("close", unsafe { libc::close(file.into_raw_fd()) })?;
-        timed(pass.task.setup.include_close, start);
+        timed(pass.task.setup.include_close, pass_start);
         Ok(())
     }
 }

@@ -129,8 +129,8 @@ pub fn plan(options: FilesOptions, programs: Vec<ReferenceProgram>) -> Result<Fi
     options.setup.engine.probe()?;
     let mut notices = Vec::new();
     let mut tasks = Vec::new();
-    for (number, volume) in volumes.iter().enumerate() {
-        let of_path = tasks_of(&options, volume, &root, &mut notices)?;
+    for (number, measured) in volumes.iter().enumerate() {
+        let of_path = tasks_of(&options, measured, &root, &mut notices)?;
         tasks.extend(of_path.into_iter().enumerate().map(|(i, task)| (i, number, task)));
     }
     // Several file systems side by side: the same cell on each, one after another.
@@ -194,12 +194,12 @@ fn tasks_of(
             ))
             .hint("other --block-sizes"));
         }
-        let task = |cell, read_percent, operations| Task {
+        let task = |cell, read_percent, of_task| Task {
             cell,
             cache,
             setup: TaskSetup { read_percent, ..setup },
             drop_before_reads: options.drop_before_reads || cache == CacheMode::Fsync,
-            operations,
+            operations: of_task,
         };
         let mut mixes = operations.clone();
         mixes.retain(|operation| operation.name == "random_mix");
@@ -259,9 +259,9 @@ fn cells(
     let FilesOptions { files, blocks, max_file: max, full, .. } = options;
     if let Some(short) = options.short {
         let first = if cache == CacheMode::Cached { 0 } else { short.mib.len() - 1 };
-        let files: Vec<Bytes> = short.mib[first..].iter().map(|n| Bytes::mib(*n)).collect();
-        let blocks: Vec<Bytes> = short.kib.iter().map(|n| Bytes::kib(*n)).collect();
-        return Ok(grid::cells(&files, &blocks, false));
+        let short_files: Vec<Bytes> = short.mib[first..].iter().map(|n| Bytes::mib(*n)).collect();
+        let short_blocks: Vec<Bytes> = short.kib.iter().map(|n| Bytes::kib(*n)).collect();
+        return Ok(grid::cells(&short_files, &short_blocks, false));
     }
     if cache == CacheMode::Beyond {
         if files.is_some() {
@@ -310,8 +310,8 @@ fn that_fit(
         ))
         .hint("give less with --max-size or --file-sizes, or another --path"));
     }
-    let (path, cells) = (&volume.path, too_large.len());
-    let text = format!("{path}: {cells} cells left out, as there are {free} left ({basis})");
+    let (path, left_out) = (&volume.path, too_large.len());
+    let text = format!("{path}: {left_out} cells left out, as there are {free} left ({basis})");
     notice::add_new(notices, [Notice::new(NoticeId::LeftOut, GAUGE, text)]);
     Ok(fit)
 }
@@ -342,7 +342,7 @@ mod tests {
         assert_eq!(planned.tasks.len(), 12);
         assert!(planned.foreseen().memory > Some(Bytes::mib(1)));
         let absent = FilesOptions { paths: vec![folder.path().join("absent")], ..options.clone() };
-        let kind = |options| plan(options, Vec::new()).map(|_| ()).unwrap_err().kind;
+        let kind = |changed| plan(changed, Vec::new()).map(|_| ()).unwrap_err().kind;
         assert_eq!(kind(absent), FailureKind::Usage);
         let files = Some(vec![Bytes(1 << 60)]);
         let large = FilesOptions { short: None, files, ..options };

@@ -42,8 +42,8 @@ impl Planned for FilesPlan {
                 blocks.entry(operation.name).or_default().push(task.cell.block.0);
             }
         }
-        let figures = |(name, blocks)| {
-            Figures::new((GAUGE, TEST), [name], &[Unit::BytesPerSecond]).sized(blocks)
+        let figures = |(name, sizes)| {
+            Figures::new((GAUGE, TEST), [name], &[Unit::BytesPerSecond]).sized(sizes)
         };
         blocks.into_iter().map(figures).collect()
     }
@@ -91,7 +91,7 @@ pub fn run(
         root,
         runner,
         interrupted: &|| (&shared).interrupted(),
-        deadline: options.budget.map(|budget| clock.now() + clock.ticks(budget)),
+        deadline: options.budget.map(|limit| clock.now() + clock.ticks(limit)),
         seed,
         reading: precision::reading(clock),
         spent: vec![Duration::ZERO; tasks.len()],

@@ -99,7 +99,7 @@ fn closing(rows: &[&Row<'_>]) -> Option<String> {
         for name in distinct(theirs.iter().map(|row| row.m.name.as_str())) {
             let pair = |row: &&'_ &Row<'_>| row.m.name == name;
             let pairs = theirs.iter().filter(pair).filter_map(|row| {
-                let same = |own: &&&Row<'_>| own.m.name == name && own.is_like(row);
+                let same = |like: &&&Row<'_>| like.m.name == name && like.is_like(row);
                 Some((*own.iter().find(same)?, *row))
             });
             told.extend(pairs.max_by_key(|(_, row)| row.sizes()));
@@ -109,7 +109,7 @@ fn closing(rows: &[&Row<'_>]) -> Option<String> {
             let (what, name) =
                 (format!("{} in blocks of {}", size(file), size(block)), &row.m.name);
             let [a, b] = [(program, row.m), ("nodegauge", ours.m)]
-                .map(|(name, figure)| Contender { name, figure });
+                .map(|(label, figure)| Contender { name: label, figure });
             sentences.extend(of_one_run(a, b, &format!("does {name} of {what}"), row.m.quoted));
         }
     }
@@ -252,8 +252,8 @@ fn how(row: &Row<'_>) -> String {
     let workers =
         [(config.threads, "thread", "threads"), (config.processes, "process", "processes")];
     let workers = workers.into_iter().filter_map(|(count, one, several)| {
-        let workers = if count? == 1 { one } else { several };
-        Some(format!("{} {workers} on files of their own", count?))
+        let noun = if count? == 1 { one } else { several };
+        Some(format!("{} {noun} on files of their own", count?))
     });
     let parts = std::iter::once(cache.to_owned()).chain(engine).chain(flags).chain(workers);
     parts.collect::<Vec<_>>().join(", ")

@@ -55,7 +55,7 @@ impl Volume {
     }
 
     fn described(folder: &Path, full: &Path, dev: u64, mounts: &str, root: &SysRoot) -> Self {
-        let number = |dev| format!("{}:{}", libc::major(dev), libc::minor(dev));
+        let number = |device| format!("{}:{}", libc::major(device), libc::minor(device));
         let path = folder.display().to_string();
         let mut volume = Self { path, folder: folder.to_owned(), ..Self::default() };
         let mut candidates = vec![number(dev)];
@@ -73,9 +73,9 @@ impl Volume {
             volume.source = Some(mount.source.to_owned());
             volume.options = Some(mount.options);
         }
-        let known = |number: &&String| root.exists(&format!("sys/dev/block/{number}/stat"));
-        if let Some(number) = candidates.iter().find(known) {
-            volume.device(number, root);
+        let known = |candidate: &&String| root.exists(&format!("sys/dev/block/{candidate}/stat"));
+        if let Some(candidate) = candidates.iter().find(known) {
+            volume.device(candidate, root);
         }
         volume
     }

@@ -25,7 +25,7 @@ impl Moment {
         if let Ok(ago) = humantime::parse_duration(text) {
             return at(now.checked_sub(ago));
         }
-        let time = |text: &str| humantime::parse_rfc3339_weak(text).ok();
+        let time = |moment: &str| humantime::parse_rfc3339_weak(moment).ok();
         if text.len() == "2026-11-21".len() {
             return time(&format!("{text}T00:00:00")).map(|_| Self(text.to_owned()));
         }

@@ -145,13 +145,13 @@ fn one<T: Number>(
     let sum = run(&Args { at, n, scalar: SCALAR, repeats });
     // Fused multiply-add changes one rounding: two units in the last place, with a factor of two in reserve.
     let tolerance = 4.0 * T::EPSILON;
-    for ((which, array), expected) in Array::ALL.into_iter().zip(&arrays).zip(&expected) {
-        for (i, (got, expected)) in array.values().into_iter().zip(expected).enumerate() {
+    for ((which, array), wanted) in Array::ALL.into_iter().zip(&arrays).zip(&expected) {
+        for (i, (got, element)) in array.values().into_iter().zip(wanted).enumerate() {
             // NaN is not near.
-            let near = (got - expected).abs() <= tolerance * expected.abs().max(1.0);
+            let near = (got - element).abs() <= tolerance * element.abs().max(1.0);
             if !near {
                 let what = format!("{}[{}]", which.name(), i as i64 - array.start as i64);
-                return Err(Mismatch { what, got, expected: *expected, n, offset });
+                return Err(Mismatch { what, got, expected: *element, n, offset });
             }
         }
     }

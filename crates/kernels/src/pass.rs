@@ -133,16 +133,16 @@ impl<
                 x[u] = Self::load(at, i + u * V::LANES, s);
                 u += 1;
             }
-            let mut u = 0;
-            while u < U {
-                let to = at[array].add(i + u * V::LANES);
-                let value = B::value(x[u], s);
+            let mut rest = 0;
+            while rest < U {
+                let to = at[array].add(i + rest * V::LANES);
+                let value = B::value(x[rest], s);
                 if NT {
                     value.stream(to);
                 } else {
                     value.store(to);
                 }
-                u += 1;
+                rest += 1;
             }
         }
     }
@@ -404,11 +404,11 @@ unsafe fn sum_of<V: Vector, const U: usize>(mut sums: [V; U]) -> f64 {
         for (lane, part) in parts.iter_mut().enumerate().take(V::LANES) {
             *part = (*lanes.add(lane)).to_f64();
         }
-        let mut left = V::LANES;
-        while left > 1 {
-            left /= 2;
-            for lane in 0..left {
-                parts[lane] += parts[lane + left];
+        let mut lane = V::LANES;
+        while lane > 1 {
+            lane /= 2;
+            for lane in 0..lane {
+                parts[lane] += parts[lane + lane];
             }
         }
         parts[0]

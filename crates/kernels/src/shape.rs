@@ -73,11 +73,11 @@ impl FromStr for Prefetch {
             return Ok(Self::Off);
         }
         let mut cursor = Cursor::new("prefetch", "--prefetch 512 or --prefetch 4096,512", text);
-        let distance = |cursor: &mut Cursor<'_>| {
-            let at = cursor.position();
-            match cursor.number("expected off, or a distance in bytes")? {
-                0 => Err(cursor.error_at(at, "a distance is greater than zero")),
-                bytes if bytes > MOST => Err(cursor.error_at(at, "a distance is at most 1 MiB")),
+        let distance = |input: &mut Cursor<'_>| {
+            let at = input.position();
+            match input.number("expected off, or a distance in bytes")? {
+                0 => Err(input.error_at(at, "a distance is greater than zero")),
+                bytes if bytes > MOST => Err(input.error_at(at, "a distance is at most 1 MiB")),
                 bytes => Ok(bytes as u32),
             }
         };

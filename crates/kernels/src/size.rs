@@ -84,20 +84,20 @@ impl FromStr for SizeSpec {
             };
         }
         if cursor.at_end() {
-            let mut cursor = Cursor::new("size", "--size 80000000", text);
-            let elements = cursor.number("expected a number of elements")?;
-            cursor.finish("a number of elements has no fraction; expected a unit such as GiB")?;
+            let mut count = Cursor::new("size", "--size 80000000", text);
+            let elements = count.number("expected a number of elements")?;
+            count.finish("a number of elements has no fraction; expected a unit such as GiB")?;
             return match elements {
                 0 => Err(zero),
                 n if n > MOST => Err(huge),
                 n => Ok(Self::Elements(n)),
             };
         }
-        let mut cursor = Cursor::new("size", "--size 4xLLC, --size 2GiB or --size 80000000", text);
-        let bytes = read_bytes(&mut cursor)?;
-        cursor.finish("expected nothing after the unit")?;
+        let mut either = Cursor::new("size", "--size 4xLLC, --size 2GiB or --size 80000000", text);
+        let bytes = read_bytes(&mut either)?;
+        either.finish("expected nothing after the unit")?;
         match bytes.0 {
-            0..8 => Err(cursor.error_at(0, "an array holds at least one element of 8 bytes")),
+            0..8 => Err(either.error_at(0, "an array holds at least one element of 8 bytes")),
             n if n > MOST => Err(huge),
             _ => Ok(Self::Bytes(bytes)),
         }

@@ -9,7 +9,7 @@ use super::builds::{Build, stores};
 use super::entry::{Args, LINE, Way};
 use super::isa::{Isa, sve_vector_bytes};
 use super::pass::{Body, Compensated, SPAN, STEPS_A_BLOCK};
-use super::shape::{Element, Shape};
+use super::shape::{Element, KernelShape};
 use super::table::ARRAYS;
 use super::vector::Scalar;
 use std::arch::asm;
@@ -318,7 +318,7 @@ const fn build<
     Build {
         kernel: K::SPEC.kernel,
         element: T::ELEMENT,
-        shape: Shape::built(Isa::Sve, NT, U as u8, SIDE, P),
+        shape: KernelShape::built(Isa::Sve, NT, U as u8, SIDE, P),
         resident: RESIDENT,
         run: run::<T, K, RESIDENT, NT, U, SIDE, P>,
     }

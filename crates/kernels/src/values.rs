@@ -127,12 +127,12 @@ impl Values {
             let worst = unsafe {
                 match self.element {
                     Element::F64 => {
-                        let array = std::slice::from_raw_parts(at.cast::<f64>().as_ptr(), args.n);
-                        worst(array, expected, allowed, |x| x)
+                        let values = std::slice::from_raw_parts(at.cast::<f64>().as_ptr(), args.n);
+                        worst(values, expected, allowed, |x| x)
                     }
                     Element::F32 => {
-                        let array = std::slice::from_raw_parts(at.cast::<f32>().as_ptr(), args.n);
-                        worst(array, expected, allowed, f64::from)
+                        let values = std::slice::from_raw_parts(at.cast::<f32>().as_ptr(), args.n);
+                        worst(values, expected, allowed, f64::from)
                     }
                 }
             };

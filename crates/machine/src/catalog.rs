@@ -444,8 +444,8 @@ mod tests {
     #[test]
     fn a_masked_instruction_set_lowers_the_peak() {
         let isa = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-        let per_cycle = |name: &str, isa: &[String]| {
-            microarchitecture_named(name).unwrap().throughput(None, Some(isa)).map(|t| t.per_cycle)
+        let per_cycle = |name: &str, sets: &[String]| {
+            microarchitecture_named(name).unwrap().throughput(None, Some(sets)).map(|t| t.per_cycle)
         };
         let full = isa(&["sse2", "avx", "avx2", "fma", "avx512f"]);
         assert_eq!(per_cycle("Zen 5", &full), Some(32));

@@ -269,8 +269,8 @@ mod tests {
         let machine = described("Package:4 NUMANode:1 Core:4 PU:1", &DescribeOptions::default());
         assert_eq!((machine.peak_flops, machine.memory.theoretical), (None, None));
         assert_eq!(machine.processor.cores, 16);
-        let machine = described("Package:4 NUMANode:1 Core:4 PU:1", &named("Opteron 8356"));
-        assert_eq!(machine.peak_flops.map(|peak| peak.value), Some(147.2e9));
+        let named_machine = described("Package:4 NUMANode:1 Core:4 PU:1", &named("Opteron 8356"));
+        assert_eq!(named_machine.peak_flops.map(|peak| peak.value), Some(147.2e9));
     }
 
     #[test]

@@ -29,14 +29,14 @@ const PCI_IDS: [&str; 3] =
 pub(crate) fn described(topology: &Topology, root: &SysRoot) -> Vec<Device> {
     let live = (topology.source == TopologySource::Live).then_some(root);
     let some = live.filter(|_| !topology.devices.is_empty());
-    let names = some.and_then(|root| PCI_IDS.iter().find_map(|path| root.text(path)));
+    let names = some.and_then(|live_root| PCI_IDS.iter().find_map(|path| live_root.text(path)));
     let mut devices: Vec<Device> = topology
         .devices
         .iter()
         .map(|pci| {
             let mut device = described_by_bus(topology, pci);
-            if let Some(root) = live {
-                add_kernels_view(&mut device, pci, root);
+            if let Some(live_root) = live {
+                add_kernels_view(&mut device, pci, live_root);
             }
             let known = catalog::identified(&device.identification)
                 .or_else(|| catalog::named(device.name.as_deref()?));
@@ -53,9 +53,9 @@ pub(crate) fn described(topology: &Topology, root: &SysRoot) -> Vec<Device> {
             device
         })
         .collect();
-    if let Some(root) = live {
-        nvidia::ask_library(&mut devices, root);
-        visible::hide(&mut devices, &topology.devices, root);
+    if let Some(live_root) = live {
+        nvidia::ask_library(&mut devices, live_root);
+        visible::hide(&mut devices, &topology.devices, live_root);
     }
     devices
 }
@@ -165,7 +165,7 @@ fn link(root: &SysRoot, pci: &PciDevice) -> Option<PciLink> {
         transfers_per_s: now,
         width,
         most_transfers_per_s: most,
-        most_width: most_width.map(|width| width as u32),
+        most_width: most_width.map(|lanes_at_most| lanes_at_most as u32),
         bytes_per_s: now.zip(width).map(|(now, width)| PciLink::rate(now, width)),
     })
 }

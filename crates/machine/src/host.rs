@@ -222,10 +222,13 @@ mod tests {
         // The same maker sells laptops.
         assert_eq!(named(chip("x86_64", None)), None);
         assert_eq!(named(chip("aarch64", None)), None);
-        let (_folder, root) = made_by("QEMU");
-        assert_eq!(hypervisor(&root, &chip("aarch64", None)).as_deref(), Some("kvm"));
-        let (_folder, root) = made_by("Dell Inc.");
-        assert_eq!(hypervisor(&root, &chip("x86_64", Some(""))).as_deref(), Some("hypervisor"));
+        let (_qemu_folder, qemu_root) = made_by("QEMU");
+        assert_eq!(hypervisor(&qemu_root, &chip("aarch64", None)).as_deref(), Some("kvm"));
+        let (_dell_folder, dell_root) = made_by("Dell Inc.");
+        assert_eq!(
+            hypervisor(&dell_root, &chip("x86_64", Some(""))).as_deref(),
+            Some("hypervisor")
+        );
     }
 
     #[test]

@@ -166,9 +166,9 @@ mod tests {
         let (_folder, root) = tree(&[("sys/class/powercap/intel-rapl:0/name", "package-0")]);
         let reason = EnergyMeter::find(&root).unwrap_err();
         assert!(reason.ends_with("energy_uj cannot be read by this user"), "{reason}");
-        let (_folder, root) = tree(&[("proc/version", "")]);
-        assert!(EnergyMeter::find(&root).unwrap_err().contains("neither RAPL nor hwmon"));
-        assert_eq!(throttle_events(&root), None);
+        let (_empty_folder, empty_root) = tree(&[("proc/version", "")]);
+        assert!(EnergyMeter::find(&empty_root).unwrap_err().contains("neither RAPL nor hwmon"));
+        assert_eq!(throttle_events(&empty_root), None);
     }
 
     #[test]

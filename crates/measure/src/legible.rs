@@ -167,8 +167,8 @@ mod tests {
             let shown = message(&text);
             prop_assert!(shown.lines().count() <= LINES);
             prop_assert!(shown.chars().all(|c| is_plain(c) || c == '\n'));
-            let (shown, column) = around(&text, at);
-            prop_assert!(column <= shown.chars().count() && shown.chars().all(is_plain));
+            let (line, column) = around(&text, at);
+            prop_assert!(column <= line.chars().count() && line.chars().all(is_plain));
         }
     }
 }

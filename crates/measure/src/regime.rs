@@ -186,11 +186,11 @@ mod tests {
         assert_eq!(assign(&found, 6e-3, 6e-3), None);
         assert!(regimes(&[6e-3; 8]).is_empty());
         // A stray that could be a way is none either, where the others are many.
-        let mut trips = histogram(2, &[(8, 115.0, 1.04), (8, 380.0, 1.12)]);
-        trips.push(3e-6);
-        let found = regimes(&trips);
-        assert_eq!(found.len(), 2, "{found:?}");
-        assert_eq!(assign(&found, 3e-6, 3e-6), None);
+        let mut two_trips = histogram(2, &[(8, 115.0, 1.04), (8, 380.0, 1.12)]);
+        two_trips.push(3e-6);
+        let two_found = regimes(&two_trips);
+        assert_eq!(two_found.len(), 2, "{two_found:?}");
+        assert_eq!(assign(&two_found, 3e-6, 3e-6), None);
     }
 
     #[test]

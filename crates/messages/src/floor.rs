@@ -44,17 +44,17 @@ pub(crate) fn shares(
         let values = of_mpi.and_then(|figure| figure.measurement.value.zip(own.measurement.value));
         let Some((reached, value)) = values.filter(|(a, b)| *a > 0.0 && *b > 0.0) else { continue };
         let share = if at.0.is_rate() { reached / value } else { value / reached };
-        let (of_mpi, of_floor): (Vec<f64>, Vec<f64>) = mpi
+        let (mpi_shares, of_floor): (Vec<f64>, Vec<f64>) = mpi
             .by_start
             .iter()
             .zip(&floor.by_start)
             .filter(|(a, b)| a.trip.is_nan() || b.trip.is_nan() || regime::same(a.trip, b.trip))
             .filter_map(|(a, b)| a.seconds.get(&at).zip(b.seconds.get(&at)))
             .unzip();
-        let ratios: Vec<f64> = of_floor.iter().zip(&of_mpi).map(|(b, a)| b / a).collect();
+        let ratios: Vec<f64> = of_floor.iter().zip(&mpi_shares).map(|(b, a)| b / a).collect();
         let ci95 = ratio::of_blocks(&ratios).map(|found| found.ci95);
         let config = FloorConfig { value, share, ci95 };
-        let apart = stats::quantile(&of_floor, 1.0) / stats::quantile(&of_mpi, 0.0);
+        let apart = stats::quantile(&of_floor, 1.0) / stats::quantile(&mpi_shares, 0.0);
         let sure = apart < SLOW && own.measurement.validity.status == Status::Valid;
         shares.insert(at, Share { config, standing: Standing::of(&config, sure) });
     }
@@ -231,7 +231,7 @@ mod tests {
         let mpi = report(&[(NEAR, [2.0; 3]), (FAR, [9.0; 3]), (NEAR, [2.2; 3]), (NEAR, [2.0; 3])]);
         let floor =
             report(&[(NEAR, [1.0; 3]), (NEAR, [1.0; 3]), (NEAR, [1.1; 3]), (NEAR, [1.0; 3])]);
-        let of = |mpi: &StartReport| shares((&figures(mpi), mpi), (&figures(&floor), &floor));
+        let of = |start: &StartReport| shares((&figures(start), start), (&figures(&floor), &floor));
         let [low, high] = of(&mpi)[&(Pattern::Latency, 8)].config.ci95.unwrap();
         assert!((low - 0.5).abs() < 1e-9 && (high - 0.5).abs() < 1e-9, "{low} to {high}");
         // Two starts tell no interval, and without one nothing is said.
@@ -257,10 +257,10 @@ mod tests {
             )]
         );
         // All sizes alike are one range with one reason.
-        let (_, doubts) = judged(&starts(&[3.0, 3.3, 3.1]), &starts(&[1.0, 1.0, 1.1]));
+        let (_, near_doubts) = judged(&starts(&[3.0, 3.3, 3.1]), &starts(&[1.0, 1.0, 1.1]));
         assert!(
-            doubts.len() == 3 && doubts.iter().all(|(_, why)| *why == doubts[0].1),
-            "{doubts:?}"
+            near_doubts.len() == 3 && near_doubts.iter().all(|(_, why)| *why == near_doubts[0].1),
+            "{near_doubts:?}"
         );
     }
 
@@ -272,16 +272,17 @@ mod tests {
         // The interval reaches over the half.
         assert_eq!(judged(&starts(&[1.5, 2.5, 4.0]), &floor), (Vec::new(), Vec::new()));
         // The whole interval lies below it, but the fastest start beside the slowest of the floor does not.
-        let [mpi, floor] = [&[3.0, 6.1, 3.0, 6.0], &[1.0, 2.0, 1.0, 2.0]].map(|us| starts(us));
-        let (notices, doubts) = judged(&mpi, &floor);
+        let [mpi, alternating_floor] =
+            [&[3.0, 6.1, 3.0, 6.0], &[1.0, 2.0, 1.0, 2.0]].map(|us| starts(us));
+        let (notices, doubts) = judged(&mpi, &alternating_floor);
         assert_eq!((notices.len(), doubts), (1, Vec::new()));
         assert!(notices[0].starts_with("MPICH: latency of 8 B to 1 MiB takes 3.0 times the time"));
         // Nor is a floor one that is in doubt itself.
-        let (mpi, floor) = (starts(&[4.0; 3]), starts(&[1.0; 3]));
-        let mut doubted = figures(&floor);
+        let (slow_mpi, slow_floor) = (starts(&[4.0; 3]), starts(&[1.0; 3]));
+        let mut doubted = figures(&slow_floor);
         doubted.iter_mut().for_each(|of| of.measurement.validity.suspect("busy"));
-        let shares = shares((&figures(&mpi), &mpi), (&doubted, &floor));
-        assert_eq!(remarks("MPICH", &mpi, &floor, &shares, None).1.len(), 0);
+        let shares = shares((&figures(&slow_mpi), &slow_mpi), (&doubted, &slow_floor));
+        assert_eq!(remarks("MPICH", &slow_mpi, &slow_floor, &shares, None).1.len(), 0);
     }
 
     #[test]
@@ -301,8 +302,8 @@ mod tests {
     fn what_to_look_at_follows_the_floors_way_and_the_librarys_word() {
         let (mpi, mut floor) = (starts(&[4.0; 3]), starts(&[1.0; 3]));
         let limit = EagerLimit { bytes: 4096, variable: "btl_sm_eager_limit".to_owned() };
-        let look = |floor: &StartReport, from| {
-            look_at(&mpi, floor, (Pattern::Latency, from, 1 << 20), Some(&limit))
+        let look = |lower: &StartReport, from| {
+            look_at(&mpi, lower, (Pattern::Latency, from, 1 << 20), Some(&limit))
         };
         assert!(look(&floor, 8).starts_with("see that its transport is shared memory: it is pml"));
         assert!(look(&floor, 4096).starts_with("messages of 4 KiB and more wait for the receiver"));

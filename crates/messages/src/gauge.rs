@@ -95,7 +95,7 @@ fn run(
     let mpis = choice.mpis.iter().zip(&probes);
     let mpis: Vec<Starter<'_>> = mpis
         .map(|(mpi, probe)| (MessageTransport::Mpi(mpi, probe), Pattern::ALL))
-        .map(|(transport, plays)| Starter { transport, plays, topology, options })
+        .map(|(transport, own)| Starter { transport, plays: own, topology, options })
         .collect();
     if !plan.osu.is_empty() {
         for (mpi, programs) in mpis.iter().zip(&plan.osu) {
@@ -132,7 +132,8 @@ fn probes(
     let (mut probes, mut mpis, mut first_error) = (Vec::new(), Vec::new(), None);
     for mut mpi in std::mem::take(&mut choice.mpis) {
         observer.phase(&format!("{}: the probe", mpi.library));
-        let build = |mpi: &Mpi| probe::build(mpi, folder.as_deref(), &|| observer.interrupted());
+        let build =
+            |library: &Mpi| probe::build(library, folder.as_deref(), &|| observer.interrupted());
         let built = build(&mpi).or_else(|error| {
             let launcher = Some(&mpi.launcher.command);
             let no_other = choice.named || observer.interrupted();
@@ -204,12 +205,12 @@ fn run_starts(
     for (number, launch) in launches.iter().enumerate() {
         let words = format!("{}, {} of {}", in_words(launch), number + 1, launches.len());
         let (reports, errors) = by_turns(starters, launch, &words, observer);
-        for (starter, launch, error) in errors {
+        for (starter, tried, error) in errors {
             if matches!(error, MessagesError::Interrupted) {
                 outcome.extend(interrupted());
                 continue;
             }
-            outcome.measurements.extend(failed(starter, &launch, &error));
+            outcome.measurements.extend(failed(starter, &tried, &error));
             first_error.get_or_insert(error);
         }
         let of_own = |(starter, _): &&(&Starter<'_>, StartReport)| starter.is_own();
@@ -250,7 +251,7 @@ fn by_turns<'a, 'b>(
             let same = |known: &Starter<'b>| std::ptr::eq(known, starter);
             let known = reports.iter_mut().find(|(known, _)| same(known)).map(|(_, report)| report);
             let over = known.as_ref().is_some_and(|report| report.broken.is_some())
-                || errors.iter().any(|(known, ..)| same(known));
+                || errors.iter().any(|(known_error, ..)| same(known_error));
             if over || round >= starter.starts(&launch) || observer.interrupted() {
                 continue;
             }
@@ -400,9 +401,9 @@ fn notices(starter: &Starter<'_>, report: &StartReport) -> Vec<Notice> {
     let notice =
         |id, text: String| Notice::new(id, GAUGE, format!("{}: {text}", starter.transport.name()));
     let dips: Vec<&SizeRun> = report.output.sizes.iter().filter(|run| run.dip.is_some()).collect();
-    let of_pattern = |dips: &[&SizeRun]| {
-        let sizes: Vec<String> = dips.iter().map(|run| Bytes(run.bytes).to_string()).collect();
-        format!("{} of {}", dips[0].pattern, sizes.join(", "))
+    let of_pattern = |dip_runs: &[&SizeRun]| {
+        let sizes: Vec<String> = dip_runs.iter().map(|run| Bytes(run.bytes).to_string()).collect();
+        format!("{} of {}", dip_runs[0].pattern, sizes.join(", "))
     };
     let again: Vec<String> =
         dips.chunk_by(|one, next| one.pattern == next.pattern).map(of_pattern).collect();

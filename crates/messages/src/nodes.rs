@@ -64,7 +64,7 @@ pub(crate) fn launches(hosts: &[String], options: &MessageOptions) -> Vec<Launch
     let together = launch(n, &[Participants::Pairs, Participants::All]);
     let threads = options.threads.unwrap_or(SideThreads::CUSTOMARY);
     let threaded = Launch { threads, ..launch(n.min(2), &[Participants::Threads]) };
-    [own, together, threaded].into_iter().filter(|launch| !launch.patterns.is_empty()).collect()
+    [own, together, threaded].into_iter().filter(|one| !one.patterns.is_empty()).collect()
 }
 
 /// Hosts whose pairs did not answer in the step that was broken off; `None` when all did, or where

@@ -56,8 +56,8 @@ impl std::str::FromStr for SideThreads {
         let wrong =
             || format!("expected SENDERS:RECEIVERS of 1 to {MOST_THREADS} threads, e.g. 1:2");
         let (senders, receivers) = text.split_once(':').ok_or_else(wrong)?;
-        let read = |text: &str| {
-            text.parse().ok().filter(|n| (1..=MOST_THREADS).contains(n)).ok_or_else(wrong)
+        let read = |word: &str| {
+            word.parse().ok().filter(|n| (1..=MOST_THREADS).contains(n)).ok_or_else(wrong)
         };
         Ok(Self { senders: read(senders)?, receivers: read(receivers)? })
     }
@@ -228,8 +228,8 @@ mod tests {
             ])
         );
         // Of a group, what has no size goes; of what was named, nothing does.
-        let (told, left) = of(&[Latency, Bw], false, &[0]);
-        assert_eq!((told.map(|texts| texts.len()), left), (Ok(1), vec![Latency]));
+        let (some, remaining) = of(&[Latency, Bw], false, &[0]);
+        assert_eq!((some.map(|texts| texts.len()), remaining), (Ok(1), vec![Latency]));
         for named in [true, false] {
             assert_eq!(
                 of(&[Allreduce], named, &[3]).0,

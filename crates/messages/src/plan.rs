@@ -162,9 +162,9 @@ impl MessagesPlan {
         let mut say = |id, text| self.notices.push(Notice::new(id, GAUGE, text));
         for fabric in self.own.clone() {
             match fabric.missing() {
-                Some(missing) if asked => return Err(Failure::missing(missing).into()),
-                Some(missing) => {
-                    say(NoticeId::LeftOut, format!("{} left out: {missing}", fabric.title()));
+                Some(text) if asked => return Err(Failure::missing(text).into()),
+                Some(text) => {
+                    say(NoticeId::LeftOut, format!("{} left out: {text}", fabric.title()));
                     self.own.retain(|known| *known != fabric);
                 }
                 None => {}
@@ -326,8 +326,8 @@ fn launches(
     let mut launches = Vec::new();
     let own = options.patterns_of(&[Participants::Pair]);
     for pair in pairs.iter().filter(|_| !own.is_empty()) {
-        let ranks = Where::Here(vec![vec![pair.first], vec![pair.second]]);
-        launches.push(Launch::new(ranks, Some(pair.distance), own.clone()));
+        let places = Where::Here(vec![vec![pair.first], vec![pair.second]]);
+        launches.push(Launch::new(places, Some(pair.distance), own.clone()));
     }
     let together = options.patterns_of(&[Participants::Pairs, Participants::All]);
     if !together.is_empty() {
@@ -339,11 +339,11 @@ fn launches(
             [a, b] => pairs::distance(topology, a[0], b[0]),
             _ => None,
         };
-        let ranks = Where::Here(cpus);
+        let places = Where::Here(cpus);
         // Two ranks where a pair has been: one start serves both.
-        match launches.iter_mut().find(|known| known.ranks == ranks) {
+        match launches.iter_mut().find(|known| known.ranks == places) {
             Some(known) => known.patterns.extend(together),
-            None => launches.push(Launch::new(ranks, distance, together)),
+            None => launches.push(Launch::new(places, distance, together)),
         }
     }
     let threaded = options.patterns_of(&[Participants::Threads]);
@@ -403,9 +403,9 @@ fn chosen(topology: &Topology, between: &RankPairs) -> Result<Vec<CpuPair>, Mess
                 .hint(format!("there are {}", known.join(", ")))
                 .into()
             };
-            let find = |wanted: &Distance| {
-                let found = all.iter().find(|pair| pair.distance == *wanted).copied();
-                found.ok_or_else(|| missing(wanted))
+            let find = |distance: &Distance| {
+                let found = all.iter().find(|pair| pair.distance == *distance).copied();
+                found.ok_or_else(|| missing(distance))
             };
             wanted.iter().map(find).collect()
         }

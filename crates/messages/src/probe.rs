@@ -115,9 +115,9 @@ fn kept_or_compiled(
     if let Err(why) = kept {
         tell(format!("a probe that was kept is not run but compiled anew: {why}"));
     }
-    let keep = |cache: &ProgramCache| {
-        let failed = |cause| format!("cannot write {}: {cause}", cache.path().display());
-        cache.keep(&name, key, &program).map_err(failed)
+    let keep = |programs: &ProgramCache| {
+        let failed = |cause| format!("cannot write {}: {cause}", programs.path().display());
+        programs.keep(&name, key, &program).map_err(failed)
     };
     if let Err(why) = cache.map_err(str::to_owned).and_then(keep) {
         tell(format!("the compiled probe is not kept for later runs: {why}"));

@@ -187,7 +187,7 @@ impl ProbeOutput {
             "batch" => {
                 let operations = next(&mut words)?;
                 let trips = (next(&mut words)?, next(&mut words)?);
-                let number = |word: &str| word.parse().ok().filter(|x: &f64| x.is_finite());
+                let number = |field: &str| field.parse().ok().filter(|x: &f64| x.is_finite());
                 let seconds: Vec<f64> = words.map(number).collect::<Option<_>>()?;
                 let group = BatchGroup { operations, trips, seconds, lost: Vec::new() };
                 let size = self.sizes.last_mut().filter(|_| !group.seconds.is_empty())?;

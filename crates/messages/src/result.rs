@@ -380,8 +380,9 @@ impl SizeEvidence<'_> {
 fn misplaced(report: &StartReport) -> Vec<String> {
     let Where::Here(asked) = &report.launch.ranks else { return Vec::new() };
     let ranks = asked.iter().zip(&report.output.ranks).enumerate();
-    let elsewhere = ranks.filter_map(|(rank, (asked, got))| {
-        let (asked, got) = (ranges(asked), got.cpus.as_ref().filter(|got| **got != ranges(asked))?);
+    let elsewhere = ranks.filter_map(|(rank, (wanted, got))| {
+        let (asked, got) =
+            (ranges(wanted), got.cpus.as_ref().filter(|got| **got != ranges(wanted))?);
         Some(format!("rank {rank} was to run on cpu {asked}, the kernel lets it run on {got}"))
     });
     elsewhere.take(3).collect()
@@ -441,8 +442,8 @@ mod tests {
         assert_eq!(batches.counted.all, [3, 4, 5, 9, 10, 11]);
         let other = of(&run(&[((NEAR, NEAR), 1.0, 0.0)]));
         assert_eq!((other.counted.counted(0).len(), other.moved), (3, true));
-        let moved = of(&run(&[((NEAR, FAR), 1.0, 0.0)]));
-        assert_eq!((moved.counted.counted(0).len(), moved.moved), (3, true));
+        let moved_after = of(&run(&[((NEAR, FAR), 1.0, 0.0)]));
+        assert_eq!((moved_after.counted.counted(0).len(), moved_after.moved), (3, true));
     }
 
     #[test]

@@ -383,7 +383,7 @@ fn transport(text: &str) -> Option<String> {
         let btl = between("Using ", " btl for send").filter(|name| *name != "self");
         let lanes = between(": tag(", ")").filter(|_| line.contains("ep_cfg"));
         let ucx = lanes.filter(|lanes| !lanes.starts_with("self"));
-        let ucx = ucx.map(|lanes| format!("ucx {lanes}"));
+        let ucx = ucx.map(|names| format!("ucx {names}"));
         let way = btl.map(|name| format!("btl {name}")).or(ucx);
         ways.extend(way.filter(|way| !ways.contains(way)));
     }

@@ -70,12 +70,12 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     let mut section = Section::new(GAUGE);
     if all.is_empty() {
         // A page of all gauges says why one is missing.
-        let mut own = record.notices.iter().filter(|notice| notice.gauge == GAUGE);
-        let why = own.find(|notice| notice.id == NoticeId::LeftOut);
+        let mut notices = record.notices.iter().filter(|notice| notice.gauge == GAUGE);
+        let why = notices.find(|notice| notice.id == NoticeId::LeftOut);
         section.note_if(GAUGE, why.map(|notice| notice.to_string()));
-    } else if all.iter().any(|figure| figure.m.category == Category::Reference) {
+    } else if all.iter().any(|row| row.m.category == Category::Reference) {
         reference::add(&mut section, &all);
-    } else if all.iter().any(|figure| figure.config.ranks.is_some()) {
+    } else if all.iter().any(|row| row.config.ranks.is_some()) {
         matrix::add(&mut section, &all);
     } else {
         let summary = summary(&all);
@@ -85,9 +85,9 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
         // On a page with other gauges only what one must know to read the row.
         evidence::how(&mut section, &all, detail == Detail::Brief);
         evidence::doubts(&mut section, &all);
-        if detail == Detail::Brief && all.iter().all(|figure| figure.is_own()) {
-            let mut own = record.notices.iter().filter(|notice| notice.gauge == GAUGE);
-            let why = own.find(|notice| notice.id == NoticeId::Method);
+        if detail == Detail::Brief && all.iter().all(|row| row.is_own()) {
+            let mut notices = record.notices.iter().filter(|notice| notice.gauge == GAUGE);
+            let why = notices.find(|notice| notice.id == NoticeId::Method);
             section.note_if("note", why.map(|notice| notice.to_string()));
         }
         if detail == Detail::Full {
@@ -148,7 +148,7 @@ fn closing(all: &[&ShownFigure<'_>]) -> Option<String> {
                 true => format!("does {pattern}"),
                 false => format!("{does} {}", Bytes(*size)),
             };
-            let distance = distance.filter(|_| several[0]).map(|of| of.name().to_owned());
+            let distance = distance.filter(|_| several[0]).map(|kind| kind.name().to_owned());
             let between = [distance, library.clone().filter(|_| several[1])];
             let between: Vec<String> = between.into_iter().flatten().collect();
             let what = match between.is_empty() {
@@ -192,7 +192,7 @@ fn summary(all: &[&ShownFigure<'_>]) -> Table {
             best(Pattern::Bw, Unit::BytesPerSecond),
             best(Pattern::Bibw, Unit::BytesPerSecond),
             best(Pattern::MbwMr, Unit::MessagesPerSecond),
-            bytes(curve.rendezvous().map(|(bytes, _)| bytes)).into(),
+            bytes(curve.rendezvous().map(|(size, _)| size)).into(),
             bytes(half).into(),
         ]);
     }
@@ -210,8 +210,8 @@ fn places(figure: &ShownFigure<'_>) -> String {
     let words = |cpus: &Vec<u32>| match cpus.as_slice() {
         [cpu] => cpu.to_string(),
         several => {
-            let cpus: Vec<_> = several.iter().map(|cpu| nodegauge_machine::CpuId(*cpu)).collect();
-            format!("{{{}}}", cpus::ranges(&cpus))
+            let ids: Vec<_> = several.iter().map(|cpu| nodegauge_machine::CpuId(*cpu)).collect();
+            format!("{{{}}}", cpus::ranges(&ids))
         }
     };
     let Some(places) = &figure.config.places else { return NONE.to_owned() };
@@ -248,7 +248,7 @@ impl FigureUnit {
     }
 
     fn cell(self, value: Option<f64>) -> TableCell {
-        let figure = |value| TableCell::figure(value, self.unit, self.words(value));
+        let figure = |rate| TableCell::figure(rate, self.unit, self.words(rate));
         value.map_or_else(|| NONE.into(), figure)
     }
 }

@@ -172,9 +172,9 @@ mod tests {
             let waits = scope.spawn(|| (0..100).all(|_| other.wait(2).is_ok()));
             assert!((0..100).all(|_| barrier.wait(2).is_ok()));
             assert!(waits.join().unwrap());
-            let waits = scope.spawn(|| other.wait(2));
+            let second_waits = scope.spawn(|| other.wait(2));
             barrier.poison();
-            assert_eq!(waits.join().unwrap(), Err(Poisoned));
+            assert_eq!(second_waits.join().unwrap(), Err(Poisoned));
         });
         assert!(barrier.is_poisoned() && other.is_poisoned());
         assert!(barrier.line(1).is_some() && other.line(2).is_none());

@@ -460,13 +460,16 @@ mod tests {
         let too_much = ChildEnd::Killed(KillReason::TooMuchOutput);
         let (stdout, output) = run("yes", LIMITS);
         assert_eq!((output.end, stdout.len() as u64), (too_much, LIMITS.output));
-        let (_, output) = run("tr '\\0' x </dev/zero", LIMITS);
-        assert_eq!(output.end, too_much);
-        let (_, output) = run("yes >&2", LIMITS);
-        assert_eq!((output.end, output.stderr.len() as u64), (too_much, LIMITS.output));
+        let (_, zeros) = run("tr '\\0' x </dev/zero", LIMITS);
+        assert_eq!(zeros.end, too_much);
+        let (_, standard_error) = run("yes >&2", LIMITS);
+        assert_eq!(
+            (standard_error.end, standard_error.stderr.len() as u64),
+            (too_much, LIMITS.output)
+        );
         // The child may have ended before its output was read.
-        let (_, output) = run("echo 123456789", ChildLimits { output: 5, ..LIMITS });
-        assert_eq!(output.end, too_much);
+        let (_, short_output) = run("echo 123456789", ChildLimits { output: 5, ..LIMITS });
+        assert_eq!(short_output.end, too_much);
     }
 
     #[test]
@@ -476,8 +479,8 @@ mod tests {
         let pid = child.id().to_string();
         drop(child);
         assert!(!is_alive(&pid));
-        let mut child = KillOnDrop::spawn(shell("exit 4")).unwrap();
-        let status = child.wait_within(Duration::from_secs(30));
+        let mut exited = KillOnDrop::spawn(shell("exit 4")).unwrap();
+        let status = exited.wait_within(Duration::from_secs(30));
         assert_eq!(status.and_then(|status| status.code()), Some(4));
     }
 

@@ -149,8 +149,8 @@ pub unsafe fn ask_child(
         }
         receive(&mut children, Duration::from_millis(100));
     }
-    let [mut child] = children;
-    Ok(ChildAnswer::Said(std::mem::take(&mut child.received)))
+    let [mut grandchild] = children;
+    Ok(ChildAnswer::Said(std::mem::take(&mut grandchild.received)))
 }
 
 /// Receives bytes from the children. Waits at most `timeout`, which must be less than a second.

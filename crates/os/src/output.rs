@@ -427,10 +427,10 @@ mod tests {
         assert_eq!(refused.to_string(), "Too many levels of symbolic links (os error 40)");
         for mode in [0o1777, 0o770, 0o702] {
             set_mode(&at("below"), mode);
-            let refused = write(&at("to-folder/absolute"), "").unwrap_err();
-            let said = refused.to_string();
+            let absolute_refused = write(&at("to-folder/absolute"), "").unwrap_err();
+            let said = absolute_refused.to_string();
             assert!(
-                matches!(refused, OutputError::UntrustedLink { link } if link.ends_with("below/absolute")),
+                matches!(absolute_refused, OutputError::UntrustedLink { link } if link.ends_with("below/absolute")),
                 "{said}"
             );
             write(&at("to-folder/new"), "no link there").unwrap();

@@ -442,14 +442,14 @@ mod tests {
             let (mut writer, mut reader) = (ring.writer().unwrap(), ring.reader().unwrap());
             let mut expected = VecDeque::new();
             let (mut got, mut read) = (Vec::new(), 0);
-            let mut take = |expected: &mut VecDeque<Vec<u8>>| -> Result<bool, TestCaseError> {
-                let Some(first) = expected.front() else { return Ok(false) };
+            let mut take = |queue: &mut VecDeque<Vec<u8>>| -> Result<bool, TestCaseError> {
+                let Some(first) = queue.front() else { return Ok(false) };
                 got.resize(first.len(), 0);
                 if reader.read(&mut got, &mut read).unwrap() == Arrival::Part {
                     return Ok(false);
                 }
                 prop_assert_eq!(&got, first);
-                expected.pop_front();
+                queue.pop_front();
                 got.clear();
                 read = 0;
                 Ok(true)

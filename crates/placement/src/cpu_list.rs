@@ -41,12 +41,12 @@ impl FromStr for CpuList {
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
         let mut cursor = Cursor::new(WHAT, EXAMPLE, text);
         let mut all = 0;
-        let mut cpus = |cursor: &mut Cursor<'_>| {
-            let at = cursor.position();
-            let read = range(cursor)?;
+        let mut cpus = |input: &mut Cursor<'_>| {
+            let at = input.position();
+            let read = range(input)?;
             all += read.len();
             if all > MOST as usize {
-                return Err(cursor.error_at(at, "these are too many CPUs"));
+                return Err(input.error_at(at, "these are too many CPUs"));
             }
             Ok(read)
         };

@@ -72,7 +72,8 @@ impl Environment {
             let mut why_not = by_cache.or(places).or(bind).or(kmp);
             if why_not.is_none() {
                 let affinity = parsed(text, KMP, KMP_EXAMPLE)?;
-                request.kmp = Some(affinity).filter(|kmp: &crate::KmpAffinity| kmp.kind.is_some());
+                request.kmp =
+                    Some(affinity).filter(|given: &crate::KmpAffinity| given.kind.is_some());
                 if request.kmp.is_none() {
                     why_not = Some("it names no type");
                 }
@@ -215,11 +216,11 @@ mod tests {
             ]
         );
         assert!(request.kmp.is_some() && request.places.is_none());
-        let mut request = PlacementRequest::default();
+        let mut plain_request = PlacementRequest::default();
         let without = environment(&[&openmp[..], &[("KMP_AFFINITY", "verbose")]].concat());
-        let notices = without.apply(&mut request).unwrap();
+        let notices = without.apply(&mut plain_request).unwrap();
         assert_eq!(notices[0], "KMP_AFFINITY=verbose ignored: it names no type");
-        assert!(request.kmp.is_none() && request.places.is_some());
+        assert!(plain_request.kmp.is_none() && plain_request.places.is_some());
     }
 
     #[test]

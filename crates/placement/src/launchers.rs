@@ -153,8 +153,8 @@ impl Started {
         threads: u32,
         memory: &MemoryPolicy,
     ) -> Result<RankPlan, (u32, PlacementError)> {
-        let place = |(rank, cpus): (u32, &Vec<u32>)| {
-            let placement = within(topology, cpus, threads).map_err(|error| (rank, error))?;
+        let place = |(rank, allowed): (u32, &Vec<u32>)| {
+            let placement = within(topology, allowed, threads).map_err(|error| (rank, error))?;
             Ok(RankPlace { rank: Some(rank), placement, memory: memory.clone() })
         };
         Ok(RankPlan {
@@ -280,9 +280,9 @@ mod tests {
                 "Slurm",
             ),
         ] {
-            let found = started(&variables).unwrap();
-            assert_eq!((found.launcher, found.rank, found.ranks), (launcher, 1, 2));
-            assert!(found.is_spread(), "{launcher}");
+            let slurm = started(&variables).unwrap();
+            assert_eq!((slurm.launcher, slurm.rank, slurm.ranks), (launcher, 1, 2));
+            assert!(slurm.is_spread(), "{launcher}");
         }
     }
 

@@ -160,7 +160,7 @@ fn place(cursor: &mut Cursor<'_>, problem: &str) -> Result<PlaceExpr, SyntaxErro
         return Ok(PlaceExpr::Cpu(grammar::number(cursor, problem)?));
     }
     let cpus = ["expected a CPU number", "expected a CPU number after '!'"];
-    let cpu = |cursor: &mut Cursor<'_>| interval(cursor, cpus, grammar::number);
+    let cpu = |at: &mut Cursor<'_>| interval(at, cpus, grammar::number);
     grammar::list(cursor, Some('}'), "expected ',' or '}'", cpu).map(PlaceExpr::Set)
 }
 

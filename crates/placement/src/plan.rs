@@ -246,7 +246,7 @@ fn default_places(
     if bind == Bind::Primary {
         return (named(PlaceName::Cores), places(cores));
     }
-    let first = |cores: &[Vec<CpuId>]| cores.iter().map(|core| vec![core[0]]).collect();
+    let first = |groups: &[Vec<CpuId>]| groups.iter().map(|core| vec![core[0]]).collect();
     let fastest = fastest(topology, &cores);
     let wanted = threads.map_or(0, |threads| threads as usize);
     if wanted <= fastest.len() && fastest.len() < cores.len() {
@@ -266,8 +266,8 @@ fn default_places(
         );
     }
     if wanted > cores.len() {
-        let threads = topology.allowed().map(|thread| vec![thread.cpu]).collect();
-        return (named(PlaceName::Threads), places(threads));
+        let single = topology.allowed().map(|thread| vec![thread.cpu]).collect();
+        return (named(PlaceName::Threads), places(single));
     }
     (named(PlaceName::Cores), places(first(&cores)))
 }

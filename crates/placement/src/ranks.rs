@@ -270,8 +270,15 @@ fn placed(
         };
         let place =
             |(rank, placement)| RankPlace { rank: Some(rank), placement, memory: memory.clone() };
-        let ranks = (0..).zip(plan).map(place).collect();
-        Ok(RankPlan { ranks, policy: None, words, devices: Vec::new(), device_count: 0, notices })
+        let placed = (0..).zip(plan).map(place).collect();
+        Ok(RankPlan {
+            ranks: placed,
+            policy: None,
+            words,
+            devices: Vec::new(),
+            device_count: 0,
+            notices,
+        })
     };
     if let Some(each) = request.devices.filter(|_| by_number) {
         let placements = devices::place(topology, ranks, threads, each)?;
@@ -447,9 +454,9 @@ fn by_policy(
         };
         (0..ranks).map(place).collect()
     };
-    let ranks = policy.places(topology, placements)?;
+    let places = policy.places(topology, placements)?;
     Ok(RankPlan {
-        ranks,
+        ranks: places,
         policy: Some(policy),
         words,
         devices: Vec::new(),

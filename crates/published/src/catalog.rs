@@ -458,7 +458,7 @@ mod tests {
             "OCI HPC performance tips: STREAM on BM.Standard.E5.192"
         );
         // Of a sweep the row with as many threads.
-        let sweep = all().iter().find(|node| !node.rows.is_empty()).unwrap();
+        let sweep = all().iter().find(|swept| !swept.rows.is_empty()).unwrap();
         let row = sweep.measurements(Some(20), "asked");
         assert_eq!((row.len(), row[3].value), (4, Some(140_583.9e6)));
         assert_eq!(row[3].config["threads"], 20);

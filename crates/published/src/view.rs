@@ -135,7 +135,7 @@ fn beside(record: &Record, nodes: &[&Vec<&PublishedRow<'_>>]) -> Table {
     for node in nodes {
         let all: Vec<&Measurement> = node.iter().map(|(m, _)| *m).collect();
         let theirs = of(&all, stream::TRIAD).and_then(|m| m.value);
-        let ratio = own_triad.zip(theirs).map(|(own, theirs)| format!("{:.2} x", own / theirs));
+        let ratio = own_triad.zip(theirs).map(|(rate, theirs)| format!("{:.2} x", rate / theirs));
         let title = node[0].1.machine.as_deref().unwrap_or("?");
         table.row(row(title, &all, ratio.unwrap_or_else(|| "-".to_owned())));
     }

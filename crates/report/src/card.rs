@@ -59,7 +59,9 @@ fn published_beside<'a>(
     mut known: impl Iterator<Item = &'a Measurement>,
 ) -> Option<Beside> {
     let alike = |m: &&Measurement| {
-        let what = |m: &Measurement| (m.gauge.clone(), m.test.clone(), m.name.clone(), m.unit);
+        let what = |figure: &Measurement| {
+            (figure.gauge.clone(), figure.test.clone(), figure.name.clone(), figure.unit)
+        };
         m.is_published() && what(m) == what(own)
     };
     let theirs = known.find(alike)?;

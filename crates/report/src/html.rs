@@ -44,7 +44,7 @@ pub fn page(page: &Page, name: &str) -> String {
     scripts.extend(pictures.iter().any(is_surface).then_some(ECHARTS_GL));
     scripts.push(DRAW);
     let digests: Vec<String> =
-        scripts.iter().map(|(name, _)| format!("'sha256-{}'", markup::digest(name))).collect();
+        scripts.iter().map(|(script, _)| format!("'sha256-{}'", markup::digest(script))).collect();
     let policy = format!(
         "default-src 'none'; script-src {}; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'",
         digests.join(" ")
@@ -266,7 +266,9 @@ fn bar(bar: &Bar) -> Markup {
         || bar.value.iter().map(|_| text("no other node known")).collect(),
         |beside| {
             let mut words = beside.name.clone();
-            words.extend(beside.share.map(|share| format!(", {} of its limit", percent(share))));
+            words.extend(
+                beside.share.map(|of_limit| format!(", {} of its limit", percent(of_limit))),
+            );
             words.extend(beside.ratio.map(|ratio| format!("; this is {ratio:.2} x that")));
             vec![text(&beside.value), small(&words)]
         },

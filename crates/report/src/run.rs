@@ -25,7 +25,8 @@ const FINDINGS_SHOWN: usize = 2;
 /// gauge's command.
 pub fn page(record: &Record, gauges: &[&dyn Gauge], all: bool) -> Page {
     let first = record.measurements.first();
-    let alone = record.measurements.iter().all(|m| Some(&m.gauge) == first.map(|m| &m.gauge));
+    let alone =
+        record.measurements.iter().all(|m| Some(&m.gauge) == first.map(|other| &other.gauge));
     let detail = if alone || all { Detail::Full } else { Detail::Brief };
     ended(begun(record, gauges, detail), record, detail == Detail::Full)
 }

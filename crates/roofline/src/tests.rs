@@ -46,8 +46,8 @@ fn points_and_kernels_are_held_against_their_roof() {
     assert!(of("wrong").validity.reasons[0].starts_with("700 % above its roof"));
     assert_eq!(of("fma").limit, None);
     // A level without a roof holds nothing down.
-    let placed = place(measured(), vec![given("x,1,1,1,L4")]);
-    assert_eq!(placed.last().unwrap().limit, None);
+    let above = place(measured(), vec![given("x,1,1,1,L4")]);
+    assert_eq!(above.last().unwrap().limit, None);
 }
 
 #[test]

@@ -78,7 +78,7 @@ impl Planned for AblationPlan {
         let prefetch = asked.prefetch.or(Some(Prefetch::Off));
         let constraints = Constraints { prefetch, ..asked };
         let shapes = tuner::candidates(constraints, Breadth::Likely);
-        let make = &mut |arrangement: &Arrangement| arrangement.point();
+        let make = &mut |of: &Arrangement| of.point();
         let mut set_up =
             SettingUp { make, target: |it| it, count: MOST_POINTS as u32, may_grow: true };
         let mut best = set_up.run(&arrangement, &limits, observer)?;
@@ -151,9 +151,9 @@ impl Planned for AblationPlan {
             check,
             array_bytes: Bytes(arrangement.elements() * arrangement.options.element.bytes()),
         };
-        let notices = &mut arrangement.notices;
-        notices.extend(limits.overrun(GAUGE, setting_up));
-        notices.extend(measured.leader().map(|text| Notice::new(NoticeId::Reference, GAUGE, text)));
+        let said = &mut arrangement.notices;
+        said.extend(limits.overrun(GAUGE, setting_up));
+        said.extend(measured.leader().map(|text| Notice::new(NoticeId::Reference, GAUGE, text)));
         Ok(Outcome {
             measurements: measured.figures(),
             notices: arrangement.notices,
@@ -319,14 +319,14 @@ impl Measured<'_> {
         };
         figures.extend(of_steps(0, last, explained).map(|whole| figure(WHOLE, whole, config)));
         figures.extend(self.memcpy().map(|(ratio, by_round, rate)| {
-            let config = ExplainConfig {
+            let memcpy_config = ExplainConfig {
                 engine: Some(MEMCPY.to_owned()),
                 kernel: Some(Kernel::Copy.name().to_owned()),
                 what: Some("memcpy of the C library over the best loop for copy".to_owned()),
                 to: Some(rate),
                 ..ExplainConfig::default()
             };
-            figure(MEMCPY, (ratio, by_round), config).category(Category::Reference)
+            figure(MEMCPY, (ratio, by_round), memcpy_config).category(Category::Reference)
         }));
         figures
     }
@@ -396,7 +396,7 @@ fn steps(
         "{all_cpus} unbound threads, regular stores, 4 KiB pages, arrays one after another"
     );
     let mut steps = vec![Step { name: "baseline", what, config: baseline }];
-    let mut add = |name, what: String, change: &dyn Fn(&mut TargetConfig)| {
+    let mut add = |name, description: String, change: &dyn Fn(&mut TargetConfig)| {
         let before = &steps[steps.len() - 1].config;
         let mut config = before.clone();
         change(&mut config);
@@ -404,7 +404,7 @@ fn steps(
             let text = format!("{name}: nothing to vary here");
             notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text));
         } else {
-            steps.push(Step { name, what, config });
+            steps.push(Step { name, what: description, config });
         }
     };
     if threads != all_cpus {

@@ -137,8 +137,11 @@ mod tests {
                 from: "memory mix of 2026-01-02, run X".to_owned(),
             }
         };
-        let told = text(&run, Some(&mixes(100e-9)));
-        assert!(told.contains("1:1 reads to writes reaches 60.00 GB/s (memory mix of"), "{told}");
+        let doubled = text(&run, Some(&mixes(100e-9)));
+        assert!(
+            doubled.contains("1:1 reads to writes reaches 60.00 GB/s (memory mix of"),
+            "{doubled}"
+        );
         // Another regime is another machine.
         assert!(text(&run, Some(&mixes(400e-9))).contains("update"));
         assert_eq!(text(&run[1..], None), "");

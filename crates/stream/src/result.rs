@@ -189,7 +189,7 @@ fn traffic_factor(
     stores: Option<Stores>,
     allocates: bool,
 ) -> Option<f64> {
-    let factor = |stores| kernel.moved(element, stores) as f64 / kernel.counted(element) as f64;
+    let factor = |kind| kernel.moved(element, kind) as f64 / kernel.counted(element) as f64;
     let possible = match stores {
         Some(stores) => [factor(stores); 2],
         None => [factor(Stores::Regular), factor(Stores::NonTemporal)],

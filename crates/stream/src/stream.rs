@@ -63,7 +63,7 @@ impl Planned for StreamPlan {
         let limits = arrangement.limits();
         let ranks = arrangement.ranks.as_ref();
         let ranks = ranks.map(|plan| plan.ranks.iter().map(detail).collect::<Vec<_>>());
-        let mut set_up = |arrangement: &Arrangement| arrangement.target(site, coordinator.as_ref());
+        let mut set_up = |planned: &Arrangement| planned.target(site, coordinator.as_ref());
         let mut outcome = measure(site, arrangement, limits, &mut set_up, observer)?;
         outcome.notices.extend(mixes::notice(&outcome.measurements, mixes.as_ref()));
         if let Some(ranks) = ranks {
@@ -153,8 +153,8 @@ mod tests {
             Arrangement::new(&site, &PlacementRequest::default(), options, Vec::new()).unwrap();
         let arrays = (3 * arrangement.elements() * 8) as f64;
         let limits = arrangement.limits();
-        let mut set_up = |arrangement: &Arrangement| {
-            Ok(Simulated::set_up(&arrangement.configs[0], pass / 4.0 / arrays, cache * arrays))
+        let mut set_up = |planned: &Arrangement| {
+            Ok(Simulated::set_up(&planned.configs[0], pass / 4.0 / arrays, cache * arrays))
         };
         let outcome = measure(&site, arrangement, limits, &mut set_up, &mut Silent).unwrap();
         (outcome, limits.elapsed().as_secs_f64())

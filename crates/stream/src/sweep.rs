@@ -193,7 +193,7 @@ impl SweepPlan {
                     | StreamSetting::SideBySide(_)
             )
         };
-        let axis = self.cells.first().and_then(|cell| cell.settings.iter().find(native));
+        let axis = self.cells.first().and_then(|one| one.settings.iter().find(native));
         if let Some(axis) = axis.map(StreamSetting::axis) {
             let text =
                 format!("{axis} is of the native loops alone: what a compiler made is as it is");
@@ -331,10 +331,10 @@ impl Running {
             let said =
                 limits.beforehand(limits.elapsed() + ready.setting_up * (3 * left - 2) / 2)?;
             observer.phase(&format!("preparing {} configurations{said}", cells.len()));
-            let first = &mut cells[members[0]].arrangement;
-            let ready = first.check_size(site, ready, &mut set_up, limits, observer)?;
-            notice::add_new(&mut notices, first.notices.drain(..));
-            let (size, check) = (first.size.clone(), ready.check);
+            let leader = &mut cells[members[0]].arrangement;
+            let ready = leader.check_size(site, ready, &mut set_up, limits, observer)?;
+            notice::add_new(&mut notices, leader.notices.drain(..));
+            let (size, check) = (leader.size.clone(), ready.check);
             let candidate = |target| MeasuredTarget { target, chosen: None, check };
             candidates.insert(members[0], candidate(ready.target));
             for i in &members[1..] {
@@ -435,9 +435,9 @@ fn relate(figures: &mut [Vec<Measurement>], cells: &[SweepCell]) {
         .iter()
         .map(|cell| cell.iter().map(|m| (m.name.clone(), median(m))).collect())
         .collect();
-    for (cell, figures) in cells.iter().zip(figures) {
+    for (cell, of_cell) in cells.iter().zip(figures) {
         let Some(reference) = cell.reference else { continue };
-        for m in figures {
+        for m in of_cell {
             let same = medians[reference].iter().find(|(name, _)| *name == m.name);
             let ratio = same.and_then(|(_, other)| Some(median(m)? / (*other)?));
             let mut config: StreamConfig = m.read_config();

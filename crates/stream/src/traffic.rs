@@ -59,9 +59,9 @@ fn count<E>(
     for _ in 0..PASSES {
         run(None)?;
         for (i, of_kernel) in intervals.iter_mut().enumerate() {
-            let before = counters.read();
+            let begin = counters.read();
             run(Some(i))?;
-            match before.and_then(|before| Ok((before, counters.read()?))) {
+            match begin.and_then(|before| Ok((before, counters.read()?))) {
                 Ok(interval) => of_kernel.push(interval),
                 Err(error) => return Ok(Err(lost(error))),
             }

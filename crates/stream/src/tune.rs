@@ -182,7 +182,7 @@ impl TunePlan {
         }
 
         observer.phase("the best, interleaved");
-        let order = search.halve(&mut finalists, until(1.0), &FINAL, observer)?;
+        let final_order = search.halve(&mut finalists, until(1.0), &FINAL, observer)?;
         let mut outcome = Outcome {
             measurements: entries
                 .iter()
@@ -196,15 +196,16 @@ impl TunePlan {
                 format!("{tried} of {all} teams and pages were tried: there was no time for more");
             outcome.notices.push(Notice::new(NoticeId::Budget, GAUGE, text));
         }
-        let winner = order.first().map(|i| &finalists[*i]).filter(|_| !observer.interrupted());
+        let winner =
+            final_order.first().map(|i| &finalists[*i]).filter(|_| !observer.interrupted());
         let Some(winner) = winner else {
             outcome.stop = Some(Stop::Interrupted);
             return Ok(Found { outcome, choice: None, target: None, setting_up });
         };
         let setup = &space.setups[winner.setup];
         let choice = Choice::new(setup, options.element, winner.loops.clone());
-        let plain = finalists.iter().find(|entry| entry.setup == 0).unwrap_or(winner);
-        outcome.measurements.push(worth(winner, plain, &choice, search.passes));
+        let untuned = finalists.iter().find(|entry| entry.setup == 0).unwrap_or(winner);
+        outcome.measurements.push(worth(winner, untuned, &choice, search.passes));
         let (team, loops) = (team_in_words(setup), arrangement::describe(&winner.loops));
         let text = format!("tuned: {team} on {} pages; {loops}", setup.pages);
         outcome.notices.push(Notice::new(NoticeId::Chosen, GAUGE, text));
@@ -252,12 +253,12 @@ impl Planned for TunePlan {
         let chosen = Arrangement::new(site, &choice.request, options, Vec::new())?;
         // What the search ran on serves where nothing but the loops differs.
         let mut ready = target.filter(|target| chosen.is_of(target.config()));
-        let mut set_up = |chosen: &Arrangement| match ready.take() {
-            Some(mut target) => {
-                target.reshape(chosen.kernels())?;
-                Ok(target)
+        let mut set_up = |arrangement: &Arrangement| match ready.take() {
+            Some(mut known) => {
+                known.reshape(arrangement.kernels())?;
+                Ok(known)
             }
-            None => chosen.target(site, None),
+            None => arrangement.target(site, None),
         };
         let mut measured = stream::measure(site, chosen, limits, &mut set_up, observer)?;
         // Said once, with what the search set up.

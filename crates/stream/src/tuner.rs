@@ -75,7 +75,7 @@ pub fn candidates(constraints: Constraints, breadth: Breadth) -> Vec<KernelShape
     let pages = several_pages(constraints, pages);
     // Several pages side by side are walked line by line, and without prefetch.
     let several = constraints.prefetch.is_none_or(|prefetch| prefetch == Prefetch::Off);
-    let one_by_one = constraints.side_by_side.is_none_or(|pages| pages == SideBySide::ONE);
+    let one_by_one = constraints.side_by_side.is_none_or(|given| given == SideBySide::ONE);
     let isas: Vec<Isa> = kernels::available_isas().into_iter().take(most).collect();
     let stores: Vec<Stores> = match constraints.stores {
         Some(stores) => vec![stores],
@@ -84,9 +84,9 @@ pub fn candidates(constraints: Constraints, breadth: Breadth) -> Vec<KernelShape
     let mut shapes = Vec::new();
     for (i, isa) in isas.iter().copied().enumerate() {
         let possible = |s: &&Stores| **s == Stores::Regular || isa.has_nontemporal();
-        for stores in stores.iter().filter(possible).copied() {
+        for kind in stores.iter().filter(possible).copied() {
             let mut add = |unroll, prefetch, side_by_side| {
-                shapes.push(KernelShape { isa, stores, unroll, side_by_side, prefetch });
+                shapes.push(KernelShape { isa, stores: kind, unroll, side_by_side, prefetch });
             };
             if several {
                 pages.iter().for_each(|pages| add(1, Prefetch::Off, *pages));
@@ -212,7 +212,7 @@ impl ChosenLoops {
         let leader = *halving.leader();
         let passed_over = kernel.spec().write_allocates() && leader.stores == Stores::Regular;
         let first = untried.iter().find(streams).filter(|_| passed_over);
-        match first.map(|untried| tried.iter().find(streams).unwrap_or(untried)) {
+        match first.map(|next| tried.iter().find(streams).unwrap_or(next)) {
             Some(best) => {
                 self.loops.push((kernel, *best));
                 self.by_default.push(kernel);

@@ -48,14 +48,14 @@ fn closing(record: &Record) -> Option<String> {
     let (native, others): (Vec<&StreamFigure<'_>>, Vec<_>) = own
         .partition(|(m, config)| m.category == Category::Variant && !figures::is_compiled(config));
     // Figures of different regimes are not set beside each other.
-    let of_one_regime = |native: &&&StreamFigure<'_>| {
-        others.iter().all(|(_, config)| comparable(native, config) == native.0.value)
+    let of_one_regime = |figure: &&&StreamFigure<'_>| {
+        others.iter().all(|(_, config)| comparable(figure, config) == figure.0.value)
     };
     let native =
         native.iter().filter(of_one_regime).map(|(m, _)| ("nodegauge's loop".to_owned(), *m));
     let others = others.iter().map(|(m, config)| (standard::program(config), *m));
-    let all: Vec<(String, &Measurement)> = native.chain(others).collect();
-    let sentences = of_several(&all, &format!("runs {}", last.name), Quoted::Best);
+    let named: Vec<(String, &Measurement)> = native.chain(others).collect();
+    let sentences = of_several(&named, &format!("runs {}", last.name), Quoted::Best);
     (!sentences.is_empty()).then(|| sentences.join("\n"))
 }
 

@@ -159,17 +159,17 @@ impl Team {
         let mut team = Self { jobs, reports, members, observed, failed: None };
         for (index, place) in places.iter().enumerate() {
             let (tell, bound) = sync_channel(1);
-            let (job, jobs) = sync_channel(1);
+            let (job, inbox) = sync_channel(1);
             let (gate, report, place) = (Arc::clone(&gate), report.clone(), place.clone());
             let member = std::thread::Builder::new()
                 .name(format!("gauge-{index}"))
                 .stack_size(STACK)
                 .spawn(move || {
-                    let observed = bind(index as u32, &place);
-                    let stays = observed.is_ok();
-                    if tell.send(observed).is_ok() && stays {
+                    let affinity = bind(index as u32, &place);
+                    let stays = affinity.is_ok();
+                    if tell.send(affinity).is_ok() && stays {
                         let barrier = MemberBarrier::Gate(&gate);
-                        work(&Member { index, count, barrier }, &jobs, &report);
+                        work(&Member { index, count, barrier }, &inbox, &report);
                     }
                 })
                 .map_err(|cause| {

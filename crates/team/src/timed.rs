@@ -41,8 +41,8 @@ impl<T> Timed<T> {
         let part = |i: usize| laps.iter().filter_map(|laps| laps[i]).collect::<Vec<Lap>>();
         let parts: Vec<Vec<Lap>> = (0..parts).map(part).collect();
         Self {
-            spans: parts.iter().map(|laps| span(laps)).collect(),
-            part_causes: parts.iter().map(|laps| causes(laps)).collect(),
+            spans: parts.iter().map(|part| span(part)).collect(),
+            part_causes: parts.iter().map(|part| causes(part)).collect(),
             causes: unplaced(&parts, stolen).into_iter().collect(),
             made,
         }
@@ -238,9 +238,9 @@ mod tests {
         let told: Vec<usize> = parts.iter().map(|laps| causes(laps).len()).collect();
         assert_eq!(told, [0, 1]);
         // A kernel that does not account for it leaves all parts in doubt.
-        let parts = [quiet.clone(), quiet];
-        assert_eq!(unplaced(&parts, 1), Some(Cause::Stolen { ticks: 1 }));
-        assert_eq!(unplaced(&parts, 0), None);
+        let quiet_parts = [quiet.clone(), quiet];
+        assert_eq!(unplaced(&quiet_parts, 1), Some(Cause::Stolen { ticks: 1 }));
+        assert_eq!(unplaced(&quiet_parts, 0), None);
     }
 
     #[test]

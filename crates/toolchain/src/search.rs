@@ -88,9 +88,9 @@ pub fn skipped(variable: impl Fn(&str) -> Option<OsString>) -> Vec<String> {
 /// Returns a path, followed by the targets of its chain of symbolic links.
 pub fn links(path: &Path) -> impl Iterator<Item = PathBuf> {
     const MOST: usize = 8;
-    let next = |path: &PathBuf| {
-        let target = std::fs::read_link(path).ok()?;
-        Some(path.parent()?.join(target))
+    let next = |of: &PathBuf| {
+        let target = std::fs::read_link(of).ok()?;
+        Some(of.parent()?.join(target))
     };
     std::iter::successors(Some(path.to_owned()), next).take(MOST)
 }
@@ -125,12 +125,12 @@ pub(crate) fn expand(root: &Path, pattern: &str) -> Vec<PathBuf> {
         };
         let below = |folder: PathBuf| {
             let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-            let mut paths: Vec<PathBuf> = entries
+            let mut found: Vec<PathBuf> = entries
                 .filter(|entry| fits(&entry.file_name().to_string_lossy()))
                 .map(|entry| entry.path())
                 .collect();
-            paths.sort_by(|a, b| b.cmp(a));
-            paths
+            found.sort_by(|a, b| b.cmp(a));
+            found
         };
         paths = paths.into_iter().flat_map(below).collect();
     }

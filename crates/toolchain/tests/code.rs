@@ -69,15 +69,15 @@ fn flags_that_fix_the_code_are_read_back_from_it() {
             assert_eq!(of(&plain, name), (Some(bits), false, false), "{compiler} -O0 {name}");
             assert!(code(&plain, name).calls.is_empty());
         }
-        let (_scratch, wide) = compiled(&format!("{compiler} {v256}"), LOOPS).unwrap();
+        let (_wide_scratch, wide) = compiled(&format!("{compiler} {v256}"), LOOPS).unwrap();
         let fused = of(&wide, "triad").2;
         // gcc contracts by itself, clang since version 14.
         assert!(compiler == "clang" || fused);
         assert_eq!(of(&wide, "triad"), (Some(256), false, fused), "{compiler} {v256}");
         assert_eq!(of(&wide, "triadf").0, Some(256));
-        let (_scratch, wider) = compiled(&format!("{compiler} {v512}"), LOOPS).unwrap();
+        let (_wider_scratch, wider) = compiled(&format!("{compiler} {v512}"), LOOPS).unwrap();
         assert_eq!(of(&wider, "triad"), (Some(512), false, false), "{compiler} {v512}");
-        let (_scratch, sse) = compiled(&format!("{compiler} -O3 -msse2"), LOOPS).unwrap();
+        let (_sse_scratch, sse) = compiled(&format!("{compiler} -O3 -msse2"), LOOPS).unwrap();
         assert_eq!(of(&sse, "triad"), (Some(128), false, false), "{compiler} -O3 -msse2");
     }
 }
@@ -127,8 +127,8 @@ fn streaming_stores_are_seen_in_every_dress() {
         typedef double four __attribute__((vector_size(32)));
         void nt(four *restrict c, const four *restrict a, double s, ptrdiff_t n)
         { for (ptrdiff_t j = 0; j < n; j++) __builtin_nontemporal_store(s * a[j], c + j); }"#;
-    if let Some((_scratch, object)) = compiled("clang -O3 -mavx2", builtin) {
-        assert_eq!(of(&object, "nt"), (Some(256), true, false));
+    if let Some((_clang_scratch, clang_object)) = compiled("clang -O3 -mavx2", builtin) {
+        assert_eq!(of(&clang_object, "nt"), (Some(256), true, false));
     }
     // AOCC's clang knows the flag, llvm.org's does not.
     let scratch = Scratch::new().unwrap();
@@ -138,8 +138,8 @@ fn streaming_stores_are_seen_in_every_dress() {
         let flags = ["-fPIC", "-shared"].map(str::to_owned);
         match clang.compile(LONG, (&[&file], &flags), (&scratch, "nt.so"), &no) {
             Ok(library) => {
-                let object = SharedObject::open(&library.path).unwrap();
-                assert!(of(&object, "triad").1);
+                let library_object = SharedObject::open(&library.path).unwrap();
+                assert!(of(&library_object, "triad").1);
             }
             Err(error) => assert!(error.to_string().contains("-fnt-store"), "{error}"),
         }

@@ -80,8 +80,8 @@ fn a_crash_and_a_failure_are_told_with_their_last_words() {
         "{error}"
     );
     let failing = job(&scratch, "int main(void) { return 9; }", LONG).unwrap();
-    let error = failing.success(run(&failing, &no).unwrap()).unwrap_err().to_string();
-    assert!(error.ends_with("ended with exit status 9"), "{error}");
+    let failed_error = failing.success(run(&failing, &no).unwrap()).unwrap_err().to_string();
+    assert!(failed_error.ends_with("ended with exit status 9"), "{failed_error}");
 }
 
 /// Program that starts a child and never ends, like the child; it prints the child's process ID.

@@ -167,11 +167,14 @@ fn failures_are_reported_with_their_last_words_and_a_hint() {
     let error = Failure::from(fails("echo why >&2; exit 3").success("ask").unwrap_err());
     let error = error.to_string();
     assert!(error.ends_with(" ended with exit status 3:\nwhy\nhint: ask"), "{error}");
-    let error = fails("exit 3").success("").unwrap_err().to_string();
-    assert!(error.ends_with(" ended with exit status 3"), "{error}");
+    let exit_error = fails("exit 3").success("").unwrap_err().to_string();
+    assert!(exit_error.ends_with(" ended with exit status 3"), "{exit_error}");
     let output = fails("echo no licence >&2; echo ---- >&2");
-    let error = Failure::from(output.no_result(None, "ask")).to_string();
-    assert!(error.ends_with("gave no result (exit status 0):\nno licence\nhint: ask"), "{error}");
-    let error = Failure::from(output.no_result(Some("its own words"), "ask")).to_string();
-    assert!(error.contains(":\nits own words\n"), "{error}");
+    let silent_error = Failure::from(output.no_result(None, "ask")).to_string();
+    assert!(
+        silent_error.ends_with("gave no result (exit status 0):\nno licence\nhint: ask"),
+        "{silent_error}"
+    );
+    let words_error = Failure::from(output.no_result(Some("its own words"), "ask")).to_string();
+    assert!(words_error.contains(":\nits own words\n"), "{words_error}");
 }

@@ -140,9 +140,9 @@ mod tests {
         // Of one value that is valid, and of equal ones, none is best.
         runs[2] = run("n2", &[]);
         runs[1].measurements[0].value = Some(3.0);
-        let known = several(&runs, &registry());
-        assert_eq!(known.figures[0].best_and_worst(), None);
-        assert!(!known.figures[0].is_of_all());
+        let known_again = several(&runs, &registry());
+        assert_eq!(known_again.figures[0].best_and_worst(), None);
+        assert!(!known_again.figures[0].is_of_all());
     }
 
     #[test]

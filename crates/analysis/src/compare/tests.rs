@@ -175,11 +175,11 @@ fn what_is_not_the_same_thing_is_not_compared() {
 fn in_regime(trip: f64, rate: f64, other: Option<(f64, f64)>) -> Measurement {
     let mut m = triad(&[rate; 12]);
     m.config.insert("round_trip_s".to_owned(), json!(trip));
-    let regime = |(trip, rate): (f64, f64)| RegimeSamples {
-        round_trip_s: trip,
+    let regime = |(regime_trip, regime_rate): (f64, f64)| RegimeSamples {
+        round_trip_s: regime_trip,
         share: 0.5,
-        summary: Summary::of(&[rate; 12], Better::Higher).unwrap(),
-        samples: vec![rate; 12],
+        summary: Summary::of(&[regime_rate; 12], Better::Higher).unwrap(),
+        samples: vec![regime_rate; 12],
     };
     if let Some(other) = other {
         m.regimes = vec![regime((trip, rate)), regime(other)];
@@ -193,9 +193,13 @@ fn regimes_of_a_virtual_machine_are_never_held_against_each_other() {
     assert_eq!(pair.verdict, Verdict::NotComparable);
     assert!(pair.reasons[0].starts_with("different regimes of a virtual machine"), "{pair:?}");
     // B met that of A as well: they are compared there.
-    let pair = one(in_regime(115e-9, 48e9, None), in_regime(390e-9, 82e9, Some((114e-9, 48.5e9))));
-    assert_eq!((pair.verdict, pair.b.value), (Verdict::WithinNoise, Some(48.5e9)));
-    assert!(pair.reasons[0].contains("12 samples of other regimes are left out"), "{pair:?}");
+    let pair_moved =
+        one(in_regime(115e-9, 48e9, None), in_regime(390e-9, 82e9, Some((114e-9, 48.5e9))));
+    assert_eq!((pair_moved.verdict, pair_moved.b.value), (Verdict::WithinNoise, Some(48.5e9)));
+    assert!(
+        pair_moved.reasons[0].contains("12 samples of other regimes are left out"),
+        "{pair_moved:?}"
+    );
     // On bare metal round trips differ with the setting, and tell no regimes.
     let mut bare = sides(in_regime(115e-9, 48e9, None), in_regime(390e-9, 82e9, None));
     for side in &mut bare {
@@ -229,17 +233,18 @@ fn measurements_are_paired_by_what_tells_them_apart() {
         |n: u64| measurement("triad", "B/s", &[n as f64 * 1e9; 8], json!({"threads": n}));
     let sweep = side(vec![record("S", [1, 2, 4].map(of_threads).to_vec())]);
     let single = side(vec![record("O", vec![of_threads(2)])]);
-    let comparison = compare(&sweep, &single);
-    assert_eq!(comparison.pairs[0].title(), "triad, threads 2");
-    assert_eq!((comparison.pairs.len(), comparison.only_a.len()), (1, 2));
+    let with_single = compare(&sweep, &single);
+    assert_eq!(with_single.pairs[0].title(), "triad, threads 2");
+    assert_eq!((with_single.pairs.len(), with_single.only_a.len()), (1, 2));
     // One count against another is a difference of setting, and compared.
-    let comparison = compare(&single, &side(vec![record("T", vec![of_threads(4)])]));
-    assert_eq!(comparison.pairs[0].ratio, Some(2.0));
-    assert!(comparison.differences.iter().any(|d| d.what == "threads" && d.sides == ["2", "4"]));
+    let same_threads = compare(&single, &side(vec![record("T", vec![of_threads(4)])]));
+    assert_eq!(same_threads.pairs[0].ratio, Some(2.0));
+    assert!(same_threads.differences.iter().any(|d| d.what == "threads" && d.sides == ["2", "4"]));
     // What nothing tells apart is told apart by its number.
     let twice = side(vec![record("D", vec![triad(&[1e9; 8]), triad(&[2e9; 8])])]);
-    let titles: Vec<String> = compare(&twice, &twice).pairs.iter().map(Pair::title).collect();
-    assert_eq!(titles, ["triad", "triad, number 2"]);
+    let titles_of_twice: Vec<String> =
+        compare(&twice, &twice).pairs.iter().map(Pair::title).collect();
+    assert_eq!(titles_of_twice, ["triad", "triad, number 2"]);
 }
 
 #[test]
@@ -276,9 +281,9 @@ fn what_was_chosen_on_the_way_pairs_nothing_and_is_listed() {
     let arrays = |bytes: u64| of(json!({"array_bytes": bytes}));
     let mut other = side(vec![record("O", vec![arrays(2000)])]);
     let one = side(vec![record("N", vec![arrays(1000)])]);
-    let comparison = compare(&one, &other);
-    assert_eq!(comparison.pairs[0].ratio, Some(1.0));
-    assert_eq!(comparison.differences[0].what, "array bytes");
+    let of_notices = compare(&one, &other);
+    assert_eq!(of_notices.pairs[0].ratio, Some(1.0));
+    assert_eq!(of_notices.differences[0].what, "array bytes");
     other.runs[0].command.push("--size=2000B".to_owned());
     assert_eq!(compare(&one, &other).pairs[0].verdict, Verdict::NotComparable);
 }

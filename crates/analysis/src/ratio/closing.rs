@@ -176,17 +176,18 @@ mod tests {
         let (a, b) = (of(samples(1, 40, 1.0)), of(samples(2, 40, 1.0005)));
         let text = sentence(&a, &b, Quoted::Mean);
         assert!(text.starts_with("cannot tell whether ") && text.contains(" to "), "{text}");
-        let text = sentence(&of(vec![1.0, 1.0]), &of(vec![2.0, 2.0]), Quoted::Mean);
+        let doubled_text = sentence(&of(vec![1.0, 1.0]), &of(vec![2.0, 2.0]), Quoted::Mean);
         assert!(
-            text.ends_with("than Open MPI: 2.00 times (too few samples for an interval)"),
-            "{text}"
+            doubled_text.ends_with("than Open MPI: 2.00 times (too few samples for an interval)"),
+            "{doubled_text}"
         );
         let mut doubted = of(samples(2, 40, 2.0));
         doubted.validity = Validity { status: Status::Suspect, reasons: vec!["busy".to_owned()] };
-        let text = sentence(&a, &doubted, Quoted::Mean);
+        let doubted_text = sentence(&a, &doubted, Quoted::Mean);
         assert!(
-            text.starts_with("cannot tell") && text.ends_with("(the figure of MPICH is suspect)"),
-            "{text}"
+            doubted_text.starts_with("cannot tell")
+                && doubted_text.ends_with("(the figure of MPICH is suspect)"),
+            "{doubted_text}"
         );
         let factor = figure(Unit::Factor, Quoted::Mean, vec![1.0; 9]);
         let side = |figure| Contender { name: "x", figure };
@@ -197,8 +198,9 @@ mod tests {
     fn intervals_of_means_and_medians_hold_the_truth_as_often_as_they_say() {
         for (quoted, n) in [(Quoted::Mean, 8), (Quoted::Mean, 24), (Quoted::Median, 24)] {
             let held = |seed: u64| {
-                let of =
-                    |seed, centre| figure(Unit::BytesPerSecond, quoted, samples(seed, n, centre));
+                let of = |run_seed, centre| {
+                    figure(Unit::BytesPerSecond, quoted, samples(run_seed, n, centre))
+                };
                 let (a, b) = (of(2 * seed, 1.0), of(2 * seed + 1, 1.08));
                 let [low, high] = in_one_run(&a, &b, quoted).unwrap().1.unwrap();
                 low <= 1.08 && 1.08 <= high

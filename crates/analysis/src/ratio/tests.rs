@@ -45,8 +45,8 @@ fn several_runs_speak_for_themselves() {
     let [low, high] = interval(&near, &near).unwrap().ci95;
     assert!(low > 0.998 && high < 1.002, "{low} {high}");
     let far = runs(&[90.0, 100.0, 110.0, 95.0, 105.0], &[]);
-    let [low, high] = interval(&far, &far).unwrap().ci95;
-    assert!(low < 0.92 && high > 1.08, "{low} {high}");
+    let [far_low, far_high] = interval(&far, &far).unwrap().ci95;
+    assert!(far_low < 0.92 && far_high > 1.08, "{far_low} {far_high}");
     // Runs that happen to agree are no better known than each by itself.
     let agreeing = SideRuns { within: 0.05, ..near };
     assert!(interval(&agreeing, &agreeing).unwrap().ci95[1] > 1.05);
@@ -121,7 +121,9 @@ fn drawn(random: &mut fastrand::Rng, runs: &[f64], n: usize) -> Vec<f64> {
 
 /// The ratios of five blocks A B B A of runs drawn from recorded ones, where B is `faster`.
 fn blocks(random: &mut fastrand::Rng, runs: &[f64], faster: f64) -> Vec<f64> {
-    let block = |runs: &[f64]| faster * (runs[1] * runs[2] / (runs[0] * runs[3])).sqrt();
+    let block = |block_runs: &[f64]| {
+        faster * (block_runs[1] * block_runs[2] / (block_runs[0] * block_runs[3])).sqrt()
+    };
     drawn(random, runs, 4 * 5).chunks(4).map(block).collect()
 }
 
@@ -148,8 +150,8 @@ fn of_recorded_runs_of_one_command_at_most_one_in_twenty_gets_a_verdict() {
             told.entry("history").or_default().add(&interval(&side(0), &side(1)).unwrap());
         }
     }
-    for (design, told) in told {
-        assert!(told.share() <= 0.05 && told.of > 1000, "{design}: {told:?}");
+    for (design, outcomes) in told {
+        assert!(outcomes.share() <= 0.05 && outcomes.of > 1000, "{design}: {outcomes:?}");
     }
 }
 

@@ -157,8 +157,8 @@ fn load(rhs: &mut [f64; 3], problem: &dyn Problem, corners: &[[f64; 3]; CORNERS]
             corners.iter().zip(point.shapes).map(|(corner, shape)| corner[axis] * shape).sum()
         });
         let force = problem.force(at).unwrap_or_default();
-        for (sum, force) in rhs.iter_mut().zip(force) {
-            *sum += point.weight * point.shapes[a] * force;
+        for (sum, component) in rhs.iter_mut().zip(force) {
+            *sum += point.weight * point.shapes[a] * component;
         }
     }
 }

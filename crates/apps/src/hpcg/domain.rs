@@ -104,7 +104,7 @@ impl Domain {
         let mut best = vec![f64::INFINITY; all.len()];
         let Level { matrix, r, x, t } = &mut self.levels[0];
         for _ in 0..TURNS {
-            for (code, best) in all.iter().zip(&mut best) {
+            for (code, shortest) in all.iter().zip(&mut best) {
                 place.sum(0.0, false);
                 let begun = monotonic_nanos();
                 // SAFETY: the loops are of this processor; three vectors of this shape, all this thread's alone.
@@ -112,7 +112,7 @@ impl Domain {
                     loops::forward_from_zero(*code, matrix, r.at(0), x.at_mut(0), t.at_mut(0));
                     loops::backward(*code, matrix, r.at(0), x.at_mut(0), t.at(0));
                 }
-                *best = best.min((monotonic_nanos() - begun) as f64);
+                *shortest = shortest.min((monotonic_nanos() - begun) as f64);
             }
         }
         let together = best.into_iter().map(|nanos| place.sum(nanos, false).0);
@@ -201,8 +201,8 @@ impl Domain {
             if until.preconditioned {
                 self.cycle(place, 0);
             } else {
-                let Level { r, x, .. } = &mut self.levels[0];
-                x.copy_from_slice(r);
+                let Level { r: level_r, x, .. } = &mut self.levels[0];
+                x.copy_from_slice(level_r);
             }
             watch.lap(MG);
             let (rz, _) = place.sum(dot(&shape, &self.levels[0].r, &self.levels[0].x), false);
@@ -261,14 +261,14 @@ impl Domain {
             return;
         }
         self.cycle(place, level + 1);
-        let (here, coarser) = self.levels[level..].split_at_mut(1);
-        let Level { matrix, r, x, t } = &mut here[0];
-        prolong(&matrix.shape, x, &coarser[0]);
+        let (level_here, level_coarser) = self.levels[level..].split_at_mut(1);
+        let Level { matrix: level_matrix, r: level_r, x: level_x, t: level_t } = &mut level_here[0];
+        prolong(&level_matrix.shape, level_x, &level_coarser[0]);
         // SAFETY: as above.
         unsafe {
-            place.exchange(&matrix.shape, x.at_mut(0));
-            loops::forward(code, matrix, r.at(0), x.at_mut(0), t.at_mut(0));
-            loops::backward(code, matrix, r.at(0), x.at_mut(0), t.at(0));
+            place.exchange(&level_matrix.shape, level_x.at_mut(0));
+            loops::forward(code, level_matrix, level_r.at(0), level_x.at_mut(0), level_t.at_mut(0));
+            loops::backward(code, level_matrix, level_r.at(0), level_x.at_mut(0), level_t.at(0));
         }
     }
 
@@ -375,11 +375,11 @@ fn dot(shape: &VectorShape, x: &[f64], y: &[f64]) -> f64 {
         let (x, y) = (&x[first..first + shape.grid[0]], &y[first..first + shape.grid[0]]);
         let (x, x_rest) = x.as_chunks::<8>();
         let (y, y_rest) = y.as_chunks::<8>();
-        for (x, y) in x.iter().zip(y) {
-            sums = std::array::from_fn(|lane| sums[lane] + x[lane] * y[lane]);
+        for (of_x, of_y) in x.iter().zip(y) {
+            sums = std::array::from_fn(|lane| sums[lane] + of_x[lane] * of_y[lane]);
         }
-        for (sum, (x, y)) in sums.iter_mut().zip(x_rest.iter().zip(y_rest)) {
-            *sum += x * y;
+        for (sum, (rest_of_x, rest_of_y)) in sums.iter_mut().zip(x_rest.iter().zip(y_rest)) {
+            *sum += rest_of_x * rest_of_y;
         }
     }
     sums.iter().sum()
@@ -389,8 +389,10 @@ fn dot(shape: &VectorShape, x: &[f64], y: &[f64]) -> f64 {
 fn update(shape: &VectorShape, w: &mut [f64], [(x, a), (y, b)]: &[(&Array<f64>, f64); 2]) {
     for first in shape.lines() {
         let line = first..first + shape.grid[0];
-        for ((w, x), y) in w[line.clone()].iter_mut().zip(&x[line.clone()]).zip(&y[line]) {
-            *w = a * x + b * y;
+        for ((w_element, x_element), y_element) in
+            w[line.clone()].iter_mut().zip(&x[line.clone()]).zip(&y[line])
+        {
+            *w_element = a * x_element + b * y_element;
         }
     }
 }
@@ -399,8 +401,8 @@ fn update(shape: &VectorShape, w: &mut [f64], [(x, a), (y, b)]: &[(&Array<f64>, 
 fn add_to(shape: &VectorShape, y: &mut [f64], a: f64, x: &[f64], b: f64) {
     for first in shape.lines() {
         let line = first..first + shape.grid[0];
-        for (y, x) in y[line.clone()].iter_mut().zip(&x[line]) {
-            *y = a * *y + b * x;
+        for (y_element, x_element) in y[line.clone()].iter_mut().zip(&x[line]) {
+            *y_element = a * *y_element + b * x_element;
         }
     }
 }

@@ -65,8 +65,8 @@ impl DomainExchange {
         steps: [isize; 3],
     ) -> *mut f64 {
         let count = self.layout.count();
-        let size = |steps: [isize; 3]| -> usize {
-            side(shape, steps, false).iter().map(|range| range.len()).product()
+        let size = |exchange_steps: [isize; 3]| -> usize {
+            side(shape, exchange_steps, false).iter().map(|range| range.len()).product()
         };
         let before: usize = directions().take_while(|other| *other != steps).map(size).sum();
         let at = ((half * count + domain) * self.sent + before) * size_of::<f64>();
@@ -139,9 +139,9 @@ unsafe fn copy(
     mut each: impl FnMut(usize, usize),
 ) {
     let mut number = 0;
-    for z in z.clone() {
-        for y in y.clone() {
-            let first = shape.at([x.start, y, z]);
+    for plane in z.clone() {
+        for line in y.clone() {
+            let first = shape.at([x.start, line, plane]);
             for at in first..first + x.len() {
                 each(at, number);
                 number += 1;

@@ -237,7 +237,7 @@ unsafe fn restrict_body<S: InstructionSet, const ASK: bool>(
 ) {
     let (slices, [_, y, _]) = (a.shape.slices(), a.shape.grid);
     let [points, of_plane, _] = a.shape.grid.map(|points| points / 2);
-    let coarse_shape = VectorShape::new(a.shape.grid.map(|points| points / 2));
+    let coarse_shape = VectorShape::new(a.shape.grid.map(|extent| extent / 2));
     for (line, to) in coarse_shape.lines().enumerate() {
         let [fine_y, fine_z] = [2 * (line % of_plane), 2 * (line / of_plane)];
         let first = a.shape.at([0, fine_y as isize, fine_z as isize]);

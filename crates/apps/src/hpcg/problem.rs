@@ -117,8 +117,8 @@ mod tests {
         let printed = [1.97919e7, 1.97919e7, 1.71242e8, 9.50444e8, 1.16127e9];
         let operations = Operations::of(&layout);
         let all = operations.0.into_iter().chain([operations.total()]);
-        for (ours, printed) in all.zip(printed) {
-            assert!((ours / printed - 1.0).abs() < 1e-5, "{ours} {printed}");
+        for (ours, of_xhpcg) in all.zip(printed) {
+            assert!((ours / of_xhpcg - 1.0).abs() < 1e-5, "{ours} {of_xhpcg}");
         }
     }
 

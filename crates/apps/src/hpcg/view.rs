@@ -42,7 +42,7 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
                 m.name == "relative" && m.read_config::<HpcgConfig>().sweep == config.sweep
             };
             let ratio = all.iter().find(own).and_then(|m| m.value);
-            let cell = |ratio| TableCell::figure(ratio, Unit::Factor, format!("{ratio:.3}"));
+            let cell = |value| TableCell::figure(value, Unit::Factor, format!("{value:.3}"));
             row.push(ratio.map_or_else(TableCell::default, cell));
         }
         row.push(grid(&config).into());

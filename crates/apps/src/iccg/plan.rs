@@ -65,16 +65,16 @@ impl IccgPlan {
         cpus.dedup();
         let around = MeshConstraints::of(site, &cpus, options.memory_fraction);
         let size = size::choose(options.elements, &around)?;
-        let shared_out = |swept: Swept| match &swept.workers {
+        let shared_out = |combination: Swept| match &combination.workers {
             Workers::Ranks(plan) | Workers::Mpi(plan, _) => {
-                size::grid(size.mesh, plan.ranks.len()).map(|_| swept)
+                size::grid(size.mesh, plan.ranks.len()).map(|_| combination)
             }
-            Workers::Threads(_) => Ok(swept),
+            Workers::Threads(_) => Ok(combination),
         };
         let all = swept.into_iter().map(|swept| (swept.settings.clone(), shared_out(swept)));
-        let (swept, left_out) = sweep::keep(all)?;
+        let (kept, left_out) = sweep::keep(all)?;
         notices.extend(size.notices.iter().cloned().chain(left_out));
-        Ok(Self { swept, options, size, notices })
+        Ok(Self { swept: kept, options, size, notices })
     }
 }
 

@@ -79,13 +79,13 @@ impl IccgEvidence<'_> {
         let all = parts.iter().map(|part| predicted(*part)).sum::<Option<f64>>();
         let config = self.config(cell, solution);
         let wrong = self.validity(cell);
-        let judged = |m: Measurement, config: IccgConfig, part: usize| {
+        let judged = |m: Measurement, figure_config: IccgConfig, part: usize| {
             let mut validity = wrong.clone();
             self.judged
                 .doubts(2 * at, part, self.guest)
                 .into_iter()
                 .for_each(|d| validity.suspect(d));
-            m.config(&config).judged(validity)
+            m.config(&figure_config).judged(validity)
         };
         let figure = |name: &str, unit| Measurement::new(GAUGE, TEST, name, unit);
         let whole = IccgConfig {
@@ -96,10 +96,10 @@ impl IccgEvidence<'_> {
         };
         let flops = whole.flops.unwrap_or(0) as f64;
         let seconds = |s: f64| s;
-        let totals = cell.solutions.iter().map(|(_, seconds)| *seconds).collect();
+        let totals = cell.solutions.iter().map(|(_, durations)| *durations).collect();
         let mut rate =
             figure("rate", Unit::FlopsPerSecond)
-                .timed(Quoted::Median, timed, 0, &|seconds| flops / seconds);
+                .timed(Quoted::Median, timed, 0, &|duration| flops / duration);
         if let Some(all) = all {
             rate = rate.limit(flops / all, "bytes moved at the rates of read and Triad");
         }
@@ -113,13 +113,13 @@ impl IccgEvidence<'_> {
         ];
         let iteration_s = stats::median(&self.judged.seconds(2 * at, 0));
         for (number, part) in parts.into_iter().enumerate() {
-            let (bytes, flops) = (solution.work.bytes[part], solution.work.flops[part]);
-            let rate = |seconds: f64| bytes as f64 / seconds;
+            let (bytes, part_flops) = (solution.work.bytes[part], solution.work.flops[part]);
+            let rate_at = |duration: f64| bytes as f64 / duration;
             let mut m = figure(PARTS[part], Unit::BytesPerSecond).timed(
                 Quoted::Median,
                 timed,
                 number + 1,
-                &rate,
+                &rate_at,
             );
             if let Some(limit) = rate_of(PARTS[part]) {
                 let of = if UPDATES.contains(&PARTS[part]) { "Triad" } else { "read" };
@@ -128,18 +128,21 @@ impl IccgEvidence<'_> {
             let share = stats::median(&self.judged.seconds(2 * at, number + 1)) / iteration_s;
             let config = IccgConfig {
                 moved_bytes: Some(bytes as u64),
-                flops: Some(flops as u64),
+                flops: Some(part_flops as u64),
                 predicted_s: predicted(part),
                 share: Some(share).filter(|share| share.is_finite()),
                 ..config.clone()
             };
             figures.push(judged(m, config, number + 1));
         }
-        for (rate, name) in rates.into_iter().zip(["read", "triad"]) {
-            let (Some(rate), Some(timed)) = (rate, self.judged.of(2 * at + 1)) else { continue };
-            let bytes = |seconds: f64| rate.bytes / seconds;
+        for (measured_rate, name) in rates.into_iter().zip(["read", "triad"]) {
+            let (Some(rate), Some(bandwidth_samples)) = (measured_rate, self.judged.of(2 * at + 1))
+            else {
+                continue;
+            };
+            let bytes = |duration: f64| rate.bytes / duration;
             let m = figure(name, Unit::BytesPerSecond);
-            let m = m.timed(Quoted::Median, timed, rate.part, &bytes);
+            let m = m.timed(Quoted::Median, bandwidth_samples, rate.part, &bytes);
             let on = WorkersConfig::of(&cell.swept.workers);
             figures.push(m.config(&IccgConfig { on, ..IccgConfig::default() }));
         }
@@ -224,7 +227,7 @@ impl IccgEvidence<'_> {
             }
             if solution.end == End::Converged {
                 let allowed = RESIDUAL_SLACK * options.tolerance;
-                if solution.residual.is_none_or(|residual| residual > allowed) {
+                if solution.residual.is_none_or(|value| value > allowed) {
                     validity.invalid(format!(
                         "the residual computed anew is {residual}, where {:.0e} was reached by recursion",
                         options.tolerance

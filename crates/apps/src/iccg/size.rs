@@ -153,11 +153,11 @@ fn given(elements: [usize; 3], around: &MeshConstraints) -> Result<Mesh, Failure
             format!("e.g. --elements {edge},{edge},{edge}"),
         ),
     };
-    let allowed = match around.allowed {
-        Some(allowed) if countable => format!(", but only {allowed} of memory may be used"),
+    let allowed_memory = match around.allowed {
+        Some(limit) if countable => format!(", but only {limit} of memory may be used"),
         _ => String::new(),
     };
-    Err(Failure::missing(format!("a mesh of {told} elements {needs}{allowed}")).hint(hint))
+    Err(Failure::missing(format!("a mesh of {told} elements {needs}{allowed_memory}")).hint(hint))
 }
 
 impl MeshSize {

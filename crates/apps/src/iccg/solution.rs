@@ -129,8 +129,8 @@ fn by_threads(
         let told = format!("iteration {}, residual {:.1e}", state.iterations, state.residual);
         observer.progress(share.clamp(0.0, 1.0), &told);
     }
-    let Some(team) = pool.team(at) else { unreachable!("threads have a team") };
-    let residual = solver.true_residual(team)?;
+    let Some(thread_team) = pool.team(at) else { unreachable!("threads have a team") };
+    let residual = solver.true_residual(thread_team)?;
     Ok(Some((prepared.solution(&mut solver, state, residual), samples)))
 }
 
@@ -145,9 +145,9 @@ fn by_ranks(
     // SAFETY: the job computes, allocates, makes system calls, and meets the others at their own barrier.
     let solved = unsafe {
         pool.sample(at, Interrupt::when(&mut || observer.interrupted()), |member, laps| {
-            let ranks = shared.of_rank(member.index);
+            let own_range = shared.of_rank(member.index);
             // Whoever waits for them ends them.
-            part_of_rank((member, laps), job, (&ranks, grid), &mut || false)
+            part_of_rank((member, laps), job, (&own_range, grid), &mut || false)
         })
     };
     match solved {
@@ -236,7 +236,7 @@ fn as_rank(
         let (reached, more) =
             unsafe { solver.advance((context, laps), state, (count, job.tolerance())) };
         state = reached;
-        let last = more.last().map_or(1.0, |times| times[0]);
+        let last = more.last().map_or(1.0, |iteration| iteration[0]);
         times.extend(more);
         // All look as often as each other.
         count = until_next_look(halo.sum(context, last) / halo.sum(context, 1.0));
@@ -285,10 +285,10 @@ fn together(solutions: &[Solution]) -> Solution {
 /// A sample for each iteration, between the round trips of all.
 fn samples_of(all: &Sample, times: &[Times], work: &Work) -> Vec<Sample> {
     let parts: Vec<usize> = parts(work).collect();
-    let of = |(number, times): (usize, &Times)| {
+    let of = |(number, iteration): (usize, &Times)| {
         // The clock around the iteration tells what interfered.
         let seconds: Vec<f64> = std::iter::once(all.seconds[number])
-            .chain(parts.iter().map(|part| times[1 + part]))
+            .chain(parts.iter().map(|part| iteration[1 + part]))
             .collect();
         let causes = all.part_causes.get(number).cloned().unwrap_or_default();
         Sample {
@@ -363,7 +363,7 @@ impl Unstored {
         halo: impl FnOnce(&Subdomain, &Numbering) -> H,
     ) -> Result<(Self, H), Failure> {
         let begun = monotonic_nanos();
-        let since = |begun: u64| (monotonic_nanos() - begun) as f64 * 1e-9;
+        let since = |since_nanos: u64| (monotonic_nanos() - since_nanos) as f64 * 1e-9;
         let rows = Numbering::new(&subdomain, job.method.order(), threads.count());
         let halo = halo(&subdomain, &rows);
         let (system, blocks) = System::assemble(threads, (subdomain, rows), &Stretch)?;
@@ -375,9 +375,9 @@ impl Unstored {
         let wanted = job.products.map(|chosen| chosen.storage).or(job.options.storage);
         let mut matrices = Vec::new();
         if wanted != Some(Storage::Bcsr) {
-            let begun = monotonic_nanos();
+            let product_begun = monotonic_nanos();
             let sliced = Matrix::sliced(threads, &blocks, &system.rows)?;
-            matrices.push((sliced, since(begun)));
+            matrices.push((sliced, since(product_begun)));
         }
         if wanted != Some(Storage::Sell) {
             matrices.push((Matrix::Bcsr(blocks), 0.0));
@@ -411,7 +411,7 @@ impl Unstored {
             for ((matrix, ahead, _), [seconds, cost]) in ways.iter().zip(&all[0]) {
                 let products = Products { storage: matrix.storage(), ahead: *ahead };
                 let of_storage = &mut product_s[products.storage as usize];
-                *of_storage = Some(of_storage.map_or(*seconds, |best: f64| best.min(*seconds)));
+                *of_storage = Some(of_storage.map_or(*seconds, |least: f64| least.min(*seconds)));
                 if best.is_none_or(|(_, best)| *cost < best) {
                     best = Some((products, *cost));
                 }
@@ -442,18 +442,18 @@ unsafe fn products(
     unsafe { x.part_mut(3 * own.start..3 * own.end) }.fill(1.0);
     let mut best = vec![f64::INFINITY; ways.len()];
     for _ in 0..TURNS {
-        for ((matrix, ahead, _), best) in ways.iter().zip(&mut best) {
+        for ((matrix, ahead, _), least) in ways.iter().zip(&mut best) {
             let code = Code::widest(*ahead);
             context.barrier_of_all();
             let begun = monotonic_nanos();
             // SAFETY: x has all columns, y the rows, of which each thread writes its own.
             unsafe { matrix.multiply((rows, context.thread), code, x.at(0), y.at(0)) };
             context.barrier_of_all();
-            *best = best.min((monotonic_nanos() - begun) as f64 * 1e-9);
+            *least = least.min((monotonic_nanos() - begun) as f64 * 1e-9);
         }
     }
     let ranks = halo.sum(context, 1.0);
     let mean = |seconds| halo.sum(context, seconds) / ranks;
     let costs = best.into_iter().zip(ways);
-    costs.map(|(best, (.., more_s))| [best, best + more_s / WORTH].map(mean)).collect()
+    costs.map(|(fastest, (.., more_s))| [fastest, fastest + more_s / WORTH].map(mean)).collect()
 }

@@ -85,8 +85,8 @@ fn relative(all: &[IccgFigure<'_>]) -> Option<String> {
     let mut against: Vec<&str> =
         ratios.filter_map(|(_, config)| config.against.as_deref()).collect();
     against.dedup();
-    let all = against.join("; of ");
-    (!all.is_empty()).then(|| format!("speed to solution over that of {all}, interleaved"))
+    let joined = against.join("; of ");
+    (!joined.is_empty()).then(|| format!("speed to solution over that of {joined}, interleaved"))
 }
 
 /// Which workers solve fastest, and by how much.
@@ -258,7 +258,7 @@ fn parts_table(group: &[IccgFigure<'_>]) -> Table {
     }
     if let Some(rate) = named(group, "rate") {
         let (m, config) = rate;
-        let seconds = m.value.map(|rate| config.flops.unwrap_or(0) as f64 / rate);
+        let seconds = m.value.map(|flop_rate| config.flops.unwrap_or(0) as f64 / flop_rate);
         let bytes = config.moved_bytes.unwrap_or(0);
         let moved = seconds.map(|seconds| bytes as f64 / seconds);
         table.row([

@@ -44,8 +44,8 @@ impl Sliced {
                     let column = column.unwrap_or(0);
                     let value = own_blocks.get(block).copied().unwrap_or([0.0; BLOCK]);
                     columns[LANES * place + lane] = 3 * column;
-                    for (element, value) in value.into_iter().enumerate() {
-                        values[LANES * (BLOCK * place + element) + lane] = value;
+                    for (element, component) in value.into_iter().enumerate() {
+                        values[LANES * (BLOCK * place + element) + lane] = component;
                     }
                 }
             }

@@ -42,7 +42,7 @@ impl Rule {
 
     /// The share of worker `index` of `count` in the integral by `points` intervals.
     pub fn share(self, points: u64, index: usize, count: usize) -> f64 {
-        let at = |index: usize| (u128::from(points - 1) * index as u128 / count as u128) as u64 + 1;
+        let at = |piece: usize| (u128::from(points - 1) * piece as u128 / count as u128) as u64 + 1;
         let h = 1.0 / points as f64;
         // SAFETY: `available` lists what this processor can run.
         let inner = unsafe { sum(self.isa, at(index), at(index + 1), h) };
@@ -80,19 +80,19 @@ unsafe fn sum_body<S: InstructionSet>(first: u64, end: u64, h: f64) -> f64 {
 fn block(first: u64, count: u64, h: f64) -> f64 {
     let mut at: [f64; LANES] = from_fn(|lane| (first + lane as u64) as f64);
     let mut sums = [0.0; LANES];
-    let term = |at: f64| {
-        let x = at * h;
+    let term = |x: f64| {
+        let x = x * h;
         4.0 / (1.0 + x * x)
     };
     for _ in 0..count / LANES as u64 {
-        for (sum, at) in sums.iter_mut().zip(&mut at) {
-            *sum += term(*at);
-            *at += LANES as f64;
+        for (sum, x) in sums.iter_mut().zip(&mut at) {
+            *sum += term(*x);
+            *x += LANES as f64;
         }
     }
     let rest = (count % LANES as u64) as usize;
-    for (sum, at) in sums.iter_mut().zip(at).take(rest) {
-        *sum += term(at);
+    for (sum, x) in sums.iter_mut().zip(at).take(rest) {
+        *sum += term(x);
     }
     sums.iter().sum()
 }

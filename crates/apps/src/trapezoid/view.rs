@@ -32,10 +32,10 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     for of_points in rates.chunk_by(|(_, one), (_, next)| one.n == next.n) {
         let points = of_points[0].1.n.unwrap_or(0);
         table.heading(format!("{} intervals", power(points)));
-        for (m, config) in of_points {
+        for (m, point_config) in of_points {
             let beside = |name: &str| {
                 let same = |(other, of): &&TrapezoidFigure<'_>| {
-                    other.name == name && of.n == config.n && of.on == config.on
+                    other.name == name && of.n == point_config.n && of.on == point_config.on
                 };
                 all.iter().find(same).map_or_else(TableCell::default, |(ratio, _)| factor(ratio))
             };
@@ -43,14 +43,14 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
                 TableCell::figure(value, Unit::FlopsPerSecond, significant(value / 1e9))
             };
             table.row([
-                config.on.in_words().into(),
-                config
+                point_config.on.in_words().into(),
+                point_config
                     .seconds
                     .map_or_else(|| "-".into(), |s| TableCell::text(Seconds(s).to_string())),
                 m.value.map_or_else(|| m.validity.status.name().into(), rate),
                 beside("efficiency"),
                 beside("relative"),
-                config
+                point_config
                     .error
                     .map_or_else(|| "-".into(), |error| TableCell::text(format!("{error:.0e}"))),
                 TableCell::bar(m.value.unwrap_or(0.0) / most),
@@ -68,21 +68,24 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     );
     if detail == Detail::Full {
         let n = |m: &&TrapezoidFigure<'_>| m.0.summary.as_ref().map_or(0, |summary| summary.n);
-        let (least, most) = (rates.iter().map(n).min(), rates.iter().map(n).max());
+        let (least, largest) = (rates.iter().map(n).min(), rates.iter().map(n).max());
         let stop = config.stopped.as_deref().unwrap_or("?");
-        if let (Some(least), Some(most)) = (least, most) {
+        if let (Some(least), Some(most)) = (least, largest) {
             let count =
                 if least == most { least.to_string() } else { format!("{least} to {most}") };
             section.note("samples", format!("{count} of each count; {stop}"));
         }
         let against = all.iter().find(|(m, _)| m.name == "efficiency");
-        if let Some(against) = against.and_then(|(_, config)| config.against.as_deref()) {
+        if let Some(against) = against.and_then(|(_, ratio_config)| ratio_config.against.as_deref())
+        {
             let text = format!("time of {against}, shared out evenly, over the time, interleaved");
             section.note("efficiency", text);
         }
         let relative = all.iter().find(|(m, _)| m.name == "relative");
-        if let Some(against) = relative.and_then(|(_, config)| config.against.as_deref()) {
-            section.note("relative", format!("speed over that of {against}, interleaved"));
+        if let Some(other) =
+            relative.and_then(|(_, relative_config)| relative_config.against.as_deref())
+        {
+            section.note("relative", format!("speed over that of {other}, interleaved"));
         }
     }
     let measurements: Vec<&Measurement> = all.iter().map(|(m, _)| *m).collect();
@@ -137,10 +140,10 @@ fn placement(all: &[TrapezoidFigure<'_>]) -> Option<String> {
     let [low, high] = range(&mut known.iter().flat_map(|(.., ends)| *ends));
     let apart: Vec<String> = known
         .iter()
-        .filter(|(.., [low, high])| *low > 1.0 || *high < 1.0)
-        .map(|(policy, ratio, [low, high])| {
+        .filter(|(.., [lower, upper])| *lower > 1.0 || *upper < 1.0)
+        .map(|(policy, ratio, [lower, upper])| {
             format!(
-                "policy {policy} is {ratio:.3} times as fast as policy 0 ({low:.3} to {high:.3})"
+                "policy {policy} is {ratio:.3} times as fast as policy 0 ({lower:.3} to {upper:.3})"
             )
         })
         .collect();

@@ -174,9 +174,9 @@ fn pairs(text: &str) -> Result<RankPairs, String> {
         return Ok(RankPairs::All);
     }
     if let Some((a, b)) = text.split_once('-') {
-        let cpu = |text: &str| {
-            text.parse().map(CpuId).map_err(|_| {
-                format!("expected two CPUs such as 0-1, distances or all, found {text:?}")
+        let cpu = |word: &str| {
+            word.parse().map(CpuId).map_err(|_| {
+                format!("expected two CPUs such as 0-1, distances or all, found {word:?}")
             })
         };
         let (a, b) = (cpu(a)?, cpu(b)?);

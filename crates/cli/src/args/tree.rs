@@ -21,10 +21,10 @@ pub(super) fn in_order(command: Command) -> Command {
     let mut ids: Vec<(usize, String)> = options
         .map(|arg| (arg.get_help_heading().and_then(rank).unwrap_or(0), arg.get_id().to_string()))
         .collect();
-    ids.sort_by_key(|(rank, _)| *rank);
+    ids.sort_by_key(|(order, _)| *order);
     // An argument that is changed goes behind all others.
-    let command = ids.iter().fold(command, |command, (rank, id)| {
-        command.mut_arg(id, |arg| arg.help_heading(GROUPS[*rank]))
+    let command = ids.iter().fold(command, |command, (order, id)| {
+        command.mut_arg(id, |arg| arg.help_heading(GROUPS[*order]))
     });
     command.mut_subcommands(in_order)
 }

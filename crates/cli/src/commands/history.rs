@@ -88,7 +88,7 @@ fn export(runs: &[String], output: &str, db: &Database) -> Result<(), Failure> {
         None => runs.iter().map(|run| find(run, db)).collect::<Result<_, _>>()?,
     };
     let all = store.as_ref().filter(|_| runs.is_empty());
-    let ids = all.map_or(Ok(Vec::new()), |store| store.ids(&RunFilter::default()))?;
+    let ids = all.map_or(Ok(Vec::new()), |open| open.ids(&RunFilter::default()))?;
     let saved = ids.iter().rev().filter_map(|id| Some(all?.find(id)));
     let mut written = BTreeSet::new();
     let once = named.into_iter().filter(|record| written.insert(record.id.clone())).map(Ok);

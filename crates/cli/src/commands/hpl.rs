@@ -77,7 +77,7 @@ fn site(args: &HplArgs) -> Result<Site, Failure> {
     };
     let memory = &mut site.machine.memory;
     let all = memory.bytes.filter(|_| args.topology.is_some());
-    if let Some(planned) = args.memory.map(|Bytes(given)| given).or(all) {
+    if let Some(planned) = args.memory.map(|Bytes(bytes)| bytes).or(all) {
         (memory.available, memory.cgroup_limit) = (Some(planned), None);
     }
     Ok(site)

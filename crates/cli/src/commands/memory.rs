@@ -25,7 +25,7 @@ pub(crate) fn execute(command: &MemoryCommand) -> Result<Exit, Failure> {
     };
     let site = session::site(&args.common)?;
     let mut team = match placement {
-        Some(args) => resolve::one_team(args, &site.topology, "memory")?,
+        Some(team_args) => resolve::one_team(team_args, &site.topology, "memory")?,
         // The matrix has its own idea of who reads.
         None => TeamRequest::default(),
     };
@@ -33,7 +33,7 @@ pub(crate) fn execute(command: &MemoryCommand) -> Result<Exit, Failure> {
         // Of one thread, unless the user names places.
         team.request.threads = Some(1);
     }
-    let placement = nodegauge_placement::plan(&site.topology, &team.request)?;
+    let team_placement = nodegauge_placement::plan(&site.topology, &team.request)?;
     let options = CurveOptions {
         pages: args.pages.0,
         policy: team.policy,
@@ -44,6 +44,6 @@ pub(crate) fn execute(command: &MemoryCommand) -> Result<Exit, Failure> {
         samples: args.common.samples.map(|n| n as usize),
         ..CurveOptions::default()
     };
-    let plan = CurvePlan::new(curve, &site, placement, options, team.notices)?;
+    let plan = CurvePlan::new(curve, &site, team_placement, options, team.notices)?;
     session::conduct_plan(&args.common, site, Box::new(plan), &Curves)
 }

@@ -40,6 +40,6 @@ pub(crate) fn execute(args: &RooflineArgs) -> Result<Exit, Failure> {
         RooflinePlan::new(&GAUGES, &site, options)?
     };
     let figures = plan.figures(&site);
-    let measure = |site: &Site, progress: &mut Progress| Box::new(plan).run(site, progress);
+    let measure = |node: &Site, progress: &mut Progress| Box::new(plan).run(node, progress);
     session::conduct(common, site, &figures, measure, Shown::page_of(&RooflineGauge))
 }

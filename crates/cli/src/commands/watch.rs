@@ -94,23 +94,23 @@ impl MetricSeries {
         let saved = store.series(host, key, value.map(String::as_str))?.filter(|_| !args.anew);
         let began = |first: &str| record::time_of(first).unwrap_or(now);
         let saved = saved.map(|saved| (began(&saved.first), saved));
-        let is_over = |began: SystemTime| began + args.whole <= now;
+        let is_over = |run_began: SystemTime| run_began + args.whole <= now;
         let mut labels = args.label.clone();
         Ok(match (saved, named) {
-            (Some((began, saved)), Some((key, value))) if is_over(began) => {
+            (Some((run_began, saved)), Some((label_key, label_value))) if is_over(run_began) => {
                 return Err(Failure::usage(format!(
-                    "--for {} of {key}={value} are over: {} since {}",
+                    "--for {} of {label_key}={label_value} are over: {} since {}",
                     format_duration(args.whole),
                     counted(saved.runs, "run"),
                     saved.first,
                 ))
                 .hint("a longer --for, another --label, or --anew"));
             }
-            (Some((began, saved)), _) if !is_over(began) => {
+            (Some((run_began, saved)), _) if !is_over(run_began) => {
                 if labels.is_empty() {
                     labels.push((LABEL.to_owned(), saved.value));
                 }
-                Self { labels, began, samples: saved.runs }
+                Self { labels, began: run_began, samples: saved.runs }
             }
             _ => {
                 if labels.is_empty() {

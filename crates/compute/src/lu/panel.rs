@@ -161,12 +161,12 @@ impl<'a> Panel<'a> {
             // SAFETY: all slots are written; they are written again only two barriers later.
             let read = |rank: usize| unsafe { &*slots[rank].get() };
             // Of equal candidates the first is chosen; rows are in order of ranks.
-            let winner = (0..group.size)
-                .map(read)
-                .fold(read(0), |best, slot| if slot.best.0 > best.best.0 { slot } else { best });
-            let (value, pivot_at) = winner.best;
+            let winner = (0..group.size).map(read).fold(read(0), |largest, other| {
+                if other.best.0 > largest.best.0 { other } else { largest }
+            });
+            let (pivot, pivot_at) = winner.best;
             // This also rejects NaN.
-            if value <= 0.0 || !value.is_finite() {
+            if pivot <= 0.0 || !pivot.is_finite() {
                 return Err(NoPivot(j));
             }
             let pivot_row = winner.row;
@@ -184,29 +184,29 @@ impl<'a> Panel<'a> {
             }
             let pivot = pivot_row[j - first];
             let mut inverse = 1.0 / pivot;
-            let own = self.below(j + 1);
+            let trailing = self.below(j + 1);
             if !inverse.is_finite() {
                 // A pivot so small that its inverse overflows: divide instead.
-                for i in own.clone() {
+                for i in trailing.clone() {
                     // SAFETY: a row of this member.
                     unsafe { *view.at(i, j) /= pivot };
                 }
                 inverse = 1.0;
             }
             // SAFETY: this member's rows of the leaf's columns; the pivot's row is a copy.
-            let (value, at) = unsafe {
+            let (next_value, next_at) = unsafe {
                 let job = Elimination {
-                    x: view.at(own.start, j),
-                    rest: view.at(own.start, j + 1),
+                    x: view.at(trailing.start, j),
+                    rest: view.at(trailing.start, j + 1),
                     ld: view.ld,
-                    rows: own.len(),
+                    rows: trailing.len(),
                     columns: last - j - 1,
                     pivot_row: pivot_row[j + 1 - first..].as_ptr(),
                     inverse,
                 };
                 leaf::eliminate(engine.isa, job)
             };
-            best = (value, own.start + at);
+            best = (next_value, trailing.start + next_at);
         }
         Ok(())
     }

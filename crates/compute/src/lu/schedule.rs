@@ -211,9 +211,9 @@ impl LuSchedule {
         }
         if update.outstanding == 0 {
             let Update { blocks, step, .. } = state.updates.swap_remove(at);
-            for block in blocks {
-                state.steps[block] = step + 1;
-                state.claimed[block] = false;
+            for freed in blocks {
+                state.steps[freed] = step + 1;
+                state.claimed[freed] = false;
             }
             drop(state);
             self.changed();

@@ -34,8 +34,8 @@ pub(super) fn back_substitute(shared: &LuShared<'_>, member: &Member<'_>) {
             for j in first..last {
                 let u = std::slice::from_raw_parts(view.at(rows.start, j), rows.len());
                 let x = *view.at(j, n);
-                for (y, u) in y.iter_mut().zip(u) {
-                    *y -= u * x;
+                for (of_y, of_u) in y.iter_mut().zip(u) {
+                    *of_y -= of_u * x;
                 }
             }
         }

@@ -67,8 +67,11 @@ fn agrees(n: usize, nb: usize, threads: usize, seed: u64) {
     let norm = expected.iter().fold(0.0f64, |a, b| a.max(b.abs()));
     // Both are backward stable: they differ by the condition of the matrix, which for random
     // matrices of this size is below some 1e5.
-    for (x, expected) in x.iter().zip(&expected) {
-        assert!((x - expected).abs() <= 1e-8 * norm, "n {n} nb {nb}: {x} is not {expected}");
+    for (computed, exact) in x.iter().zip(&expected) {
+        assert!(
+            (computed - exact).abs() <= 1e-8 * norm,
+            "n {n} nb {nb}: {computed} is not {exact}"
+        );
     }
 }
 

@@ -47,17 +47,17 @@ fn measurement(group: &[&HplRow], about: RatingConfig) -> Measurement {
         residual: Some(ResidualConfig::of(row.residual)),
         ..about
     };
-    let failed = group.iter().any(|row| row.passed == Some(false));
+    let failed = group.iter().any(|member| member.passed == Some(false));
     let mut validity = Validity::valid();
     if failed {
         validity.add(Status::Invalid, "its residual check FAILED: x is not a solution");
-    } else if group.iter().any(|row| row.passed.is_none()) {
+    } else if group.iter().any(|member| member.passed.is_none()) {
         validity.add(Status::Suspect, "no residual was printed: x is not verified");
     }
     let counted = group.iter().filter(|_| !failed);
     Measurement::new(GAUGE, TEST, RATING, Unit::FlopsPerSecond)
         .category(Category::Reference)
-        .sampled(Quoted::Best, counted.map(|row| row.rate).collect())
+        .sampled(Quoted::Best, counted.map(|member| member.rate).collect())
         .config(&config)
         .judged(validity)
 }
@@ -75,8 +75,8 @@ mod tests {
         assert_eq!(made[0].config["nb"], 192);
         assert_eq!(made[0].value, Some(89.775e9));
         assert!(made.iter().all(|m| m.category == Category::Reference));
-        let rows = output::read(include_str!("../../tests/outputs/failed.txt")).rows;
-        let failed = &measurements(&rows, "xhpl", None, None)[0];
+        let failed_rows = output::read(include_str!("../../tests/outputs/failed.txt")).rows;
+        let failed = &measurements(&failed_rows, "xhpl", None, None)[0];
         assert_eq!((failed.value, failed.validity.status), (None, Status::Invalid));
     }
 

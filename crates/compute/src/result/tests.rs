@@ -92,11 +92,11 @@ fn a_busy_minute_is_said_with_the_rating() {
     let (rating, _) = judged("rating", &quiet, around(&quiet));
     assert_eq!(rating.validity.status, Status::Valid, "{:?}", rating.validity);
     let busy = [burst(124.0, 3.0), burst(71.0, 3.0), burst(100.0, 3.0)];
-    let (rating, _) = judged("rating", &quiet, around(&busy));
-    assert_eq!(rating.validity.status, Status::Suspect);
-    let reason = &rating.validity.reasons[0];
+    let (busy_rating, _) = judged("rating", &quiet, around(&busy));
+    assert_eq!(busy_rating.validity.status, Status::Suspect);
+    let reason = &busy_rating.validity.reasons[0];
     assert!(reason.starts_with("other work used 47 % of the cores' execution units: bursts in registers around the solution ran at 71.0 to 124.0 GFLOP/s"), "{reason}");
-    let time = rating.read_config::<RatingConfig>().time.unwrap();
+    let time = busy_rating.read_config::<RatingConfig>().time.unwrap();
     assert!((time.shared.unwrap() - (1.0 - 100.0 / 190.0)).abs() < 1e-12);
 }
 
@@ -108,8 +108,8 @@ fn lu_is_held_against_dgemm_of_the_same_minutes() {
     let (rating, notices) = judged("rating", &[], around(&[98e9, 100e9, 140e9]));
     assert_eq!(rating.read_config::<RatingConfig>().of_dgemm, Some(0.9));
     assert!(!loses(&notices), "{notices:?}");
-    let (_, notices) = judged("rating", &[], around(&[138e9, 140e9, 141e9]));
-    assert!(loses(&notices), "{notices:?}");
+    let (_, quiet_notices) = judged("rating", &[], around(&[138e9, 140e9, 141e9]));
+    assert!(loses(&quiet_notices), "{quiet_notices:?}");
 }
 
 #[test]

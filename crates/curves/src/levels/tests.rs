@@ -175,13 +175,13 @@ fn levels_of_zen_guests_are_found_and_named() {
         ],
     );
     assert_eq!(said(&dots, &caches), [format!("{l3} 6 MiB and 8 MiB")]);
-    let (dots, caches) = (curves(&[&ZEN4]), reported(32, 1024, (32 << 10, 32 << 10)));
+    let (zen4_dots, zen4_caches) = (curves(&[&ZEN4]), reported(32, 1024, (32 << 10, 32 << 10)));
     has_levels(
-        &dots,
-        &caches,
+        &zen4_dots,
+        &zen4_caches,
         &[("L1", 4, 32), ("L2", 64, 512), ("L3", 1536, 4 << 10), ("memory", 16 << 10, 128 << 10)],
     );
-    assert_eq!(said(&dots, &caches).last(), Some(&format!("{l3} 4 MiB and 6 MiB")));
+    assert_eq!(said(&zen4_dots, &zen4_caches).last(), Some(&format!("{l3} 4 MiB and 6 MiB")));
 }
 
 #[test]
@@ -217,9 +217,9 @@ fn loads_as_slow_as_those_of_flushed_lines_are_of_memory() {
     assert!(said(&dots, &caches).iter().any(|text| text.starts_with("L3 of 105 MiB, as reported")));
     // A cache that is larger than a hypervisor says is none the less one.
     let told = reported(48, 2048, (4 << 10, 4 << 10));
-    let mut dots = curves(&[&ZEN5]);
-    dots.iter_mut().for_each(|dot| dot.cached = Some(dot.bytes < 16 << 20));
-    let named = name(&dots, levels(&dots), &told, true);
+    let mut zen5_dots = curves(&[&ZEN5]);
+    zen5_dots.iter_mut().for_each(|dot| dot.cached = Some(dot.bytes < 16 << 20));
+    let named = name(&zen5_dots, levels(&zen5_dots), &told, true);
     assert_eq!(named.iter().map(|n| &*n.name).collect::<Vec<_>>(), ["L1", "L2", "L3", "memory"]);
 }
 
@@ -301,8 +301,8 @@ proptest! {
             values.extend(std::iter::repeat_n(height, *length));
             height *= factor;
         }
-        for (value, noise) in values.iter_mut().zip(&noise) {
-            *value *= 1.0 + noise;
+        for (value, deviation) in values.iter_mut().zip(&noise) {
+            *value *= 1.0 + deviation;
         }
         let rates: Vec<f64> = values.iter().map(|seconds| 7.0 / seconds).collect();
         for all in [&[&values[..]][..], &[&values, &rates]] {

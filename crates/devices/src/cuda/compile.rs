@@ -135,7 +135,7 @@ impl Compiler {
         let failed = |code| {
             self.dialect.error(FailureClass::Build, self.dialect.of("nvrtc", "hiprtc"), code)
         };
-        let c_text = |text: &str| CString::new(text).unwrap_or_default();
+        let c_text = |words: &str| CString::new(words).unwrap_or_default();
         let text = c_text(text);
         let name = c_text("device.c");
         let options: Vec<CString> = options.iter().map(|option| c_text(option)).collect();
@@ -149,8 +149,8 @@ impl Compiler {
             return Err(failed(code));
         }
         // SAFETY: the program was created; the options live.
-        let code = unsafe { (self.compile)(program, words.len() as c_int, words.as_ptr()) };
-        let image = match code {
+        let log_code = unsafe { (self.compile)(program, words.len() as c_int, words.as_ptr()) };
+        let image = match log_code {
             0 => self.filled(program, self.code).map(Image).ok_or_else(|| failed(0)),
             code => {
                 let log = text_of(&self.filled(program, self.log).unwrap_or_default());

@@ -125,7 +125,8 @@ impl OpenDevice for OpenedDevice {
             // SAFETY: the memory is `bytes` long and lives until it is unpinned.
             unsafe { api.register(start.cast(), bytes, PORTABLE)? };
             // SAFETY: as above.
-            let unpin = |api: &CudaApi, raw: usize| unsafe { api.unregister(raw as *mut c_void) };
+            let unpin =
+                |loaded: &CudaApi, raw: usize| unsafe { loaded.unregister(raw as *mut c_void) };
             memory.pin = Some(self.context.handle(start as usize, unpin));
         }
         Ok(memory)

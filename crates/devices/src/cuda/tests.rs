@@ -206,8 +206,11 @@ fn failures_of_calls_have_their_kind_and_name() {
     assert_eq!((error.call.as_str(), error.code), ("cuMemAlloc_v2", 2));
     let (source, _) = CARRIED[0];
     let program = device.build(&source).unwrap();
-    let error = device.kernel(&program, "no_such_loop").unwrap_err();
-    assert_eq!((error.kind, error.detail.as_str()), (FailureClass::Build, "no_such_loop"));
+    let kernel_error = device.kernel(&program, "no_such_loop").unwrap_err();
+    assert_eq!(
+        (kernel_error.kind, kernel_error.detail.as_str()),
+        (FailureClass::Build, "no_such_loop")
+    );
     let both = device.free_memory().unwrap().unwrap();
     let memory = device.allocate(1 << 20).unwrap();
     assert_eq!(device.free_memory().unwrap().unwrap().0, both.0 - (1 << 20));

@@ -232,7 +232,7 @@ impl OpenDevice for OpenClDevice {
             .collect();
         let options = CString::new(options.join(" ")).unwrap_or_default();
         // SAFETY: there is one device, which lives; the options end with a zero; there is no callback.
-        let code = unsafe {
+        let build_code = unsafe {
             (api.clBuildProgram)(
                 program,
                 1,
@@ -242,7 +242,7 @@ impl OpenDevice for OpenClDevice {
                 null_mut(),
             )
         };
-        check("clBuildProgram", code).map_err(|error| {
+        check("clBuildProgram", build_code).map_err(|error| {
             let log = self.log(program);
             let line =
                 log.lines().find(|line| line.contains("error")).or_else(|| log.lines().next());

@@ -46,13 +46,13 @@ pub(super) fn section(all: &Links<'_>, detail: Detail) -> Section {
             let node = node.map(|node| format!(", NUMA node {node}")).unwrap_or_default();
             table.heading(format!("{}{node}", heading(&config.on)));
             let sizes: BTreeSet<u64> =
-                here.iter().filter_map(|(_, config)| config.message_bytes).collect();
+                here.iter().filter_map(|(_, link_config)| link_config.message_bytes).collect();
             for size in &sizes {
                 let cell = |(name, memory, ..): &(&str, &str, &str, char)| {
-                    let is = |(m, config): &&&DeviceFigure<'_, LinkConfig>| {
+                    let is = |(m, cell_config): &&&DeviceFigure<'_, LinkConfig>| {
                         m.name.strip_suffix(LATENCY).unwrap_or(&m.name) == *name
-                            && config.message_bytes == Some(*size)
-                            && config.host_memory.as_deref() == Some(memory)
+                            && cell_config.message_bytes == Some(*size)
+                            && cell_config.host_memory.as_deref() == Some(memory)
                     };
                     here.iter().find(is).map_or_else(|| "-".into(), |(m, _)| value(m))
                 };

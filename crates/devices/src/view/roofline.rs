@@ -33,7 +33,8 @@ fn roofs<'a>(
         let at = roofs.iter().position(|roof| (roof.device, roof.element) == (device, element));
         let at = at.unwrap_or_else(|| {
             let peaks = all.iter().filter(same);
-            let peaks = peaks.filter_map(|(m, _)| Some((m.name.as_str(), m.value?))).collect();
+            let peaks =
+                peaks.filter_map(|(peak, _)| Some((peak.name.as_str(), peak.value?))).collect();
             roofs.push(Roof { device, element, kernels: Vec::new(), peaks });
             roofs.len() - 1
         });

@@ -55,9 +55,10 @@ pub(super) fn section(all: &[DeviceFigure<'_, DeviceStreamConfig>], detail: Deta
         ),
     );
     if detail == Detail::Full {
-        drivers(&mut section, all.iter().map(|(_, config)| &config.on));
+        drivers(&mut section, all.iter().map(|(_, own_config)| &own_config.on));
         let checks = config.checks.unwrap_or(0);
-        let worst = all.iter().filter_map(|(_, config)| config.worst_error).fold(0.0, f64::max);
+        let worst =
+            all.iter().filter_map(|(_, own_config)| own_config.worst_error).fold(0.0, f64::max);
         section.note(
             "checked",
             format!("every element on the device, {checks} times; worst deviation {worst:.0e}"),

@@ -239,8 +239,9 @@ impl IozoneOutput {
             let Some(file) = words.next().and_then(size) else { continue };
             for (&block, figure) in blocks.iter().zip(words) {
                 let Some(rate) = rated(name, figure, block, unit).flatten() else { continue };
-                match self.lines.iter_mut().find(|line| (line.file, line.block) == (file, block)) {
-                    Some(line) => line.rates.push(rate),
+                match self.lines.iter_mut().find(|known| (known.file, known.block) == (file, block))
+                {
+                    Some(known) => known.rates.push(rate),
                     None => self.lines.push(IozoneLine { file, block, rates: vec![rate] }),
                 }
             }

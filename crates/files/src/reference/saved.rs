@@ -151,7 +151,10 @@ fn of_job(job: &FioJob, version: &str) -> Measurement {
             let share = read.operations as f64 / (read.operations + write.operations) as f64;
             config.read_percent = Some(Percent::from(share * 100.0));
             let both = read.latency().zip(write.latency());
-            config.latency_s = both.map(|(read, write)| Latencies::Mixed { read, write });
+            config.latency_s = both.map(|(read_latency, write_latency)| Latencies::Mixed {
+                read: read_latency,
+                write: write_latency,
+            });
         }
         _ => config.latency_s = halves[0].latency().map(Latencies::All),
     }

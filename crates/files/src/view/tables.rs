@@ -165,7 +165,9 @@ pub(super) fn by_operation(rows: &[&Row<'_>], section: &mut Section) {
         let most = rates.iter().copied().fold(f64::NAN, f64::max);
         let show = |rate: f64| or_dash(rate.is_finite().then(|| gb(rate)));
         let at = of.iter().copied().find(|row| row.sizes() == probe);
-        let quantile = |of: fn(&Quantiles) -> Option<f64>| or_dash(at.map(|row| latency(row, of)));
+        let quantile = |statistic: fn(&Quantiles) -> Option<f64>| {
+            or_dash(at.map(|row| latency(row, statistic)))
+        };
         table.row([
             name.into(),
             show(median(&rates)),
@@ -214,8 +216,8 @@ pub(super) fn brief(rows: &[&Row<'_>], section: &mut Section) {
             let cache = cache.map_or("?", |cache| cache.name());
             let mut row: Vec<TableCell> = vec![cache.into(), size(cell.1).into()];
             row.extend(names.iter().map(|name| or_dash(at(name).map(rate))));
-            row.push(or_dash(probe.map(|row| latency(row, |q| q.p50))));
-            row.push(or_dash(probe.map(|row| latency(row, |q| q.p99))));
+            row.push(or_dash(probe.map(|at_cell| latency(at_cell, |q| q.p50))));
+            row.push(or_dash(probe.map(|at_cell| latency(at_cell, |q| q.p99))));
             table.row(row);
         }
     }
@@ -233,7 +235,7 @@ pub(super) fn comparison(own: &[&Row<'_>], others: &[&Row<'_>], section: &mut Se
         for name in names(&theirs) {
             let ours = named(own, name);
             let pair = |row: &Row<'_>| {
-                Some((ours.iter().find(|own| own.is_like(row))?.m.value?, row.m.value?))
+                Some((ours.iter().find(|same| same.is_like(row))?.m.value?, row.m.value?))
             };
             let pairs: Vec<(f64, f64)> =
                 named(&theirs, name).into_iter().filter_map(pair).collect();
@@ -242,11 +244,11 @@ pub(super) fn comparison(own: &[&Row<'_>], others: &[&Row<'_>], section: &mut Se
             }
             let of =
                 |f: &dyn Fn(&(f64, f64)) -> f64| median(&pairs.iter().map(f).collect::<Vec<_>>());
-            let ratio = of(&|(ours, theirs)| ours / theirs);
+            let ratio = of(&|(own_rate, peer_rate)| own_rate / peer_rate);
             table.row([
                 name.into(),
-                gb(of(&|(ours, _)| *ours)),
-                gb(of(&|(_, theirs)| *theirs)),
+                gb(of(&|(own_rate, _)| *own_rate)),
+                gb(of(&|(_, peer_rate)| *peer_rate)),
                 TableCell::figure(ratio, Unit::Factor, significant(ratio)),
                 pairs.len().to_string().into(),
                 program.into(),

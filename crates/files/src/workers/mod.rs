@@ -191,7 +191,7 @@ impl WorkerTask<'_> {
         let report = self.pass(bench, shared, &interrupted, &start);
         drop(arrived);
         let stonewall = self.workers.is_some_and(|workers| workers.stonewall);
-        let through = |report: &WorkerReport| stonewall && report.done.ended == PassEnd::Through;
+        let through = |done: &WorkerReport| stonewall && done.done.ended == PassEnd::Through;
         if report.as_ref().map_or(true, through) {
             shared.stop.store(1, Ordering::Relaxed);
         }

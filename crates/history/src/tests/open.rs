@@ -25,17 +25,17 @@ fn what_is_no_history_is_refused_and_left_as_it_is() {
     assert_eq!(fs::read_to_string(&path).unwrap(), garbage);
 
     for version in [0, 1, 75] {
-        let path = folder.path().join(format!("foreign{version}.db"));
-        let foreign = Connection::open(&path).unwrap();
+        let foreign_path = folder.path().join(format!("foreign{version}.db"));
+        let foreign = Connection::open(&foreign_path).unwrap();
         foreign.execute_batch("CREATE TABLE bookmarks (url TEXT)").unwrap();
         foreign.pragma_update(None, "user_version", version).unwrap();
         drop(foreign);
-        let before = fs::read(&path).unwrap();
-        for error in refusals(&path) {
+        let before = fs::read(&foreign_path).unwrap();
+        for error in refusals(&foreign_path) {
             assert!(!is_environment(&error));
             assert!(error.to_string().contains(": it is a database of another program\n"));
         }
-        assert_eq!(fs::read(&path).unwrap(), before);
+        assert_eq!(fs::read(&foreign_path).unwrap(), before);
     }
 }
 
@@ -47,8 +47,9 @@ fn a_history_cut_short_is_refused_and_left_as_it_is() {
     let path = folder.path().join("cut.db");
     fs::write(&path, &whole[..whole.len() / 2]).unwrap();
     for outcome in [
-        Store::open(&path).and_then(|mut store| store.save(&record(1e9))),
-        Store::open_to_read(&path).and_then(|store| store.unwrap().find("latest").map(|_| ())),
+        Store::open(&path).and_then(|mut writable| writable.save(&record(1e9))),
+        Store::open_to_read(&path)
+            .and_then(|readable| readable.unwrap().find("latest").map(|_| ())),
     ] {
         let error = outcome.unwrap_err();
         assert!(!is_environment(&error));
@@ -120,9 +121,9 @@ fn a_history_of_every_version_is_read_as_it_is_and_todays_after_opening() {
         );
         let mut store = Store::open(&path).unwrap();
         assert_eq!(seen(&store), unchanged);
-        let (lines, old, imported, own) = unchanged;
+        let (lines, old, imported, own_after) = unchanged;
         assert_eq!(old.measurements[0].samples, [78.4e9, 78.1e9]);
-        assert_eq!(own, [old.id.as_str()], "what was imported is not the node's");
+        assert_eq!(own_after, [old.id.as_str()], "what was imported is not the node's");
         assert_eq!((lines[0].own, lines[1].own), (false, true));
         assert_eq!(imported.id, lines[0].id);
         assert_eq!(lines[1].figures[0].best, Some(78.4e9));
@@ -159,16 +160,19 @@ fn a_folder_that_cannot_be_made_is_an_environment_error() {
          hint: --no-save, or --db FILE in a folder you can write"
     );
     // A folder where a file should be.
-    let error = Store::open(folder.path()).unwrap_err();
-    assert!(is_environment(&error));
-    assert!(error.to_string().contains(": Is a directory (os error 21)\n"), "{error}");
-    let error = Store::open_to_read(folder.path()).unwrap_err();
-    assert!(is_environment(&error));
-    assert!(error.to_string().starts_with("cannot read history database"), "{error}");
+    let folder_error = Store::open(folder.path()).unwrap_err();
+    assert!(is_environment(&folder_error));
+    assert!(
+        folder_error.to_string().contains(": Is a directory (os error 21)\n"),
+        "{folder_error}"
+    );
+    let read_error = Store::open_to_read(folder.path()).unwrap_err();
+    assert!(is_environment(&read_error));
+    assert!(read_error.to_string().starts_with("cannot read history database"), "{read_error}");
     // Nobody may make files in /proc, not even root.
-    let error = Store::open(Path::new("/proc/nodegauge.db")).unwrap_err();
-    assert!(is_environment(&error));
-    assert!(error.to_string().contains(": its folder cannot be written\n"), "{error}");
+    let proc_error = Store::open(Path::new("/proc/nodegauge.db")).unwrap_err();
+    assert!(is_environment(&proc_error));
+    assert!(proc_error.to_string().contains(": its folder cannot be written\n"), "{proc_error}");
 }
 
 #[test]
@@ -212,9 +216,12 @@ fn a_reader_needs_no_permission_to_write_and_cannot() {
     );
     // Root can write read-only files; for other users opening fails before anything is measured.
     if fs::File::options().write(true).open(&path).is_err() {
-        let error = Store::open(&path).unwrap_err();
-        assert!(is_environment(&error));
-        assert!(error.to_string().contains("attempt to write a readonly database"), "{error}");
+        let label_error = Store::open(&path).unwrap_err();
+        assert!(is_environment(&label_error));
+        assert!(
+            label_error.to_string().contains("attempt to write a readonly database"),
+            "{label_error}"
+        );
     }
 }
 

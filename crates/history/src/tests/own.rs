@@ -7,8 +7,8 @@ use nodegauge_measure::record::MachineSource;
 fn only_what_the_node_measured_itself_comes_back() {
     let folder = folder();
     let mut store = Store::open(&folder.path().join("history.db")).unwrap();
-    let own = |store: &Store| -> Vec<f64> {
-        let runs = store.own_runs(Some("n01"), "stream", Some("triad"), 10).unwrap();
+    let own = |history: &Store| -> Vec<f64> {
+        let runs = history.own_runs(Some("n01"), "stream", Some("triad"), 10).unwrap();
         runs.iter().flat_map(|run| &run.measurements).filter_map(|m| m.value).collect()
     };
     let with = |value: f64, change: &dyn Fn(&mut Record)| {

@@ -17,15 +17,15 @@ fn a_list_is_newest_first_and_can_be_narrowed() {
     let label = |key: &str, value: &str| (key.to_owned(), value.to_owned());
     let labels = vec![label("nps", "4"), label("bios", "tuned")];
     assert_eq!(ids(RunFilter { labels, ..all() }), ["01ABCE0002"]);
-    let labels = vec![label("nps", "4"), label("bios", "plain")];
-    assert!(ids(RunFilter { labels, ..all() }).is_empty());
-    for (label, runs) in
+    let plain_labels = vec![label("nps", "4"), label("bios", "plain")];
+    assert!(ids(RunFilter { labels: plain_labels, ..all() }).is_empty());
+    for (value, runs) in
         [("nps", 2), ("4", 2), ("nps=4", 2), ("bios", 1), ("tuned", 1), ("nps=tuned", 0), ("", 0)]
     {
         assert_eq!(
-            ids(RunFilter { labelled: Some(label.to_owned()), ..all() }).len(),
+            ids(RunFilter { labelled: Some(value.to_owned()), ..all() }).len(),
             runs,
-            "{label}"
+            "{value}"
         );
     }
     assert_eq!(ids(RunFilter { tests: vec!["hpl", "stream"], ..all() }).len(), 2);
@@ -47,8 +47,8 @@ fn a_list_is_newest_first_and_can_be_narrowed() {
 #[test]
 fn a_series_is_known_by_its_label_on_its_host() {
     let (_folder, mut store, _, second) = two_runs();
-    let series = |store: &Store, host: &str, key: &str, value: Option<&str>| {
-        store.series(Some(host), key, value).unwrap()
+    let series = |history: &Store, host: &str, key: &str, value: Option<&str>| {
+        history.series(Some(host), key, value).unwrap()
     };
     let found = series(&store, "n01", "nps", Some("4")).unwrap();
     assert_eq!((found.value.as_str(), found.runs), ("4", 2));
@@ -63,8 +63,8 @@ fn a_series_is_known_by_its_label_on_its_host() {
     let third =
         Record { id: "01ABCF0003".to_owned(), started: started.clone(), labels, ..record(1e9) };
     store.save(&third).unwrap();
-    let found = series(&store, "n01", "nps", None).unwrap();
-    assert_eq!((found.value.as_str(), found.runs, found.first), ("1", 1, started));
+    let any_value = series(&store, "n01", "nps", None).unwrap();
+    assert_eq!((any_value.value.as_str(), any_value.runs, any_value.first), ("1", 1, started));
 }
 
 #[test]
@@ -102,10 +102,10 @@ fn a_published_figure_is_no_headline() {
     assert_eq!(line.figures[0].best, Some(9e9));
     assert_eq!(line.imported_from.as_deref(), Some("logs/osu.log"));
     // What was typed does not decide.
-    let started = "2032-01-01T00:00:00Z".to_owned();
-    store.save(&Record { id: "01ABCE0009".to_owned(), started, ..imported }).unwrap();
-    let line = store.list(&RunFilter::default()).unwrap().remove(0);
-    assert_eq!((line.figures.len(), line.imported_from), (0, None));
+    let later = "2032-01-01T00:00:00Z".to_owned();
+    store.save(&Record { id: "01ABCE0009".to_owned(), started: later, ..imported }).unwrap();
+    let final_line = store.list(&RunFilter::default()).unwrap().remove(0);
+    assert_eq!((final_line.figures.len(), final_line.imported_from), (0, None));
 }
 
 #[test]
@@ -123,16 +123,17 @@ fn figures_of_one_name_are_listed_by_their_best() {
     record.measurements.push(of(&first, "triad", 3e9));
     store.save(&record).unwrap();
     let figures = store.list(&RunFilter::default()).unwrap().remove(0).figures;
-    let shown: Vec<_> = figures.iter().map(|of| (of.name.as_str(), of.best, of.count)).collect();
+    let shown: Vec<_> =
+        figures.iter().map(|listed| (listed.name.as_str(), listed.best, listed.count)).collect();
     assert_eq!(shown, [("triad", Some(3e9), 2), ("latency", Some(1e-7), 2)]);
 }
 
 #[test]
 fn as_much_of_an_identifier_is_shown_as_tells_it_from_all_others() {
     let (_folder, mut store, ..) = two_runs();
-    let telling = |store: &Store, limit| {
+    let telling = |history: &Store, limit| {
         let filter = RunFilter { limit: Some(limit), ..RunFilter::default() };
-        store.telling(&store.list(&filter).unwrap(), 4).unwrap()
+        history.telling(&history.list(&filter).unwrap(), 4).unwrap()
     };
     assert_eq!(telling(&store, 2), 6, "01ABCD and 01ABCE");
     store.save(&Record { id: "01ABCE0003".to_owned(), ..record(1e9) }).unwrap();
@@ -199,9 +200,9 @@ fn a_run_is_saved_once_and_a_record_that_would_not_read_back_never() {
     assert!(!is_environment(&error));
     let mut endless = Record { id: "01ENDLESS".to_owned(), ..record(1e9) };
     endless.measurements[0].samples.push(f64::INFINITY);
-    let error = store.save(&endless).unwrap_err().to_string();
+    let endless_error = store.save(&endless).unwrap_err().to_string();
     assert_eq!(
-        error,
+        endless_error,
         "cannot save run 01ENDLESS: its record cannot be read back: \
          invalid type: null, expected f64"
     );

@@ -143,11 +143,11 @@ mod tests {
         assert!((rate / 114e9 - 1.0).abs() < 0.005, "{rate:e}");
         // likwid-perfctr -g FLOPS_DP on a Xeon Gold 6140: 515.0941 MFLOP/s in 1.4446 s.
         let skylake = counts(&[(1.0, 740_794_589), (2.0, 1_663_849), (4.0, 0)]);
-        let rate = sum(&skylake).unwrap() / 1.4446;
-        assert!((rate / 515.0941e6 - 1.0).abs() < 1e-4, "{rate:e}");
+        let skylake_rate = sum(&skylake).unwrap() / 1.4446;
+        assert!((skylake_rate / 515.0941e6 - 1.0).abs() < 1e-4, "{skylake_rate:e}");
         // The same on an EPYC 7702, whose counter counts operations: 580.7757 MFLOP/s in 0.3444 s.
-        let rate = sum(&counts(&[(1.0, 200_000_000)])).unwrap() / 0.3444;
-        assert!((rate / 580.7757e6 - 1.0).abs() < 1e-3, "{rate:e}");
+        let scalar_rate = sum(&counts(&[(1.0, 200_000_000)])).unwrap() / 0.3444;
+        assert!((scalar_rate / 580.7757e6 - 1.0).abs() < 1e-3, "{scalar_rate:e}");
     }
 
     #[test]
@@ -192,11 +192,11 @@ mod tests {
         // Haswell does not have this event and uses its number for another one.
         let refusal = on(&chip("GenuineIntel", 6, 63, ""), true).unwrap_err();
         assert_eq!(refusal, "the events that count operations on this processor are unknown");
-        let refusal = on(&chip("GenuineIntel", 6, 143, "hypervisor"), false).unwrap_err();
+        let guest_refusal = on(&chip("GenuineIntel", 6, 143, "hypervisor"), false).unwrap_err();
         assert!(
-            refusal.starts_with("performance counters are not available in this "),
-            "{refusal}"
+            guest_refusal.starts_with("performance counters are not available in this "),
+            "{guest_refusal}"
         );
-        assert_eq!(refusal.lines().count(), 1);
+        assert_eq!(guest_refusal.lines().count(), 1);
     }
 }

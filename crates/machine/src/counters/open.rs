@@ -352,11 +352,15 @@ mod tests {
         assert_eq!(moved.total, 96_000.0);
         // Two intervals of one event that counted in the second only: the first is made up for.
         let idle = reading(&[(100, 20, 10), (0, 20, 5)]);
-        let moved = traffic(&events[..1], &[(before.clone(), idle.clone()), (idle, after)]);
-        assert_eq!(moved.unwrap().total, 64_000.0);
+        let idle_moved = traffic(&events[..1], &[(before.clone(), idle.clone()), (idle, after)]);
+        assert_eq!(idle_moved.unwrap().total, 64_000.0);
         let fabric = [event(TrafficDirection::Both)];
-        let moved = traffic(&fabric, &[(reading(&[(0, 0, 0)]), reading(&[(10, 4, 2)]))]).unwrap();
-        assert_eq!((moved.read, moved.write, moved.total), (None, None, 1280.0));
+        let fabric_moved =
+            traffic(&fabric, &[(reading(&[(0, 0, 0)]), reading(&[(10, 4, 2)]))]).unwrap();
+        assert_eq!(
+            (fabric_moved.read, fabric_moved.write, fabric_moved.total),
+            (None, None, 1280.0)
+        );
         assert_eq!(traffic(&fabric, &[(before.clone(), before)]), None);
     }
 }

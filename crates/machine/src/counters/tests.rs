@@ -8,9 +8,9 @@ fn machine(name: &str) -> (tempfile::TempDir, SysRoot) {
     let folder = tempfile::tempdir().unwrap();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/pmus/{name}.txt"));
     let write = |file: String, content: &str| {
-        let path = folder.path().join(file);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, format!("{content}\n")).unwrap();
+        let copy = folder.path().join(file);
+        fs::create_dir_all(copy.parent().unwrap()).unwrap();
+        fs::write(copy, format!("{content}\n")).unwrap();
     };
     for line in fs::read_to_string(path).unwrap().lines().filter(|line| !line.starts_with('#')) {
         let (file, content) = line.split_once(' ').unwrap();

@@ -42,11 +42,11 @@ fn a_disturbance_costs_one_part_and_nothing_of_the_best() {
     let sorted = sort(&samples);
     let group = sorted.headline().unwrap();
     assert_eq!((group.counted(0).len(), group.counted(1).len()), (8, 9));
-    let figure = |part| {
+    let figure = |index| {
         Measurement::new("memory", "stream", "x", Unit::BytesPerSecond).timed(
             Quoted::Best,
             (&samples, &sorted, group),
-            part,
+            index,
             &|seconds| 57.0 / seconds,
         )
     };
@@ -154,9 +154,9 @@ fn of_disturbances_in_an_eighth_of_the_kernels_an_eighth_is_lost_and_no_best() {
             state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) as f64 / f64::from(1u32 << 31)
     };
-    let pass = |random: &mut dyn FnMut() -> f64| {
+    let pass = |generator: &mut dyn FnMut() -> f64| {
         let kernels: Vec<(f64, bool)> =
-            (0..4).map(|_| (1.0 + 0.05 * random(), random() < 0.125)).collect();
+            (0..4).map(|_| (1.0 + 0.05 * generator(), generator() < 0.125)).collect();
         let cause = |(_, disturbed): &(f64, bool)| {
             disturbed.then_some(Cause::Faults(99)).into_iter().collect()
         };

@@ -112,8 +112,8 @@ fn the_time_ends_files_though_samples_are_due() {
     let (seen, _, stop) = turns(policy::FILES, Limits::new(Duration::ZERO, Some(3)), 2);
     assert_eq!((seen.len(), stop), (0, Stop::Budget));
     let limits = Limits::new(Duration::from_secs(3600), Some(3));
-    let (seen, _, stop) = turns(policy::FILES, limits, 2);
-    assert_eq!((seen.len(), stop), (6, Stop::Samples));
+    let (late_seen, _, late_stop) = turns(policy::FILES, limits, 2);
+    assert_eq!((late_seen.len(), late_stop), (6, Stop::Samples));
 }
 
 #[test]
@@ -196,10 +196,10 @@ fn where_the_least_takes_longer_it_is_said_with_what_works() {
     );
     assert_eq!(Limits { samples: Some(3), ..limits }.overrun("memory", Duration::ZERO), None);
     // What is foreseen to take too long is refused where the budget was asked for, else said.
-    let limits = Limits::new(Duration::from_secs(10), None);
-    let asked = Limits { asked: true, ..limits };
+    let ten_seconds = Limits::new(Duration::from_secs(10), None);
+    let asked = Limits { asked: true, ..ten_seconds };
     let least = Duration::from_secs_f64(11.5);
-    assert_eq!(limits.beforehand(least).unwrap(), ": takes 12 s at least");
+    assert_eq!(ten_seconds.beforehand(least).unwrap(), ": takes 12 s at least");
     assert!(asked.beforehand(least).unwrap_err().to_string().starts_with(
         "--budget 10 is too short: this takes 11.5 s at least\nhint: give --budget 13,"
     ));

@@ -110,8 +110,8 @@ fn row(line: &str, pattern: Pattern, header: &str) -> Option<OsuRow> {
         true => (0, 0),
         false => (words[0].parse().ok()?, 1 + usize::from(header.contains("Transmit Size"))),
     };
-    let number = |at: usize| -> Option<f64> {
-        words.get(at)?.parse().ok().filter(|x: &f64| x.is_finite() && *x >= 0.0)
+    let number = |column: usize| -> Option<f64> {
+        words.get(column)?.parse().ok().filter(|x: &f64| x.is_finite() && *x >= 0.0)
     };
     let unit = if pattern.is_rate() { 1e6 } else { 1e-6 };
     let validates = header.contains("Validation");
@@ -223,9 +223,9 @@ mod tests {
     fn threads_and_spreads_are_read() {
         let output = OsuOutput::read(recorded!("osu72-ompi-osu_latency_mt")).unwrap();
         assert_eq!((output.pattern, output.threads), (Pattern::LatencyMt, Some((1, 2))));
-        let output = OsuOutput::read(recorded!("osu72-ompi-osu_allreduce-f")).unwrap();
-        assert_eq!(output.pattern, Pattern::Allreduce);
-        let spread = output.rows[1].spread.unwrap();
+        let allreduce = OsuOutput::read(recorded!("osu72-ompi-osu_allreduce-f")).unwrap();
+        assert_eq!(allreduce.pattern, Pattern::Allreduce);
+        let spread = allreduce.rows[1].spread.unwrap();
         assert!(near(spread.0, 0.41e-6) && near(spread.1, 0.42e-6));
     }
 
@@ -239,10 +239,11 @@ mod tests {
         let measurements = of_saved(&output);
         assert_eq!(measurements[1].validity.status, Status::Invalid);
         assert_eq!(measurements[1].value, None);
-        let text = "\n# OSU MPI Barrier Latency Test v5.7\n# Avg Latency(us)\n             0.33\n";
-        let output = OsuOutput::read(text).unwrap();
-        assert_eq!((output.rows[0].bytes, output.pattern), (0, Pattern::Barrier));
-        assert!(near(output.rows[0].value, 0.33e-6));
+        let barrier_text =
+            "\n# OSU MPI Barrier Latency Test v5.7\n# Avg Latency(us)\n             0.33\n";
+        let barrier = OsuOutput::read(barrier_text).unwrap();
+        assert_eq!((barrier.rows[0].bytes, barrier.pattern), (0, Pattern::Barrier));
+        assert!(near(barrier.rows[0].value, 0.33e-6));
     }
 
     #[test]

@@ -90,7 +90,7 @@ pub(crate) fn together(rounds: &[Round], counting: &[usize], pattern: Pattern) -
         let theirs: Vec<f64> = counted.iter().filter_map(value).collect();
         let reference = row(first).filter(|_| !theirs.is_empty()).map(|row| {
             let mut reference = output::figure(&first.osu, &row, unit, &theirs);
-            let ratio = own.measurement.value.map(|value| value / stats::median(&theirs));
+            let ratio = own.measurement.value.map(|rate| rate / stats::median(&theirs));
             own.config.over_osu = ratio.filter(|ratio| ratio.is_finite());
             reference.config = MessageConfig {
                 distance: one.config.distance,
@@ -105,9 +105,9 @@ pub(crate) fn together(rounds: &[Round], counting: &[usize], pattern: Pattern) -
         found.push(own);
         found.extend(reference);
     }
-    let rounds = Some(counted.len() as u64);
+    let count = Some(counted.len() as u64);
     let with_rounds = |MessageFigure { measurement, config }| {
-        measurement.config(&MessageConfig { rounds, ..config })
+        measurement.config(&MessageConfig { rounds: count, ..config })
     };
     found.into_iter().map(with_rounds).collect()
 }

@@ -64,9 +64,9 @@ fn distances_and_cpus_can_be_chosen_if_they_are_there() {
         error.to_string(),
         "no two hardware threads here are at the distance same cache\nhint: there are same core, same node, other socket"
     );
-    let (launches, _) = of(RankPairs::Cpus(CpuId(1), CpuId(7))).unwrap();
+    let (cpu_launches, _) = of(RankPairs::Cpus(CpuId(1), CpuId(7))).unwrap();
     assert_eq!(
-        (here(&launches[0]), launches[0].distance),
+        (here(&cpu_launches[0]), cpu_launches[0].distance),
         (vec![vec![1], vec![7]], Some(Distance::OtherSocket))
     );
     assert!(
@@ -139,14 +139,17 @@ fn sizes_beyond_the_memory_limit_are_left_out_and_told() {
     );
     // Beyond what is measured by custom, what was asked for is: to the same limit.
     let topology = machine("Package:1 Core:2 PU:1");
-    let asked = |sizes: &[u64]| {
-        let (patterns, sizes) = (vec![Pattern::Alltoall], Some(sizes.to_vec()));
+    let asked = |bytes: &[u64]| {
+        let (patterns, sizes) = (vec![Pattern::Alltoall], Some(bytes.to_vec()));
         let options = MessageOptions { patterns, sizes, named: true, ..MessageOptions::default() };
         MessagesPlan::with(&topology, options, RankPairs::EachDistance, None)
     };
-    let plan = asked(&[8, 4 << 20, 1 << 30]).unwrap();
-    assert_eq!(plan.launches[0].sizes_of(Pattern::Alltoall, &plan.options), [8, 4 << 20]);
-    assert!(plan.notices[0].message.starts_with("alltoall among 2 ranks goes to 4 MiB only"));
+    let asked_plan = asked(&[8, 4 << 20, 1 << 30]).unwrap();
+    assert_eq!(
+        asked_plan.launches[0].sizes_of(Pattern::Alltoall, &asked_plan.options),
+        [8, 4 << 20]
+    );
+    assert!(asked_plan.notices[0].message.starts_with("alltoall among 2 ranks goes to 4 MiB only"));
     assert!(asked(&[1 << 30]).unwrap_err().to_string().contains("larger than 512 MiB for every"));
     let error = collectives(&[Pattern::Alltoall], 100).unwrap_err().to_string();
     assert!(error.contains("is larger than 100 B for every size\nhint: take smaller"), "{error}");

@@ -83,9 +83,10 @@ impl<L: Link> Timing<'_, '_, L> {
         // What takes long is told by the warm-up alone.
         let quick = plans.len() > 1 && plans.iter().all(|(_, plan)| plan.group > 1);
         for _ in 0..if quick { TRIAL } else { 0 } {
-            for ((route, plan), best) in plans.iter().zip(&mut best) {
+            for ((route, plan), shortest) in plans.iter().zip(&mut best) {
                 self.participant.link.route(*route);
-                *best = best.min(self.participant.run(plan.operations)? / plan.operations as f64);
+                *shortest =
+                    shortest.min(self.participant.run(plan.operations)? / plan.operations as f64);
             }
         }
         let answer = self.agree(&best, |all| {
@@ -119,10 +120,10 @@ impl<L: Link> Timing<'_, '_, L> {
             let own = [f64::from(u8::from(enough)), operations as f64, f64::from(u8::from(slow))];
             let answer = self.agree(&[], |_| own.to_vec());
             if answer[0] > 0.0 {
-                let operations =
+                let count =
                     (answer[1] as u64).min(self.fixed.checked_sub(1).map_or(u64::MAX, |n| n + 1));
                 let group = if answer[2] > 0.0 { 1 } else { GROUP };
-                return Ok(Plan { operations, group, seconds: one });
+                return Ok(Plan { operations: count, group, seconds: one });
             }
             piece = if done + 2 * piece <= self.warm_up { 2 * piece } else { piece };
         }
@@ -151,9 +152,11 @@ impl<L: Link> Timing<'_, '_, L> {
             have += batches;
             let (order, fixed) = (self.order, self.fixed);
             let answer = self.agree(told.as_flattened(), |all| {
-                let seconds =
-                    |at: usize| all.iter().map(|told| told[2 * at]).sum::<f64>() / pairs as f64;
-                let lost = |at: usize| all.iter().map(|told| told[2 * at + 1]).fold(0.0, f64::max);
+                let seconds = |at: usize| {
+                    all.iter().map(|of_rank| of_rank[2 * at]).sum::<f64>() / pairs as f64
+                };
+                let lost =
+                    |at: usize| all.iter().map(|of_rank| of_rank[2 * at + 1]).fold(0.0, f64::max);
                 let mut lines = format!("batch {n} {before:.3e} {after:.3e}");
                 let mut losses = "\nlost".to_owned();
                 for at in 0..batches {

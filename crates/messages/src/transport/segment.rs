@@ -90,15 +90,15 @@ impl Segment {
                 word.store(number.to_bits(), Ordering::Relaxed);
             }
         };
-        let get = |rank: usize, from: usize| -> Vec<f64> {
+        let get = |member: usize, from: usize| -> Vec<f64> {
             let number = |word: &AtomicU64| f64::from_bits(word.load(Ordering::Relaxed));
-            self.numbers(rank, from).map(number).collect()
+            self.numbers(member, from).map(number).collect()
         };
         let first = members[0];
         put(TOLD_AT, told);
         self.meet(members);
         if rank == first {
-            let all: Vec<Vec<f64>> = members.iter().map(|rank| get(*rank, TOLD_AT)).collect();
+            let all: Vec<Vec<f64>> = members.iter().map(|member| get(*member, TOLD_AT)).collect();
             put(ANSWER_AT, &answer(&all));
         }
         self.meet(members);

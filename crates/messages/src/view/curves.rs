@@ -29,8 +29,8 @@ pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
             section.push(Block::Heading(format!("{library}, {}", distance(between))));
         }
         let tables = [latencies(&own), rates(&own), collectives(&own)];
-        for (number, table) in tables.into_iter().flatten().enumerate() {
-            if number > 0 {
+        for (table_number, table) in tables.into_iter().flatten().enumerate() {
+            if table_number > 0 {
                 section.gap();
             }
             section.push(table);
@@ -61,10 +61,10 @@ pub(super) fn pictures(
             Some((bytes as f64, f.m.value?))
         };
         let mut series: Vec<ChartSeries> = Vec::new();
-        for (name, own) in grouped(own.iter().copied(), |f| name(f)) {
-            let mut dots: Vec<(f64, f64)> = own.iter().filter_map(|f| dot(f)).collect();
+        for (line_name, line_figures) in grouped(own.iter().copied(), |f| name(f)) {
+            let mut dots: Vec<(f64, f64)> = line_figures.iter().filter_map(|f| dot(f)).collect();
             dots.sort_by(|a, b| a.0.total_cmp(&b.0));
-            series.push(ChartSeries { mark: '*', name, dots, ..ChartSeries::default() });
+            series.push(ChartSeries { mark: '*', name: line_name, dots, ..ChartSeries::default() });
         }
         if series.iter().all(|series| series.dots.len() < 2) {
             continue;
@@ -137,7 +137,7 @@ fn over_sizes(
     (titles, more): (&[String], &dyn Fn(u64) -> Vec<TableCell>),
 ) -> Option<Table> {
     patterns.first()?;
-    let column = |title: &str| Column { title: title.to_owned(), right: !title.is_empty() };
+    let column = |heading: &str| Column { title: heading.to_owned(), right: !heading.is_empty() };
     let titles = titles.iter().map(String::as_str);
     let columns = [title].into_iter().chain(patterns.iter().copied()).chain(titles);
     let columns = columns.map(column).collect();

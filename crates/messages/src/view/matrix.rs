@@ -46,17 +46,17 @@ pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
     let key = |PairFigure { figure, .. }: &PairFigure<'_>| {
         (figure.library(), figure.m.name.clone(), figure.config.message_bytes)
     };
-    for ((library, name, bytes), pairs) in grouped(pairs, key) {
+    for ((library, name, bytes), cell_pairs) in grouped(pairs, key) {
         let Some(bytes) = bytes else { continue };
         if !section.blocks.is_empty() {
             section.gap();
         }
-        let shown = scale(&pairs);
+        let shown = scale(&cell_pairs);
         let size = Bytes(bytes);
         section.push(Block::Heading(format!("{library}, {name} of {size}, {}", shown.name)));
-        section.push(square(&pairs, shown));
-        section.push(map(format!("{library}, {name} of {size}"), &pairs, shown.unit));
-        section.note_if("far off", outliers(&pairs, shown));
+        section.push(square(&cell_pairs, shown));
+        section.push(map(format!("{library}, {name} of {size}"), &cell_pairs, shown.unit));
+        section.note_if("far off", outliers(&cell_pairs, shown));
     }
     evidence::how(section, all, false);
     evidence::doubts(section, all);
@@ -117,7 +117,7 @@ fn outliers(pairs: &[PairFigure<'_>], shown: FigureUnit) -> Option<String> {
             _ => median / pair.value,
         };
         let own = own.iter().filter(|_| own.len() > 2).map(|pair| (worse(pair), *pair));
-        far.extend(own.filter(|(worse, _)| *worse > FAR));
+        far.extend(own.filter(|(ratio, _)| *ratio > FAR));
     }
     far.sort_by(|a, b| b.0.total_cmp(&a.0));
     let words = |(worse, pair): &(f64, &PairFigure<'_>)| {

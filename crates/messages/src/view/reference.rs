@@ -24,17 +24,17 @@ pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
                     figure.m.category == category && figure.config.message_bytes == Some(size)
                 })
             };
-            let (probe, osu) = (of(Category::Variant), of(Category::Reference));
+            let (probe, reference) = (of(Category::Variant), of(Category::Reference));
             let value =
                 |figure: Option<&ShownFigure<'_>>| scale.cell(figure.and_then(|f| f.m.value));
             let ratio = probe.and_then(|figure| figure.config.over_osu);
             rows.row([
                 Bytes(size).to_string().into(),
                 value(probe),
-                value(osu),
+                value(reference),
                 ratio.map_or_else(|| TableCell::from(NONE), |ratio| format!("{ratio:.3}").into()),
                 spread(probe.map(|figure| figure.m)).into(),
-                spread(osu.map(|figure| figure.m)).into(),
+                spread(reference.map(|figure| figure.m)).into(),
             ]);
         }
         section.push(Block::Heading(library));

@@ -40,9 +40,9 @@ fn balanced_keeps_consecutive_threads_on_a_core_of_a_xeon_phi() {
     assert_eq!(resolved(&phi, "granularity=fine,balanced", 3), ["0", "4", "8"]);
     let masks = resolved(&phi, "granularity=fine,balanced", 122);
     assert_eq!(masks[..4], ["0", "1", "4", "5"]);
-    let masks = resolved(&phi, "granularity=fine,balanced", 63);
-    assert_eq!(masks[..5], ["0", "1", "4", "5", "8"]);
-    assert_eq!(masks[62], "240");
+    let balanced = resolved(&phi, "granularity=fine,balanced", 63);
+    assert_eq!(balanced[..5], ["0", "1", "4", "5", "8"]);
+    assert_eq!(balanced[62], "240");
     assert_eq!(resolved(&phi, "balanced", 245).len(), 245);
 }
 

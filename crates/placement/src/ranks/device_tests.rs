@@ -48,12 +48,12 @@ fn eight_dies_of_mi250x_have_ranks_on_the_nodes_that_are_near() {
         ]
     );
     // Ranks that were placed by core keep their cores and get the device that is near.
-    let plan = planned(
+    let two_nodes = planned(
         "mi250x",
         RankRequest { map: Some(RankMap::Core), threads: Some(2), ..request(8, 1) },
     );
-    assert!(all_near(&plan));
-    let devices: Vec<u32> = plan.devices.iter().map(|devices| devices[0].number).collect();
+    assert!(all_near(&two_nodes));
+    let devices: Vec<u32> = two_nodes.devices.iter().map(|devices| devices[0].number).collect();
     assert_eq!(devices, [4, 5, 2, 3, 6, 7, 0, 1]);
 }
 
@@ -73,13 +73,13 @@ fn fewer_ranks_are_spread_and_more_share() {
     let plan = planned("dgx-h100", request(4, 2));
     let numbers: Vec<_> = table(&plan).into_iter().map(|(numbers, ..)| numbers).collect();
     assert_eq!(numbers, [[0, 1], [2, 3], [4, 5], [6, 7]]);
-    let plan = planned("dgx-h100", request(2, 1));
-    assert_eq!(table(&plan)[1].0, [4]);
-    let plan = planned("dgx-h100", request(16, 1));
-    assert_eq!(plan.notices, ["16 ranks share 8 devices"]);
+    let two_ranks = planned("dgx-h100", request(2, 1));
+    assert_eq!(table(&two_ranks)[1].0, [4]);
+    let sixteen = planned("dgx-h100", request(16, 1));
+    assert_eq!(sixteen.notices, ["16 ranks share 8 devices"]);
     let cpus: std::collections::BTreeSet<_> =
-        table(&plan).into_iter().map(|(.., cpus)| cpus).collect();
-    assert_eq!((cpus.len(), all_near(&plan)), (16, true));
+        table(&sixteen).into_iter().map(|(.., cpus)| cpus).collect();
+    assert_eq!((cpus.len(), all_near(&sixteen)), (16, true));
 }
 
 #[test]

@@ -24,12 +24,12 @@ impl FromStr for Policies {
 
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
         let mut cursor = Cursor::new("policies", "--policy 0,3 or --policy 0-5", text);
-        let policy = |cursor: &mut Cursor<'_>| {
-            let at = cursor.position();
-            let number = cursor.number("expected the number of a policy, 0 to 5")?;
+        let policy = |input: &mut Cursor<'_>| {
+            let at = input.position();
+            let number = input.number("expected the number of a policy, 0 to 5")?;
             let policy = u8::try_from(number).ok().and_then(LecturePolicy::new);
             let beyond = || format!("policy {number} is out of range: expected 0 to 5");
-            policy.ok_or_else(|| cursor.error_at(at, beyond()))
+            policy.ok_or_else(|| input.error_at(at, beyond()))
         };
         let policies =
             grammar::list(&mut cursor, None, "expected ',', '-' or the end", |cursor| {

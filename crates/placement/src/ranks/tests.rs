@@ -78,8 +78,8 @@ fn each_policy_says_its_cpus_and_its_memory() {
 fn a_socket_of_several_nodes_owns_all_of_them() {
     let plan = planned(ROME, lecture(2, 3, RankMap::Spread));
     assert_eq!(plan.ranks[1].memory.to_string(), "bind:4-7");
-    let plan = planned(ROME, lecture(128, 3, RankMap::Core));
-    assert_eq!(plan.ranks[127].memory.to_string(), "bind:7");
+    let by_core = planned(ROME, lecture(128, 3, RankMap::Core));
+    assert_eq!(by_core.ranks[127].memory.to_string(), "bind:7");
 }
 
 #[test]

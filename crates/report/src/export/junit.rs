@@ -113,8 +113,8 @@ fn suite(record: &Record, name: &str, cases: &[Case]) -> Markup {
     let known = known.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?.clone())));
     let labels = record.labels.iter().map(|(key, value)| (format!("label.{key}"), value.clone()));
     let command = ("command".to_owned(), run::command(record));
-    let property = |(name, value): (String, String)| {
-        element("property", &[("name", &name), ("value", &value)], [])
+    let property = |(key, value): (String, String)| {
+        element("property", &[("name", &key), ("value", &value)], [])
     };
     let properties = known.chain([command]).chain(labels).map(property);
     let cases = cases.iter().map(case);

@@ -81,8 +81,10 @@ pub(super) fn chart(chart: &Chart, style: Style) -> String {
             String::new()
         };
         let last = line.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
-        let marks: String =
-            line[..last].iter().map(|cell| cell.map_or_else(|| " ".to_owned(), mark)).collect();
+        let marks: String = line[..last]
+            .iter()
+            .map(|mark_at| mark_at.map_or_else(|| " ".to_owned(), mark))
+            .collect();
         out.push_str(&format!("{text:>7} |{marks}\n"));
     }
     out.push_str(&format!("{:>7} +{}\n", "", "-".repeat(width)));

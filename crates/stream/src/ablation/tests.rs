@@ -79,9 +79,9 @@ fn factors_of_steps_multiply_to_the_whole() {
     let stream = config.stream.unwrap();
     assert_eq!(stream.passes, 10);
     assert!((stream.rate - 24.0 / 1.01).abs() < 1e-9 && (stream.ratio - 1.0 / 1.01).abs() < 1e-9);
-    let config: ExplainConfig = figures[0].read_config();
-    assert_eq!(config.factors.unwrap()["copy"], 1.0);
-    let [low, high] = config.interval.unwrap()[..] else { panic!("no interval") };
+    let first_config: ExplainConfig = figures[0].read_config();
+    assert_eq!(first_config.factors.unwrap()["copy"], 1.0);
+    let [low, high] = first_config.interval.unwrap()[..] else { panic!("no interval") };
     assert!(low <= 1.5 && (1.5..1.6).contains(&high), "{low} {high}");
     assert!(measured.leader().unwrap().starts_with("memcpy of the C library leads"));
 }

@@ -72,8 +72,8 @@ impl ChosenCompiler {
             && command.defined(PAGES).is_none()
         {
             let several = pages.iter().filter_map(|pages| pages.several());
-            let with = |pages| command.with([format!("-D{PAGES}={pages}")]);
-            let more = several.map(|pages| CompilerChoice::Command(with(pages)));
+            let with = |count| command.with([format!("-D{PAGES}={count}")]);
+            let more = several.map(|count| CompilerChoice::Command(with(count)));
             let more: Vec<CompilerChoice> = more.collect();
             all.extend(more.into_iter().map(|choice| Self { choice, preset: false }));
         }
@@ -135,7 +135,7 @@ mod tests {
             let pages = [SideBySide::ONE, SideBySide::new(4).unwrap()];
             let chosen = ChosenCompiler { choice: text.parse().unwrap(), preset };
             let all = chosen.with_pages(&pages).into_iter();
-            all.map(|chosen| chosen.choice.to_string()).collect::<Vec<_>>()
+            all.map(|compiler| compiler.choice.to_string()).collect::<Vec<_>>()
         };
         assert_eq!(of("cc -O2", false), ["cc -O2", "cc -O2 -DPAGES=4"]);
         for (text, preset) in [("cc -O2", true), ("native", false), ("cc -D PAGES=2", false)] {

@@ -70,7 +70,7 @@ pub(super) fn run(
     (compiled, limits): (&[CompiledKernels], Limits),
     observer: &mut dyn Observer,
 ) -> Result<Outcome, Failure> {
-    let make = &mut |arrangement: &Arrangement| arrangement.point();
+    let make = &mut |of: &Arrangement| of.point();
     let mut set_up = SettingUp { make, target: |it| it, count: 1, may_grow: true };
     let mut ready = set_up.run(&arrangement, &limits, observer)?;
     let until = limits.at(policy::COMPILED.choose);

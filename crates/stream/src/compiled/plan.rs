@@ -104,7 +104,7 @@ pub fn make(
         observer.phase(&format!("compiling with {command}"));
         let variant = match builder.make(command, &|| observer.interrupted()) {
             Err(ToolchainError::Interrupted) => return Ok(None),
-            made => made?,
+            other => other?,
         };
         match variant.refusal() {
             Some(why) if *preset => {

@@ -191,8 +191,8 @@ impl RanksPoint {
             RankSeen { config, policy, expected: self.expected[rank].clone() }
         };
         let array = |i: usize| mean(&parts.iter().map(|part| &part.nodes[i]).collect::<Vec<_>>());
-        let wrong = parts.iter().enumerate().find_map(|(rank, part)| {
-            part.wrong.as_ref().map(|wrong| format!("rank {rank}: {wrong}"))
+        let wrong = parts.iter().enumerate().find_map(|(number, part)| {
+            part.wrong.as_ref().map(|wrong| format!("rank {number}: {wrong}"))
         });
         Seen {
             affinity: parts.iter().flat_map(|part| part.affinity.clone()).collect(),

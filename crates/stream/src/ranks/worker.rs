@@ -79,15 +79,15 @@ impl Rank {
         let paired = self.number / 2 * 2 + 1 < ranks;
         let line = barrier.line().filter(|_| paired);
         let line = line.map(|line| (line, self.number.is_multiple_of(2)));
-        let latency = |point: &mut StreamPoint| match ping_pong {
-            true => point.ping_pong(line, &gate, &idle),
+        let latency = |own: &mut StreamPoint| match ping_pong {
+            true => own.ping_pong(line, &gate, &idle),
             false => Ok(None),
         };
         let before = latency(point)?;
         let passed = match over {
             Over::Whole => point.pass_with(Some(&gate)),
             Over::Trial => point.trial_with(Some(&gate)),
-            Over::Part(number, of) => point.over_part(Some(&gate), (number, of)),
+            Over::Part(own, of) => point.over_part(Some(&gate), (own, of)),
         };
         let (sample, spans) = passed?;
         let after = latency(point)?;

@@ -252,7 +252,7 @@ mod tests {
     fn what_is_no_source_is_refused() {
         let error = Source::open(Path::new("/no/such/stream.c")).unwrap_err().to_string();
         assert!(error.starts_with("cannot read \"/no/such/stream.c\": No such file"), "{error}");
-        let error = Source::open(Path::new("/etc/passwd")).unwrap_err().to_string();
-        assert!(error.contains("neither C nor Fortran"), "{error}");
+        let passwd_error = Source::open(Path::new("/etc/passwd")).unwrap_err().to_string();
+        assert!(passwd_error.contains("neither C nor Fortran"), "{passwd_error}");
     }
 }

@@ -90,11 +90,11 @@ pub(super) fn run(
     // A last native part, and every element compared, about as long as it took to fill them.
     let limits = Limits { reserve: PART.0 + filling / 2, ..limits };
     let (native, stop) = turns.run(limits, observer)?;
-    let Turns { mut point, candidates, .. } = turns;
-    point.check()?;
+    let Turns { point: mut measured, candidates, .. } = turns;
+    measured.check()?;
 
-    let seen = point.seen()?;
-    let evidence = StreamEvidence::new(site, &arrangement, &point, &seen, &native, stop);
+    let seen = measured.seen()?;
+    let evidence = StreamEvidence::new(site, &arrangement, &measured, &seen, &native, stop);
     let evidence = StreamEvidence { chosen: chosen.as_ref(), check, ..evidence };
     let mut outcome = result::outcome(&evidence);
     let regimes = all_regimes(&native, &candidates);
@@ -107,16 +107,13 @@ pub(super) fn run(
         regimes: &regimes,
         native: evidence.sorted.headline().map_or(f64::NAN, |group| group.round_trip),
     };
-    let ran =
-        |candidate: &&MeasuredBuild<'_>| !candidate.runs.is_empty() || candidate.failure.is_some();
+    let ran = |build: &&MeasuredBuild<'_>| !build.runs.is_empty() || build.failure.is_some();
     let (ran, left_out): (Vec<_>, Vec<_>) = candidates.iter().partition(ran);
-    outcome
-        .measurements
-        .extend(ran.into_iter().flat_map(|candidate| known.measurements(candidate)));
+    outcome.measurements.extend(ran.into_iter().flat_map(|build| known.measurements(build)));
     outcome.notices = arrangement.notices;
     let left_out = if outcome.is_interrupted() { Vec::new() } else { left_out };
-    for candidate in left_out {
-        let command = &candidate.build.compiler.command;
+    for build in left_out {
+        let command = &build.build.compiler.command;
         let text = format!("{command}: left out, for there was no time for a run of its build");
         outcome.notices.push(Notice::new(NoticeId::Budget, GAUGE, text));
     }
@@ -175,12 +172,12 @@ impl Turns<'_> {
         if stop != Stop::Interrupted && (self.samples.is_some() || !self.behind) {
             schedule.again(&[0], 1, |_| self.native_part(&&observer))?;
         }
-        let stop = match self.samples {
+        let ending = match self.samples {
             _ if (&observer).interrupted() => Stop::Interrupted,
             Some(_) => Stop::Samples,
             None => Stop::Budget,
         };
-        Ok((schedule.samples.swap_remove(0), stop))
+        Ok((schedule.samples.swap_remove(0), ending))
     }
 
     /// Native passes, as long as the run of a build before them, or as many as are due. None are when

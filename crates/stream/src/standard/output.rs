@@ -223,10 +223,9 @@ fn lines(text: &str, header: &str) -> Result<[KernelLine; 4], NotStream> {
     let table = text.split_once(header).map_or("", |(_, table)| table);
     let mut lines = [KernelLine { rate: 0.0, times: [0.0; 3] }; 4];
     for (name, line) in NAMES.into_iter().zip(&mut lines) {
-        let found = table
-            .lines()
-            .take(6)
-            .find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(':').map(|l| (line, l)));
+        let found = table.lines().take(6).find_map(|candidate| {
+            candidate.trim().strip_prefix(name)?.strip_prefix(':').map(|l| (candidate, l))
+        });
         let Some((whole, numbers)) = found else { return Err(NotStream::NoLine(name)) };
         let numbers: Option<Vec<f64>> =
             numbers.split_whitespace().map(|number| number.parse().ok()).collect();
@@ -358,8 +357,8 @@ mod tests {
     fn the_bounds_on_passes_are_those_of_the_arithmetic_itself() {
         let finite = |ntimes: u64| (0..ntimes).fold(2.0f64, |a, _| 15.0 * a).is_finite();
         assert!(finite(261) && !finite(262));
-        let finite = |ntimes: u64| (0..ntimes).fold(2.0f32, |a, _| 15.0 * a).is_finite();
-        assert!(finite(32) && !finite(33));
+        let finite_f32 = |ntimes: u64| (0..ntimes).fold(2.0f32, |a, _| 15.0 * a).is_finite();
+        assert!(finite_f32(32) && !finite_f32(33));
     }
 
     #[test]

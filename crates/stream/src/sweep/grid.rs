@@ -119,15 +119,19 @@ mod tests {
         let (all, notices) = combinations(&[axis("ranks=1,2")], &[policy(3)]).unwrap();
         assert_eq!(words(&all), ["1/3 over 2", "2/3 over 2", "1/5 over 2"]);
         assert_eq!(notices.len(), 1);
-        let (all, notices) = combinations(&[axis("ranks=1,2")], &[]).unwrap();
-        assert_eq!((words(&all), notices.len()), (vec!["1 over 0".into(), "2 over 0".into()], 0));
-        let (all, _) = combinations(&[axis("policy=0,5")], &[StreamSetting::Ranks(2)]).unwrap();
-        assert_eq!(words(&all), ["0/2 over 2", "5/2 over 2", "5/1 over 2"]);
+        let (plain, plain_notices) = combinations(&[axis("ranks=1,2")], &[]).unwrap();
+        assert_eq!(
+            (words(&plain), plain_notices.len()),
+            (vec!["1 over 0".into(), "2 over 0".into()], 0)
+        );
+        let (by_policy, _) =
+            combinations(&[axis("policy=0,5")], &[StreamSetting::Ranks(2)]).unwrap();
+        assert_eq!(words(&by_policy), ["0/2 over 2", "5/2 over 2", "5/1 over 2"]);
         let fixed = [StreamSetting::Ranks(2), policy(3)];
-        let (all, _) = combinations(&[axis("rank-map=block,core")], &fixed).unwrap();
-        assert_eq!(words(&all), ["block", "core"]);
+        let (by_map, _) = combinations(&[axis("rank-map=block,core")], &fixed).unwrap();
+        assert_eq!(words(&by_map), ["block", "core"]);
         let axes = [axis("rank-map=core,spread"), axis("policy=3")];
-        let (all, _) = combinations(&axes, &fixed[..1]).unwrap();
-        assert_eq!(words(&all), ["core/3/2 over 2", "spread/3/2 over 2", "block/5/1 over 2"]);
+        let (fixed_map, _) = combinations(&axes, &fixed[..1]).unwrap();
+        assert_eq!(words(&fixed_map), ["core/3/2 over 2", "spread/3/2 over 2", "block/5/1 over 2"]);
     }
 }

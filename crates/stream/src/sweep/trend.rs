@@ -65,8 +65,8 @@ impl Trends<'_> {
         let mut notices = Vec::new();
         for row in rows(self.cells) {
             for three in row.cells.windows(3) {
-                let rates = |schedule: &Schedule, candidates: &[MeasuredTarget]| {
-                    let rate = |i: &usize| typical(&candidates[*i], &schedule.samples[*i]);
+                let rates = |turns: &Schedule, targets: &[MeasuredTarget]| {
+                    let rate = |i: &usize| typical(&targets[*i], &turns.samples[*i]);
                     is_dip(rate(&three[0]), rate(&three[1]), rate(&three[2]))
                 };
                 if !rates(schedule, candidates) {
@@ -122,7 +122,7 @@ impl Trends<'_> {
             let rate = |i: &usize| typical(&candidates[*i], &schedule.samples[*i]);
             let rates: Vec<f64> = row.cells.iter().map(rate).collect();
             let best = rates.iter().copied().filter(|x| x.is_finite()).fold(0.0, f64::max);
-            let first = rates.iter().position(|rate| *rate >= SATURATED * best)?;
+            let first = rates.iter().position(|one| *one >= SATURATED * best)?;
             let (_, kernel) = read_from(&candidates[row.cells[first]]);
             let count = row.count(&self.cells[row.cells[first]]);
             let name = &row.name;

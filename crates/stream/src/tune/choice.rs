@@ -193,9 +193,12 @@ mod tests {
             StreamOptions { pages: Some(RequestedPages::Base), ..StreamOptions::default() };
         choice.fill(&mut options);
         assert_eq!((options.pages, options.loops.len()), (Some(RequestedPages::Base), 2));
-        let mut options =
+        let mut explained =
             StreamOptions { stores: Some(Stores::Regular), ..StreamOptions::default() };
-        choice.fill(&mut options);
-        assert_eq!((options.pages, options.loops.len()), (Some(RequestedPages::Transparent), 0));
+        choice.fill(&mut explained);
+        assert_eq!(
+            (explained.pages, explained.loops.len()),
+            (Some(RequestedPages::Transparent), 0)
+        );
     }
 }

@@ -55,12 +55,12 @@ impl Space {
         seen.push(plain.cpus());
         teams.push((request.clone(), plain));
         if *request == PlacementRequest::default() {
-            for request in other_teams(topology) {
+            for team in other_teams(topology) {
                 // What cannot be had here (a cgroup took CPUs of a cache) is no choice.
-                let Ok(placement) = nodegauge_placement::plan(topology, &request) else { continue };
+                let Ok(placement) = nodegauge_placement::plan(topology, &team) else { continue };
                 if !seen.contains(&placement.cpus()) {
                     seen.push(placement.cpus());
-                    teams.push((request, placement));
+                    teams.push((team, placement));
                 }
             }
         }
@@ -70,9 +70,9 @@ impl Space {
         };
         let setups = teams
             .iter()
-            .flat_map(|(request, placement)| {
+            .flat_map(|(team, placement)| {
                 pages.iter().map(|pages| TeamSetup {
-                    request: request.clone(),
+                    request: team.clone(),
                     placement: placement.clone(),
                     pages: *pages,
                 })
@@ -101,8 +101,8 @@ fn other_teams(topology: &Topology) -> Vec<PlacementRequest> {
     cores.dedup();
     let cores = cores.len();
     let threads = topology.allowed().count();
-    let on = |places, threads: usize, bind| PlacementRequest {
-        threads: Some(threads as u32),
+    let on = |places, count: usize, bind| PlacementRequest {
+        threads: Some(count as u32),
         places: Some(PlacesSpec::Abstract { name: places, count: None }),
         bind: Some(bind),
         ..PlacementRequest::default()
@@ -146,7 +146,7 @@ fn cores_of_largest_cache(topology: &Topology) -> u32 {
 /// Kinds of page that can be had now, the one of a plain run first.
 fn possible_pages(machine: &Machine) -> Vec<RequestedPages> {
     let mut pages = vec![best_pages(machine)];
-    let pools = machine.pages.as_ref().map(|pages| pages.huge.as_slice()).unwrap_or_default();
+    let pools = machine.pages.as_ref().map(|reserved| reserved.huge.as_slice()).unwrap_or_default();
     for kind in [RequestedPages::Huge2M, RequestedPages::Huge1G, RequestedPages::Base] {
         let reserved = |bytes: u64| pools.iter().any(|pool| pool.bytes == bytes && pool.free > 2);
         if kind.reserved().is_none_or(|size| reserved(size.0)) && !pages.contains(&kind) {

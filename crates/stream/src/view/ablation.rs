@@ -25,7 +25,7 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
     let (whole, config) = figures.iter().find(|(m, _)| m.name == WHOLE)?;
     let kernel = config.kernel.as_deref().unwrap_or("triad");
     let (from, to) = (config.from.unwrap_or(0.0), config.to.unwrap_or(0.0));
-    let most = figures.iter().filter_map(|(_, config)| config.to).fold(to.max(from), f64::max);
+    let most = figures.iter().filter_map(|(_, step)| step.to).fold(to.max(from), f64::max);
     let bar = |rate: f64| TableCell::bar((rate / most.max(1.0)).max(SHORTEST));
     // Records of old have no intervals.
     let known = whole.quoted != Quoted::GeometricMean;
@@ -33,14 +33,14 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
     let rate = |rate: f64| words::rate(Some(rate));
     table.row(["baseline".into(), "".into(), "".into(), rate(from), bar(from)]);
     let steps = || figures.iter().filter(|(m, _)| m.name != WHOLE && m.name != MEMCPY);
-    for (m, config) in steps() {
-        let to = config.to.unwrap_or(0.0);
+    for (m, step) in steps() {
+        let reached = step.to.unwrap_or(0.0);
         table.row([
             TableCell::text(&m.name),
-            factor(m, config),
-            interval(config),
-            rate(to),
-            bar(to),
+            factor(m, step),
+            interval(step),
+            rate(reached),
+            bar(reached),
         ]);
     }
     let [name, factor, interval] = [WHOLE.into(), factor(whole, config), interval(config)];
@@ -48,13 +48,12 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
     let mut section = Section::new("explain");
     let mut at = 0.0;
     let bars = [("baseline".to_owned(), Some(from), String::new())].into_iter();
-    let bars =
-        bars.chain(steps().map(|(m, config)| {
-            (m.name.clone(), config.to, config.what.clone().unwrap_or_default())
-        }));
-    let bars = bars.map(|(name, to, words)| {
-        let step = Step { name, from: at, to, words };
-        at = to.unwrap_or(at);
+    let bars = bars.chain(
+        steps().map(|(m, step)| (m.name.clone(), step.to, step.what.clone().unwrap_or_default())),
+    );
+    let bars = bars.map(|(label, value, words)| {
+        let step = Step { name: label, from: at, to: value, words };
+        at = value.unwrap_or(at);
         step
     });
     let waterfall = Steps { unit: Unit::BytesPerSecond, steps: bars.collect() };
@@ -64,14 +63,14 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
         .push(Picture { title: format!("what each choice is worth: {kernel}"), drawing })
         .gap();
     section.note("baseline", config.baseline.as_deref().unwrap_or("plain run"));
-    for (m, config) in steps() {
-        let what = config.what.as_deref().unwrap_or("");
+    for (m, step) in steps() {
+        let what = step.what.as_deref().unwrap_or("");
         let told =
-            if !known || is_told(config) { "" } else { "; not significantly different from 1" };
-        section.note(&m.name, format!("{what}{told}{}", other_factors(config, kernel)));
+            if !known || is_told(step) { "" } else { "; not significantly different from 1" };
+        section.note(&m.name, format!("{what}{told}{}", other_factors(step, kernel)));
     }
-    if let Some((m, config)) = figures.iter().find(|(m, _)| m.name == MEMCPY) {
-        section.note_if(MEMCPY, memcpy(m, config));
+    if let Some((m, copy_config)) = figures.iter().find(|(m, _)| m.name == MEMCPY) {
+        section.note_if(MEMCPY, memcpy(m, copy_config));
     }
     section.note_if("stream", config.stream.as_ref().map(stream));
     let (rounds, left_out) = (config.rounds.unwrap_or(0), config.rounds_left_out.unwrap_or(0));

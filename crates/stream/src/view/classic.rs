@@ -27,7 +27,7 @@ pub fn render(record: &Record) -> Option<String> {
         _ => 0,
     };
     let passes = statistics::rates(first).count() + 1;
-    let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    let mib = |amount: u64| amount as f64 / f64::from(1 << 20);
     let mut out = String::new();
     let mut line = |text: &str| {
         out.push_str(text);
@@ -38,7 +38,7 @@ pub fn render(record: &Record) -> Option<String> {
     line(RULE);
     line(&format!("This system uses {element} bytes per array element."));
     line(RULE);
-    let memory = |mib: f64| format!("{mib:.1} MiB (= {:.1} GiB).", mib / 1024.0);
+    let memory = |amount: f64| format!("{amount:.1} MiB (= {:.1} GiB).", amount / 1024.0);
     if let Some(ranks) = config.processes {
         // As stream_mpi.c 1.8 has it.
         let all = mib(ranks * bytes);
@@ -82,8 +82,10 @@ pub fn render(record: &Record) -> Option<String> {
     line(RULE);
     line("Function    Best Rate MB/s  Avg time     Min time     Max time");
     for (name, label) in NAMES {
-        let Some((m, config)) = native.iter().find(|(m, _)| m.name == name) else { continue };
-        let (best, times) = (m.value?, statistics::times(m, config)?);
+        let Some((m, kernel_config)) = native.iter().find(|(m, _)| m.name == name) else {
+            continue;
+        };
+        let (best, times) = (m.value?, statistics::times(m, kernel_config)?);
         let TimesConfig { average, least, greatest } = times;
         line(&format!(
             "{label:<11}{:>12.1}  {average:>11.6}  {least:>11.6}  {greatest:>11.6}",

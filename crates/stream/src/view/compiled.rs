@@ -52,7 +52,7 @@ fn command(config: &StreamConfig) -> &str {
 fn block(section: &mut Section, made: &[&StreamFigure<'_>], native: &[StreamFigure<'_>]) {
     let config = &made[0].1;
     let mut head = command(config).to_owned();
-    if let Some(version) = config.compiler.as_ref().and_then(|made| made.version.as_ref()) {
+    if let Some(version) = config.compiler.as_ref().and_then(|compiler| compiler.version.as_ref()) {
         head.push_str(&format!("\n{version}"));
     }
     section.note("compiled", head);
@@ -175,14 +175,14 @@ fn explanations(compiled: &[&StreamFigure<'_>]) -> Vec<String> {
     for name in names {
         let Some(factor) = factor_of(name) else { continue };
         match factors.iter_mut().find(|(known, _)| *known == factor) {
-            Some((_, names)) => names.push(name),
+            Some((_, known)) => known.push(name),
             None => factors.push((factor, vec![name])),
         }
     }
     if !factors.is_empty() {
         let each: Vec<String> = factors
             .iter()
-            .map(|(factor, names)| format!("{factor} x in {}", names.join(", ")))
+            .map(|(factor, equal)| format!("{factor} x in {}", equal.join(", ")))
             .collect();
         out.push(format!(
             "regular stores first read the lines that they overwrite, so more moves than is \

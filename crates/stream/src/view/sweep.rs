@@ -59,9 +59,9 @@ pub(crate) fn closing(record: &Record) -> Option<String> {
         let at = coordinates(config).into_iter().map(|(axis, value)| format!("{axis} {value}"));
         (at.collect::<Vec<_>>().join(", "), *m)
     });
-    let all: Vec<(String, &Measurement)> = named.collect();
+    let cells: Vec<(String, &Measurement)> = named.collect();
     let what = format!("runs {}", triad.0.name);
-    of_several(&all, &what, Quoted::Median).into_iter().next()
+    of_several(&cells, &what, Quoted::Median).into_iter().next()
 }
 
 /// A sweep as it is shown.
@@ -114,9 +114,9 @@ impl Sweep<'_> {
             let summary = of(cell);
             row.push(summary.as_ref().map_or_else(|| "-".into(), spread));
             if reference.is_some() {
-                let ratio = relative(cell).and_then(|relative| relative.median);
+                let against = relative(cell).and_then(|relative| relative.median);
                 let word = |x| TableCell::figure(x, Unit::Factor, format!("{x:.2}"));
-                row.push(ratio.map_or_else(|| "-".into(), word));
+                row.push(against.map_or_else(|| "-".into(), word));
             }
             row.push(TableCell::bar(summary.map_or(0.0, |summary| summary.median / most)));
             table.row(row);
@@ -176,13 +176,14 @@ fn number(cell: &[StreamFigure<'_>], axis: usize) -> Option<f64> {
 fn picture(cells: &[&[StreamFigure<'_>]], charted: usize) -> Option<Picture> {
     let (m, config) = cells.first()?.get(charted)?;
     let median = |cell: &[StreamFigure<'_>]| {
-        let (m, _) = cell.get(charted)?;
-        m.value.and(m.summary.as_ref()).map(|summary| summary.median)
+        let (charted_m, _) = cell.get(charted)?;
+        charted_m.value.and(charted_m.summary.as_ref()).map(|summary| summary.median)
     };
     let places = coordinates(config);
     let words = |cell: &[StreamFigure<'_>], but: Option<usize>| {
-        let places = coordinates(&cell[0].1).into_iter().enumerate();
-        let words = places.filter(|(i, _)| Some(*i) != but).map(|(_, (a, v))| format!("{a} {v}"));
+        let coordinates_here = coordinates(&cell[0].1).into_iter().enumerate();
+        let words =
+            coordinates_here.filter(|(i, _)| Some(*i) != but).map(|(_, (a, v))| format!("{a} {v}"));
         words.collect::<Vec<_>>().join(", ")
     };
     let is_number = |axis: &usize| cells.iter().all(|cell| number(cell, *axis).is_some());
@@ -215,7 +216,7 @@ fn picture(cells: &[&[StreamFigure<'_>]], charted: usize) -> Option<Picture> {
         let saturated = first.filter(|first| first + 1 < dots.len()).map(|first| dots[first]);
         marks.extend(saturated.map(|(x, y)| (x, y, "saturated".to_owned())));
         let dips = dots.windows(3).filter(|dots| is_dip(dots[0].1, dots[1].1, dots[2].1));
-        marks.extend(dips.map(|dots| (dots[1].0, dots[1].1, "dip".to_owned())));
+        marks.extend(dips.map(|dip| (dip[1].0, dip[1].1, "dip".to_owned())));
     }
     let name = places[axis].0;
     let x = if name == "size" { Scale::Bytes } else { Scale::Number };

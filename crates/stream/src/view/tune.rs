@@ -18,8 +18,8 @@ pub(crate) fn section(record: &Record) -> Section {
     let all: Vec<(&Measurement, TuneConfig)> =
         record.measurements.iter().filter(own).map(|m| (m, m.read_config())).collect();
     let of_stage = |stage: &str| {
-        let own = |(_, config): &&(_, TuneConfig)| config.stage.as_deref() == Some(stage);
-        let mut entries: Vec<&(&Measurement, TuneConfig)> = all.iter().filter(own).collect();
+        let of_stage = |(_, config): &&(_, TuneConfig)| config.stage.as_deref() == Some(stage);
+        let mut entries: Vec<&(&Measurement, TuneConfig)> = all.iter().filter(of_stage).collect();
         entries.sort_by(|(x, _), (y, _)| y.value.unwrap_or(0.0).total_cmp(&x.value.unwrap_or(0.0)));
         entries
     };
@@ -41,11 +41,11 @@ pub(crate) fn section(record: &Record) -> Section {
     if let Some((choice, config)) = all.iter().find(|(m, _)| m.name == "choice") {
         let worth = choice.value.unwrap_or(1.0);
         let passes = config.passes.unwrap_or(0);
-        let text = format!(
+        let line = format!(
             "x {worth:.3} over one thread a core on default pages with the same loops; {passes} \
              passes in all"
         );
-        section.note("tuned", text);
+        section.note("tuned", line);
     }
     section
 }

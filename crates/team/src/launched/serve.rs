@@ -109,7 +109,11 @@ fn listen<Q: DeserializeOwned + Send + 'static>(stream: UnixStream) -> Receiver<
         let mut reader = BufReader::new(stream);
         let mut code = ABANDONED;
         while let Some(request) = protocol::receive(&mut reader) {
-            let end = if let ToRank::End { code } = &request { Some(*code) } else { None };
+            let end = if let ToRank::End { code: given_code } = &request {
+                Some(*given_code)
+            } else {
+                None
+            };
             let sent = sender.send(request).is_ok();
             if let (Some(given), true) = (end, sent) {
                 // The main thread leaves, unless its team waits for a rank that has gone.

@@ -194,8 +194,11 @@ mod tests {
         assert!(error.starts_with("no BLAS library \"essl\" was found (available: "), "{error}");
         // A file in the current folder, which is that of the crate.
         assert!(Path::new("Cargo.toml").is_file());
-        let error = resolve(&"Cargo.toml".parse().unwrap(), &found).unwrap_err().to_string();
-        assert!(error.ends_with("; ./Cargo.toml is the file in the current folder"), "{error}");
+        let path_error = resolve(&"Cargo.toml".parse().unwrap(), &found).unwrap_err().to_string();
+        assert!(
+            path_error.ends_with("; ./Cargo.toml is the file in the current folder"),
+            "{path_error}"
+        );
         let given = resolve(&"./Cargo.toml".parse().unwrap(), &found).unwrap();
         assert_eq!(given.path, Path::new("Cargo.toml").canonicalize().unwrap());
     }

@@ -128,7 +128,7 @@ impl Symbols {
     unsafe fn routine<F: Copy>(&self, path: &Path, name: &str) -> Result<F, ToolchainError> {
         let mut names = ["", "64_", "_64_"].into_iter().map(|suffix| format!("{name}{suffix}"));
         // SAFETY: the caller's promise.
-        names.find_map(|name| unsafe { self.function(&name) }).ok_or_else(|| {
+        names.find_map(|spelling| unsafe { self.function(&spelling) }).ok_or_else(|| {
             ToolchainError::Unusable(
                 Failure::missing(format!(
                     "{} has no {name}: it is not a BLAS library with Fortran symbol names",

@@ -39,7 +39,7 @@ pub fn launcher_of(output: &str) -> Option<(LauncherKind, Option<String>)> {
             return Some((LauncherKind::Hydra, after.split_whitespace().find_map(version_at)));
         }
         if line.contains("HYDRA") {
-            let version = output.lines().find_map(|line| line.trim().strip_prefix("Version:"));
+            let version = output.lines().find_map(|text| text.trim().strip_prefix("Version:"));
             return Some((LauncherKind::Hydra, version.and_then(last_number)));
         }
     }

@@ -25,12 +25,12 @@ fn eight_runs() -> Vec<Measurement> {
 #[test]
 fn recorded_runs_that_are_pooled_are_told_from_a_faster_setting() {
     let runs = eight_runs();
-    let pooled = |runs: &[Measurement], factor: f64, name: &str| {
+    let pooled = |pool: &[Measurement], factor: f64, name: &str| {
         let faster = |m: &Measurement| {
             let samples: Vec<f64> = m.samples.iter().map(|x| x * factor).collect();
             Measurement { config: m.config.clone(), ..triad(&samples) }
         };
-        let records = runs.iter().enumerate();
+        let records = pool.iter().enumerate();
         side(records.map(|(i, m)| record(&format!("{name}{i}"), vec![faster(m)])).collect())
     };
     let (a, b) = runs.split_at(4);

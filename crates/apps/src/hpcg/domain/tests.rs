@@ -33,10 +33,10 @@ fn residuals_are_those_of_xhpcg() {
             let solved = set(domain, place);
             (solved, domain.distance())
         });
-        for (solved, distance) in solved {
-            assert_eq!(solved.iterations, ITERATIONS);
-            let ratio = solved.residual / printed;
-            assert!((ratio - 1.0).abs() < 1e-3, "{local:?} {count}: {:e}", solved.residual);
+        for (solution, distance) in solved {
+            assert_eq!(solution.iterations, ITERATIONS);
+            let ratio = solution.residual / printed;
+            assert!((ratio - 1.0).abs() < 1e-3, "{local:?} {count}: {:e}", solution.residual);
             assert!(distance < 1e-9, "{distance}");
         }
     }
@@ -134,9 +134,9 @@ fn every_set_of_loops_does_what_is_defined_for_any_coefficients() {
             matrix.scale_diagonal(|[x, y, z]| 1.0 + (x + 2 * y + 3 * z) as f64 / 100.0);
             let rows = rows(&matrix);
             let vector = |seed: u64| {
-                let mut state = seed;
+                let mut walk = seed;
                 let mut vector = Array::<f64>::map(matrix.shape.length()).unwrap();
-                rows.iter().for_each(|(at, _)| vector[*at] = random(&mut state));
+                rows.iter().for_each(|(at, _)| vector[*at] = random(&mut walk));
                 vector
             };
             let r = vector(3);
@@ -158,7 +158,7 @@ fn every_set_of_loops_does_what_is_defined_for_any_coefficients() {
                 close(&t, &expected, "product");
                 for from_zero in [false, true] {
                     x = if from_zero { Array::map(x.len()).unwrap() } else { vector(5) };
-                    let mut expected = x.to_vec();
+                    let mut expected_here = x.to_vec();
                     let right = r.at(0);
                     let t_mut = t.at_mut(0);
                     if from_zero {
@@ -166,11 +166,11 @@ fn every_set_of_loops_does_what_is_defined_for_any_coefficients() {
                     } else {
                         loops::forward(code, &matrix, right, x.at_mut(0), t_mut);
                     }
-                    plain_sweep(rows.iter(), &r, &mut expected);
-                    close(&x, &expected, "forward");
+                    plain_sweep(rows.iter(), &r, &mut expected_here);
+                    close(&x, &expected_here, "forward");
                     loops::backward(code, &matrix, r.at(0), x.at_mut(0), t.at(0));
-                    plain_sweep(rows.iter().rev(), &r, &mut expected);
-                    close(&x, &expected, "backward");
+                    plain_sweep(rows.iter().rev(), &r, &mut expected_here);
+                    close(&x, &expected_here, "backward");
                 }
                 if grid.iter().all(|points| points % 2 == 0) {
                     let coarse = VectorShape::new(grid.map(|points| points / 2));
@@ -185,7 +185,7 @@ fn every_set_of_loops_does_what_is_defined_for_any_coefficients() {
                         let point = [point % nx, point / nx % ny, point / (nx * ny)];
                         let (at, row) = row(point.map(|at| 2 * at));
                         let product: f64 = row.iter().map(|(column, a)| a * x[*column]).sum();
-                        let at_coarse = coarse.at(point.map(|at| at as isize));
+                        let at_coarse = coarse.at(point.map(|coordinate| coordinate as isize));
                         assert!((got[at_coarse] - (r[*at] - product)).abs() < 1e-13);
                     }
                 }

@@ -53,17 +53,17 @@ pub(super) fn measure(commands: &[CommandLine], args: &CompareArgs) -> Result<Tu
             progress.progress((f64::from(block) + turn as f64 / 4.0) / f64::from(args.blocks), "");
             let run = record_of(command, &jobs[side], &signals)?;
             let whole = run.filter(|run| run.complete || signals.received().is_none());
-            let Some(mut run) = whole else { break 'blocks };
-            run.labels.insert(TURNS.to_owned(), label(side));
+            let Some(mut latest_run) = whole else { break 'blocks };
+            latest_run.labels.insert(TURNS.to_owned(), label(side));
             if let Some(store) = &mut store {
                 let elapsed = started.elapsed();
                 let saving = Saving { db: &args.db, signals: &signals, elapsed };
-                if let Err(failure) = saving.save(store, &run, None) {
+                if let Err(failure) = saving.save(store, &latest_run, None) {
                     output::error(&failure.to_string());
                     unsaved += 1;
                 }
             }
-            sides[side].runs.push(run);
+            sides[side].runs.push(latest_run);
         }
     }
     progress.finish();

@@ -28,7 +28,7 @@ pub(super) fn execute(args: &ListArgs) -> Result<(), Failure> {
         output::print(&ids.iter().map(|id| format!("{id}\n")).collect::<String>());
         return Ok(());
     }
-    let (lines, all, telling) = match &store {
+    let (lines, every, telling) = match &store {
         Some(store) => {
             let lines = store.list(&filter)?;
             let telling = store.telling(&lines, ID)?;
@@ -39,7 +39,7 @@ pub(super) fn execute(args: &ListArgs) -> Result<(), Failure> {
     let registry = gauges::registry();
     let as_csv = || Ok(table(&lines, &registry));
     if !args.documents.write(&|| output::json(&lines), &as_csv)? {
-        let older = all - lines.len();
+        let older = every - lines.len();
         let shown: Vec<ListLine> = lines.iter().map(|run| line(run, telling, &registry)).collect();
         output::show_section(&history::list(&shown, older, output::style().width.into()));
     }

@@ -31,7 +31,7 @@ fn compiled(source: &KernelSource) -> Option<String> {
     let ptx = String::from_utf8(output.stdout).unwrap();
     // Comments and empty lines are ignored.
     let lines = ptx.lines().filter(|line| !line.is_empty() && !line.trim_start().starts_with("//"));
-    Some(lines.fold(String::new(), |text, line| text + line + "\n"))
+    Some(lines.fold(String::new(), |joined, line| joined + line + "\n"))
 }
 
 #[test]

@@ -360,9 +360,9 @@ mod tests {
         choose(&mut numbers, &mut groups, &rules, hour()).unwrap();
         assert_eq!((numbers.rounds, groups[0].len(), *groups[0].leader()), (vec![2; 3], 2, 10));
         let rules = Rules { leave: RoundRule::SignificantlySlower, ..rules };
-        let mut numbers = Numbers { most_turns: Some(5), ..Numbers::default() };
-        choose(&mut numbers, &mut [Halving::new([1, 10])], &rules, hour()).unwrap();
-        assert_eq!(numbers.turns, 5);
+        let mut limited = Numbers { most_turns: Some(5), ..Numbers::default() };
+        choose(&mut limited, &mut [Halving::new([1, 10])], &rules, hour()).unwrap();
+        assert_eq!(limited.turns, 5);
     }
 
     #[test]
