@@ -129,9 +129,10 @@ impl Harness {
         let mut command = self.command(PROGRAM);
         command.args(args);
         for (name, value) in variables {
-            match value.is_empty() {
-                true => command.env_remove(name),
-                false => command.env(name, value),
+            if value.is_empty() {
+                command.env_remove(name)
+            } else {
+                command.env(name, value)
             };
         }
         finish(command)

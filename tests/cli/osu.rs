@@ -79,9 +79,12 @@ fn tables_in_the_columns_of_osu_can_be_imported_again() {
             .exits(0)
             .says("# Size      Bandwidth (MB/s)\n8 ")
             .stdout;
-        let title = |line: &str| match line.starts_with("# nodegauge: OSU MPI") {
-            true => "# OSU MPI Bandwidth Test v5.7\n".to_owned(),
-            false => format!("{line}\n"),
+        let title = |line: &str| {
+            if line.starts_with("# nodegauge: OSU MPI") {
+                "# OSU MPI Bandwidth Test v5.7\n".to_owned()
+            } else {
+                format!("{line}\n")
+            }
         };
         let whole: String = text.lines().map(title).collect();
         let file = harness.write("saved.txt", whole);

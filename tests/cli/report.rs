@@ -377,9 +377,9 @@ fn pages_say_what_they_lack_and_stay_small() {
 fn figures_of_other_nodes_stand_beside() {
     let harness = Harness::new();
     let host = harness.stream_record(&[])["machine"]["host"].as_str().unwrap().to_owned();
-    let page = report(&harness, golden("stream").to_str().unwrap());
-    let page = std::fs::read_to_string(page).unwrap();
-    assert!(page.contains(&format!("<small>{host} on 2")), "{host}");
+    let run_page = report(&harness, golden("stream").to_str().unwrap());
+    let run_page = std::fs::read_to_string(run_page).unwrap();
+    assert!(run_page.contains(&format!("<small>{host} on 2")), "{host}");
     // What was published of the very processor comes first, and has a name and a source.
     let against_page = report(&harness, golden("stream-against").to_str().unwrap());
     let page = std::fs::read_to_string(against_page).unwrap();

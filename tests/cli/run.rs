@@ -60,9 +60,10 @@ fn two_findings_are_shown_and_the_others_counted(outcome: &Outcome, record: &Val
     assert_eq!(shown, grave.min(2), "{found:#?}");
     let more = format!("{} more with their remedies: nodegauge doctor", found.len() - shown);
     let outcome = outcome.clone();
-    match found.len() > shown {
-        true => outcome.tells(&more),
-        false => outcome.never_says("more with their remedies"),
+    if found.len() > shown {
+        outcome.tells(&more)
+    } else {
+        outcome.never_says("more with their remedies")
     };
 }
 

@@ -136,8 +136,8 @@ fn ranks_say_processes_and_memory_a_task() {
     said.tells("tasks 2 processes, 22.9 MiB a task, 45.8 MiB in all");
     let sweep = ["--sweep", "ranks=1,2", "--kernels", "triad", "--show", "best,min"];
     let swept = harness.stream(&sweep).exits(0);
-    let said = swept.tells("ranks MiB a task Function Best Rate MB/s Min time");
-    let all = rows(&said.stdout, "ranks");
+    let swept = swept.tells("ranks MiB a task Function Best Rate MB/s Min time");
+    let all = rows(&swept.stdout, "ranks");
     for (row, ranks) in all.iter().zip([1.0, 2.0]) {
         assert_eq!(row[1], "22.9");
         let (rate, least): (f64, f64) = (row[3].parse().unwrap(), row[4].parse().unwrap());

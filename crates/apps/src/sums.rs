@@ -61,8 +61,8 @@ impl Sums<'_> {
         barrier();
         let all = (0..self.shared.workers).map(|worker| self.shared.line(half, worker));
         all.fold((0.0, false), |(sum, ended), [line_part, line_ends]| {
-            let part = f64::from_bits(line_part.load(Ordering::Relaxed));
-            (sum + part, ended | (line_ends.load(Ordering::Relaxed) != 0))
+            let line_sum = f64::from_bits(line_part.load(Ordering::Relaxed));
+            (sum + line_sum, ended | (line_ends.load(Ordering::Relaxed) != 0))
         })
     }
 }

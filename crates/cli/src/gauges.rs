@@ -28,13 +28,14 @@ pub(crate) fn tests(name: &str) -> Result<Tests, UnknownName> {
         |kind: ConfigKind| kind.tests.iter().filter(move |test| [kind.gauge, test].contains(&name));
     let found: Vec<&str> = kinds().into_iter().flat_map(of).copied().collect();
     let all = || kinds().into_iter().flat_map(|kind| [&[kind.gauge], kind.tests].concat());
-    match found.is_empty() {
-        false => Ok(Tests(found)),
-        true => Err(UnknownName {
+    if !found.is_empty() {
+        Ok(Tests(found))
+    } else {
+        Err(UnknownName {
             what: "gauge or test",
             given: name.to_owned(),
             known: all().collect::<BTreeSet<_>>().into_iter().collect(),
-        }),
+        })
     }
 }
 
@@ -197,10 +198,13 @@ mod tests {
             text.push_str("| key | what it is | role | CSV |\n| --- | --- | --- | --- |\n");
             for key in kind.keys {
                 let key_words = described["properties"][key.name]["description"].as_str().unwrap();
-                let what = key_words.replace('\n', " ").replace('|', "\\|");
+                let key_description = key_words.replace('\n', " ").replace('|', "\\|");
                 let role = format!("{:?}", key.role).to_lowercase();
                 let column = key.column().map(|at| (at + 1).to_string()).unwrap_or_default();
-                text.push_str(&format!("| `{}` | {what} | {role} | {column} |\n", key.name));
+                text.push_str(&format!(
+                    "| `{}` | {key_description} | {role} | {column} |\n",
+                    key.name
+                ));
             }
         }
         text

@@ -28,9 +28,10 @@ impl Progress {
         budget: Option<Duration>,
     ) -> Self {
         let on_terminal = std::io::stderr().is_terminal();
-        let target = match on_terminal && !quiet {
-            true => ProgressDrawTarget::stderr(),
-            false => ProgressDrawTarget::hidden(),
+        let target = if on_terminal && !quiet {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
         };
         let bar = ProgressBar::with_draw_target(Some(STEPS), target);
         if let Ok(style) = ProgressStyle::with_template("{bar:20} {elapsed} {msg}") {

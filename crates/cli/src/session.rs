@@ -341,9 +341,10 @@ impl Session {
 fn exit(common: &Common, record: &Record, is_saved: bool, signal: Option<u8>) -> Exit {
     let unmet = unmet(&common.conditions, record, "", common.verbose);
     if let Some(signal) = signal {
-        let what = match record.measurements.is_empty() {
-            true => "nothing measured yet; the record is",
-            false => "what was measured is",
+        let what = if record.measurements.is_empty() {
+            "nothing measured yet; the record is"
+        } else {
+            "what was measured is"
         };
         let saved = if is_saved { "saved and " } else { "" };
         output::note(&format!("interrupted: {what} {saved}marked incomplete"));

@@ -33,14 +33,13 @@ pub(crate) fn program_of(
             || *word == definition.get_name()
             || definition.find_subcommand(word).is_some()
     });
-    let program = match own {
-        true => {
-            rest.next_if(|word| *word == definition.get_name());
-            let this = std::env::current_exe()
-                .map_err(|cause| Failure::missing(format!("cannot find this program: {cause}")))?;
-            this.to_string_lossy().into_owned()
-        }
-        false => rest.next().cloned().unwrap_or_default(),
+    let program = if own {
+        rest.next_if(|word| *word == definition.get_name());
+        let this = std::env::current_exe()
+            .map_err(|cause| Failure::missing(format!("cannot find this program: {cause}")))?;
+        this.to_string_lossy().into_owned()
+    } else {
+        rest.next().cloned().unwrap_or_default()
     };
     let arguments = rest.cloned().chain(["--no-save", "--json", "-"].map(str::to_owned));
     let mut run = ProgramJob::new(CommandLine::new(program, arguments), limit);

@@ -137,7 +137,7 @@ pub(crate) fn run(
         }
     }
     let HplRun { seen: mut observed, meter: energy, .. } = run;
-    observed.energy = Some(energy.map(|meter| meter.basis));
+    observed.energy = Some(energy.map(|meter_used| meter_used.basis));
     let after = power::throttle_events(&site.root);
     observed.throttled = after.zip(throttled).map(|(after, before)| after.saturating_sub(before));
     let evidence = RatingEvidence { site, placement, options, seen: &observed };
@@ -358,7 +358,8 @@ impl HplRun<'_> {
             return Ok(None);
         };
         let energy_meter = self.meter.as_ref().ok();
-        let joules = energy_meter.and_then(|meter| meter.joules(before.as_ref()?, &meter.read()?));
+        let joules =
+            energy_meter.and_then(|energy| energy.joules(before.as_ref()?, &energy.read()?));
         let huge_pages = if shown { matrix.on_huge_pages() } else { None };
         let residual = residual::check(&mut self.team, &source, matrix.column(order))?;
         let rating = lu::flops(order) / seconds;

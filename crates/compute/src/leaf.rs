@@ -71,8 +71,8 @@ fn largest_in(x: &[f64]) -> f64 {
     let (whole, tail) = x.as_chunks::<LANES>();
     for chunk in whole {
         for (lane, element) in lanes.iter_mut().zip(chunk) {
-            let x = element.abs();
-            *lane = if x > *lane { x } else { *lane };
+            let magnitude = element.abs();
+            *lane = if magnitude > *lane { magnitude } else { *lane };
         }
     }
     tail.iter()

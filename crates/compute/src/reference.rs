@@ -159,8 +159,8 @@ impl PlacedReference {
         let run = |n: usize, nbs: &[usize], grids: &[Grid], watcher: &mut dyn Observer| {
             let engine = self.kind.name();
             watcher.phase(&format!("{engine}, N = {n}, NB = {nbs:?}, P x Q = {grids:?}"));
-            let observer: &dyn Observer = watcher;
-            self.run(n, nbs, grids, &site.topology, &|| observer.interrupted())
+            let interrupted: &dyn Observer = watcher;
+            self.run(n, nbs, grids, &site.topology, &|| interrupted.interrupted())
         };
         let threads = self.plan.threads();
         let hosts = self.layout.hosts;

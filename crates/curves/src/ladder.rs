@@ -149,9 +149,9 @@ impl Mode for Ladder {
             let variants = variants[level.min(variants.len() - 1)].iter();
             variants.map(|variant| Traffic::new(*variant, set as usize)).collect()
         };
-        let turn = |candidates: &[Traffic], set: u64, workers: &mut WorkerPool| {
-            traffic::refill(workers, pieces, set as usize)?;
-            traffic::sample(candidates, workers, pieces)
+        let turn = |candidates: &[Traffic], set: u64, team: &mut WorkerPool| {
+            traffic::refill(team, pieces, set as usize)?;
+            traffic::sample(candidates, team, pieces)
         };
         run.observer.phase("checking every element");
         let time = Affordable::of(&policy::CURVES_BEHIND, &run.limits);

@@ -56,10 +56,8 @@ impl PeakPlan {
         (budget, samples): (Duration, Option<usize>),
         notices: Vec<Notice>,
     ) -> Self {
-        let elements = match elements.is_empty() {
-            true => vec![Element::F64, Element::F32],
-            false => elements,
-        };
+        let elements =
+            if elements.is_empty() { vec![Element::F64, Element::F32] } else { elements };
         Self { devices, elements, budget, samples, notices }
     }
 }

@@ -29,9 +29,12 @@ impl Clock {
     /// The clock of this process; the first call calibrates it.
     pub(crate) fn get() -> Self {
         static CLOCK: OnceLock<Clock> = OnceLock::new();
-        *CLOCK.get_or_init(|| match counter_is_good() {
-            true => Self { is_counter: true, rate: calibrate() },
-            false => Self { is_counter: false, rate: 1e9 },
+        *CLOCK.get_or_init(|| {
+            if counter_is_good() {
+                Self { is_counter: true, rate: calibrate() }
+            } else {
+                Self { is_counter: false, rate: 1e9 }
+            }
         })
     }
 

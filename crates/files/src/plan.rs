@@ -210,10 +210,11 @@ fn tasks_of(
             tasks.extend(others.map(|percent| task(cell, *percent, mixes.clone())));
         }
     }
-    match tasks.is_empty() {
-        true => Err(Failure::usage("there is nothing to measure")
-            .hint("no block size is as small as a file size, or --max-size leaves no file")),
-        false => Ok(tasks),
+    if tasks.is_empty() {
+        Err(Failure::usage("there is nothing to measure")
+            .hint("no block size is as small as a file size, or --max-size leaves no file"))
+    } else {
+        Ok(tasks)
     }
 }
 

@@ -404,11 +404,11 @@ unsafe fn sum_of<V: Vector, const U: usize>(mut sums: [V; U]) -> f64 {
         for (lane, part) in parts.iter_mut().enumerate().take(V::LANES) {
             *part = (*lanes.add(lane)).to_f64();
         }
-        let mut lane = V::LANES;
-        while lane > 1 {
-            lane /= 2;
-            for lane in 0..lane {
-                parts[lane] += parts[lane + lane];
+        let mut width = V::LANES;
+        while width > 1 {
+            width /= 2;
+            for lane in 0..width {
+                parts[lane] += parts[lane + width];
             }
         }
         parts[0]

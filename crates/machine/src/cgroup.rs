@@ -90,7 +90,7 @@ fn hierarchy(
         }
         folders.insert((depth + 1, folder.clone()));
     }
-    Some((mount.version, folders.into_iter().rev().map(|(_, folder)| folder).collect()))
+    Some((mount.version, folders.into_iter().rev().map(|(_, group)| group).collect()))
 }
 
 /// A line of mountinfo that mounts control groups.

@@ -134,9 +134,10 @@ impl Line {
         let (a1, b1) = (sum(|a, _| a), sum(|_, b| b));
         let determinant = aa * bb - ab * ab;
         let per_byte = (aa * b1 - ab * a1) / determinant;
-        match per_byte > 0.0 {
-            true => Self { latency_s: (a1 * bb - b1 * ab) / determinant, per_byte },
-            false => Self { latency_s: a1 / aa, per_byte: 0.0 },
+        if per_byte > 0.0 {
+            Self { latency_s: (a1 * bb - b1 * ab) / determinant, per_byte }
+        } else {
+            Self { latency_s: a1 / aa, per_byte: 0.0 }
         }
     }
 

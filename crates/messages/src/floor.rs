@@ -103,9 +103,10 @@ pub(crate) fn remarks(
         let own: Vec<_> = shares.iter().filter(|((of, _), _)| *of == pattern).collect();
         for range in own.chunk_by(|a, b| a.1.standing == b.1.standing) {
             let (from, to) = (range[0].0.1, range[range.len() - 1].0.1);
-            let sizes = match from == to {
-                true => Bytes(from).to_string(),
-                false => format!("{} to {}", Bytes(from), Bytes(to)),
+            let sizes = if from == to {
+                Bytes(from).to_string()
+            } else {
+                format!("{} to {}", Bytes(from), Bytes(to))
             };
             let of_range = |share: &dyn Fn(&FloorConfig) -> f64| -> (f64, f64) {
                 let all: Vec<f64> = range.iter().map(|(_, of)| share(&of.config)).collect();

@@ -44,9 +44,10 @@ impl Planned for MessagesPlan {
             let of = |test| {
                 let of = Figures::new((GAUGE, test), [pattern.name()], units(pattern));
                 // OSU's programs double from the least size on.
-                match self.osu.is_empty() {
-                    true => of.sized(launch.sizes_of(*pattern, &self.options)),
-                    false => of,
+                if self.osu.is_empty() {
+                    of.sized(launch.sizes_of(*pattern, &self.options))
+                } else {
+                    of
                 }
             };
             let mpi = (!self.choice.mpis.is_empty()).then(|| of(TEST));

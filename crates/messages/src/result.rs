@@ -381,9 +381,11 @@ fn misplaced(report: &StartReport) -> Vec<String> {
     let Where::Here(asked) = &report.launch.ranks else { return Vec::new() };
     let ranks = asked.iter().zip(&report.output.ranks).enumerate();
     let elsewhere = ranks.filter_map(|(rank, (wanted, got))| {
-        let (asked, got) =
+        let (wanted_cpus, got) =
             (ranges(wanted), got.cpus.as_ref().filter(|got| **got != ranges(wanted))?);
-        Some(format!("rank {rank} was to run on cpu {asked}, the kernel lets it run on {got}"))
+        Some(format!(
+            "rank {rank} was to run on cpu {wanted_cpus}, the kernel lets it run on {got}"
+        ))
     });
     elsewhere.take(3).collect()
 }

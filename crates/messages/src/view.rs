@@ -144,17 +144,16 @@ fn closing(all: &[&ShownFigure<'_>]) -> Option<String> {
             sizes.sort_by_key(|(size, _)| *size);
             let end = if smallest { sizes.first() } else { sizes.last() };
             let Some((Some(size), figures)) = end else { continue };
-            let what = match pattern.is_sizeless() {
-                true => format!("does {pattern}"),
-                false => format!("{does} {}", Bytes(*size)),
+            let what = if pattern.is_sizeless() {
+                format!("does {pattern}")
+            } else {
+                format!("{does} {}", Bytes(*size))
             };
             let distance = distance.filter(|_| several[0]).map(|kind| kind.name().to_owned());
             let between = [distance, library.clone().filter(|_| several[1])];
             let between: Vec<String> = between.into_iter().flatten().collect();
-            let what = match between.is_empty() {
-                true => what,
-                false => format!("{what} ({})", between.join(", ")),
-            };
+            let what =
+                if between.is_empty() { what } else { format!("{what} ({})", between.join(", ")) };
             let named: Vec<(String, &Measurement)> =
                 figures.iter().map(|figure| (name(figure), figure.m)).collect();
             sentences.extend(closing::of_several(&named, &what, figures[0].m.quoted));

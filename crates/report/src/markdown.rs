@@ -83,7 +83,7 @@ fn table(table: &Table) -> String {
             ));
         }
         out.push_str(&line(
-            columns.iter().map(|column| row.get(*column).map_or(String::new(), cell)).collect(),
+            columns.iter().map(|index| row.get(*index).map_or(String::new(), cell)).collect(),
         ));
     }
     out

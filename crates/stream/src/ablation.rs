@@ -88,8 +88,8 @@ impl Planned for AblationPlan {
         let best = arrangement.check_size(site, best, &mut set_up, limits, observer)?;
         let Ready { target: best, check, setting_up: each } = best;
 
-        let (placement, notices) = (&arrangement.placement, &mut arrangement.notices);
-        let steps = steps(best.config(), placement, &site.topology, notices);
+        let placement = &arrangement.placement;
+        let steps = steps(best.config(), placement, &site.topology, &mut arrangement.notices);
         let begun = limits.elapsed();
         let count = distinct(&steps) as u32;
         // Every element is compared in the end, about half as long as it took to fill them.
@@ -151,9 +151,9 @@ impl Planned for AblationPlan {
             check,
             array_bytes: Bytes(arrangement.elements() * arrangement.options.element.bytes()),
         };
-        let said = &mut arrangement.notices;
-        said.extend(limits.overrun(GAUGE, setting_up));
-        said.extend(measured.leader().map(|text| Notice::new(NoticeId::Reference, GAUGE, text)));
+        let notices = &mut arrangement.notices;
+        notices.extend(limits.overrun(GAUGE, setting_up));
+        notices.extend(measured.leader().map(|text| Notice::new(NoticeId::Reference, GAUGE, text)));
         Ok(Outcome {
             measurements: measured.figures(),
             notices: arrangement.notices,
@@ -172,9 +172,10 @@ fn of_one_regime<'a>(rounds: &'a [Vec<Sample>], watched: &[bool]) -> (Vec<&'a [S
     let as_quiet: Vec<Vec<Sample>> =
         rounds.iter().map(|round| round.iter().map(quiet).collect()).collect();
     let of_one = samples::clean_numbers(&as_quiet, watched);
-    match of_one.len() >= FEWEST_ROUNDS.min(rounds.len()) {
-        true => (of_one.into_iter().map(|at| &rounds[at][..]).collect(), true),
-        false => (rounds.iter().map(Vec::as_slice).collect(), false),
+    if of_one.len() >= FEWEST_ROUNDS.min(rounds.len()) {
+        (of_one.into_iter().map(|at| &rounds[at][..]).collect(), true)
+    } else {
+        (rounds.iter().map(Vec::as_slice).collect(), false)
     }
 }
 

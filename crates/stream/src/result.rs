@@ -289,17 +289,15 @@ fn numa(evidence: &StreamEvidence<'_>) -> NumaConfig {
     let nodes = evidence.site.topology.nodes.len();
     let threads = &evidence.arrangement.placement.threads;
     let bound = evidence.arrangement.placement.bind != Bind::None;
-    let home = |thread: &ThreadPlace| match bound {
-        true => thread.nodes(&evidence.site.topology),
-        false => Vec::new(),
+    let home = |thread: &ThreadPlace| {
+        if bound { thread.nodes(&evidence.site.topology) } else { Vec::new() }
     };
     let thread_nodes: Vec<Vec<NodeId>> = threads.iter().map(home).collect();
-    match evidence.seen.shares.is_empty() {
-        true => location::of_arrays(policy, &evidence.seen.nodes, nodes),
-        false => {
-            let arrays = evidence.target.config().arrays;
-            location::config(&evidence.seen.shares, arrays, policy, &thread_nodes, nodes)
-        }
+    if evidence.seen.shares.is_empty() {
+        location::of_arrays(policy, &evidence.seen.nodes, nodes)
+    } else {
+        let arrays = evidence.target.config().arrays;
+        location::config(&evidence.seen.shares, arrays, policy, &thread_nodes, nodes)
     }
 }
 

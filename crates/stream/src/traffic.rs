@@ -61,7 +61,7 @@ fn count<E>(
         for (i, of_kernel) in intervals.iter_mut().enumerate() {
             let begin = counters.read();
             run(Some(i))?;
-            match begin.and_then(|before| Ok((before, counters.read()?))) {
+            match begin.and_then(|start| Ok((start, counters.read()?))) {
                 Ok(interval) => of_kernel.push(interval),
                 Err(error) => return Ok(Err(lost(error))),
             }

@@ -41,8 +41,8 @@ impl<T> Timed<T> {
         let part = |i: usize| laps.iter().filter_map(|laps| laps[i]).collect::<Vec<Lap>>();
         let parts: Vec<Vec<Lap>> = (0..parts).map(part).collect();
         Self {
-            spans: parts.iter().map(|part| span(part)).collect(),
-            part_causes: parts.iter().map(|part| causes(part)).collect(),
+            spans: parts.iter().map(|of_part| span(of_part)).collect(),
+            part_causes: parts.iter().map(|of_part| causes(of_part)).collect(),
             causes: unplaced(&parts, stolen).into_iter().collect(),
             made,
         }

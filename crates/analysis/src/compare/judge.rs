@@ -127,7 +127,7 @@ impl<'a> Question<'a> {
         for (figure, chosen) in [(&mut pair.a, &a), (&mut pair.b, &b)] {
             *figure = SideFigures { status: figure.status, ..chosen.figure() };
         }
-        let over = |first: Option<f64>, second: Option<f64>| Some(second? / first?);
+        let over = |base: Option<f64>, other: Option<f64>| Some(other? / base?);
         pair.ratio = over(pair.a.value, pair.b.value).filter(|ratio| ratio.is_finite());
         pair.median_ratio = over(pair.a.median, pair.b.median);
         let runs = |side: &Chosen, like: &Chosen| side.runs(like, first.quoted, first.unit);

@@ -117,14 +117,13 @@ pub(crate) fn compare(measurements: &[Measurement]) -> Option<Notice> {
     let ((native, config), (theirs, of_theirs)) = (rating("native")?, rating("xhpcg")?);
     let apart = (config.residual? / of_theirs.residual? - 1.0).abs();
     let same = config.iterations == of_theirs.iterations && apart <= ALIKE;
-    let residuals = match same {
-        true => {
-            format!("residuals behind {} iterations agree within {apart:.0e}", config.iterations?)
-        }
-        false => format!(
+    let residuals = if same {
+        format!("residuals behind {} iterations agree within {apart:.0e}", config.iterations?)
+    } else {
+        format!(
             "but behind {} and {} iterations residuals differ: {:.3e} and {:.3e}",
             config.iterations?, of_theirs.iterations?, config.residual?, of_theirs.residual?
-        ),
+        )
     };
     let text = format!("native over xhpcg: {:.3}; {residuals}", native / theirs);
     Some(Notice::new(NoticeId::Reference, GAUGE, text))

@@ -122,9 +122,8 @@ impl Planned for IccgPlan {
         let mut schedule = Schedule::new(rule, time, 2 * swept.len());
         let shared = SharedObserver::new(observer);
         let enough = |turn: &Turn| options.samples.is_some_and(|n| turn.round >= n);
-        let turn = |turn: Turn| match enough(&turn) {
-            true => Ok(Vec::new()),
-            false => run.turn(turn.cell, &mut &shared),
+        let turn = |turn: Turn| {
+            if enough(&turn) { Ok(Vec::new()) } else { run.turn(turn.cell, &mut &shared) }
         };
         let ended = schedule.run(&mut &shared, None, turn);
         let (stop, failure) = match ended {

@@ -136,13 +136,14 @@ impl IccgEvidence<'_> {
             figures.push(judged(m, config, number + 1));
         }
         for (measured_rate, name) in rates.into_iter().zip(["read", "triad"]) {
-            let (Some(rate), Some(bandwidth_samples)) = (measured_rate, self.judged.of(2 * at + 1))
+            let (Some(bandwidth), Some(bandwidth_samples)) =
+                (measured_rate, self.judged.of(2 * at + 1))
             else {
                 continue;
             };
-            let bytes = |duration: f64| rate.bytes / duration;
+            let bytes = |duration: f64| bandwidth.bytes / duration;
             let m = figure(name, Unit::BytesPerSecond);
-            let m = m.timed(Quoted::Median, bandwidth_samples, rate.part, &bytes);
+            let m = m.timed(Quoted::Median, bandwidth_samples, bandwidth.part, &bytes);
             let on = WorkersConfig::of(&cell.swept.workers);
             figures.push(m.config(&IccgConfig { on, ..IccgConfig::default() }));
         }

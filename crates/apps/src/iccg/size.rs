@@ -144,14 +144,13 @@ fn given(elements: [usize; 3], around: &MeshConstraints) -> Result<Mesh, Failure
         return Ok(mesh);
     }
     let edge = largest(allowed).min(1000);
-    let (needs, hint) = match countable {
-        true => {
-            (format!("needs {}", needed(mesh)), format!("--elements {edge},{edge},{edge} fits"))
-        }
-        false => (
+    let (needs, hint) = if countable {
+        (format!("needs {}", needed(mesh)), format!("--elements {edge},{edge},{edge} fits"))
+    } else {
+        (
             "has more nodes than are numbered".to_owned(),
             format!("e.g. --elements {edge},{edge},{edge}"),
-        ),
+        )
     };
     let allowed_memory = match around.allowed {
         Some(limit) if countable => format!(", but only {limit} of memory may be used"),

@@ -70,9 +70,12 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
         let n = |m: &&TrapezoidFigure<'_>| m.0.summary.as_ref().map_or(0, |summary| summary.n);
         let (least, largest) = (rates.iter().map(n).min(), rates.iter().map(n).max());
         let stop = config.stopped.as_deref().unwrap_or("?");
-        if let (Some(least), Some(most)) = (least, largest) {
-            let count =
-                if least == most { least.to_string() } else { format!("{least} to {most}") };
+        if let (Some(fewest), Some(largest)) = (least, largest) {
+            let count = if fewest == largest {
+                fewest.to_string()
+            } else {
+                format!("{fewest} to {largest}")
+            };
             section.note("samples", format!("{count} of each count; {stop}"));
         }
         let against = all.iter().find(|(m, _)| m.name == "efficiency");
@@ -97,10 +100,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
 /// `10^9`, or the number as it is.
 fn power(points: u64) -> String {
     let exponent = points.checked_ilog10().unwrap_or(0);
-    match 10u64.pow(exponent) == points {
-        true => format!("10^{exponent}"),
-        false => points.to_string(),
-    }
+    if 10u64.pow(exponent) == points { format!("10^{exponent}") } else { points.to_string() }
 }
 
 /// A ratio with two digits.

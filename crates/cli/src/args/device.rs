@@ -121,8 +121,9 @@ pub(crate) struct DevicePeakArgs {
 fn copy_size(text: &str) -> Result<Bytes, String> {
     let Bytes(bytes) =
         text.parse().map_err(|error: nodegauge_measure::SyntaxError| error.to_string())?;
-    match (1..=links::LARGEST).contains(&bytes) {
-        true => Ok(Bytes(bytes)),
-        false => Err(format!("expected 1 B to {}, e.g. 8,1MiB,1GiB", Bytes(links::LARGEST))),
+    if (1..=links::LARGEST).contains(&bytes) {
+        Ok(Bytes(bytes))
+    } else {
+        Err(format!("expected 1 B to {}, e.g. 8,1MiB,1GiB", Bytes(links::LARGEST)))
     }
 }

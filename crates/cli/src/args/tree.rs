@@ -66,9 +66,8 @@ fn meant(typed: &str, root: &Command) -> Vec<String> {
     let exact = named(&|name| name == typed);
     let alike = || named(&|name| strsim::jaro_winkler(name, &typed) >= ALIKE);
     let told = || all.iter().filter(says).map(|(path, _)| path.clone()).take(MOST).collect();
-    let or = |found: Vec<String>, other: &dyn Fn() -> Vec<String>| match found.is_empty() {
-        true => other(),
-        false => found,
+    let or = |found: Vec<String>, other: &dyn Fn() -> Vec<String>| {
+        if found.is_empty() { other() } else { found }
     };
     or(or(exact, &alike), &told)
 }

@@ -37,9 +37,10 @@ pub(crate) fn execute(command: &HistoryCommand) -> Result<Exit, Failure> {
         }
         HistoryCommand::Label { run, label: (key, value), db } => {
             let id = session::open_store(db)?.set_label(run, key, value)?;
-            output::print(&match value.is_empty() {
-                true => format!("{id}: label {key} removed\n"),
-                false => format!("{id}: {key}={value}\n"),
+            output::print(&if value.is_empty() {
+                format!("{id}: label {key} removed\n")
+            } else {
+                format!("{id}: {key}={value}\n")
             });
         }
         HistoryCommand::Remove { runs, db } => {

@@ -48,9 +48,12 @@ pub(crate) fn execute(args: &HplArgs) -> Result<Exit, Failure> {
             outcome.notices = notices;
             Ok(outcome)
         },
-        |record, style| match args.hpl_text {
-            true => Shown::Table(view::hpl_text(record)),
-            false => Shown::page_of(&ComputeGauge)(record, style),
+        |record, style| {
+            if args.hpl_text {
+                Shown::Table(view::hpl_text(record))
+            } else {
+                Shown::page_of(&ComputeGauge)(record, style)
+            }
         },
     )
 }

@@ -60,9 +60,10 @@ pub(crate) fn execute(args: &IoArgs) -> Result<Exit, Failure> {
                 }
                 unwritten = sink.write(&text).err();
             }
-            match args.iozone_text {
-                true => Shown::Table(table(record)),
-                false => Shown::Text(text::page(&run::own(record, &nodegauge_files::Files), style)),
+            if args.iozone_text {
+                Shown::Table(table(record))
+            } else {
+                Shown::Text(text::page(&run::own(record, &nodegauge_files::Files), style))
             }
         },
     );

@@ -9,9 +9,10 @@ use nodegauge_report::{run, text};
 
 pub(crate) fn execute(args: &MpiArgs) -> Result<Exit, Failure> {
     let node = session::site(&args.common)?;
-    let between = match args.hosts.is_empty() {
-        true => args.pairs.clone().unwrap_or_default(),
-        false => RankPairs::hosts(&args.hosts)?,
+    let between = if args.hosts.is_empty() {
+        args.pairs.clone().unwrap_or_default()
+    } else {
+        RankPairs::hosts(&args.hosts)?
     };
     let options = options(args, &between);
     let request = MpiRequest {
@@ -31,9 +32,12 @@ pub(crate) fn execute(args: &MpiArgs) -> Result<Exit, Failure> {
         node,
         &figures,
         |node, progress| Box::new(plan).run(node, progress),
-        |record, style| match args.osu_text {
-            true => Shown::Table(osu::print::tables(record)),
-            false => Shown::Text(text::page(&run::own(record, &Messages), style)),
+        |record, style| {
+            if args.osu_text {
+                Shown::Table(osu::print::tables(record))
+            } else {
+                Shown::Text(text::page(&run::own(record, &Messages), style))
+            }
         },
     )
 }
@@ -49,9 +53,10 @@ fn options(args: &MpiArgs, between: &RankPairs) -> MessageOptions {
         warm_up: args.warm_up,
         // Beside OSU, samples are rounds.
         samples: args.common.samples.filter(|_| args.osu.is_empty()),
-        size_limit: args.size_limit.unwrap_or(match args.osu.is_empty() {
-            true => usual.size_limit,
-            false => osu::SIZE_LIMIT,
+        size_limit: args.size_limit.unwrap_or(if args.osu.is_empty() {
+            usual.size_limit
+        } else {
+            osu::SIZE_LIMIT
         }),
         buffers: args.buffers,
         validate: args.validate,

@@ -164,9 +164,9 @@ impl<'a> Panel<'a> {
             let winner = (0..group.size).map(read).fold(read(0), |largest, other| {
                 if other.best.0 > largest.best.0 { other } else { largest }
             });
-            let (pivot, pivot_at) = winner.best;
+            let (magnitude, pivot_at) = winner.best;
             // This also rejects NaN.
-            if pivot <= 0.0 || !pivot.is_finite() {
+            if magnitude <= 0.0 || !magnitude.is_finite() {
                 return Err(NoPivot(j));
             }
             let pivot_row = winner.row;

@@ -152,11 +152,11 @@ impl Compiler {
         let log_code = unsafe { (self.compile)(program, words.len() as c_int, words.as_ptr()) };
         let image = match log_code {
             0 => self.filled(program, self.code).map(Image).ok_or_else(|| failed(0)),
-            code => {
+            failure => {
                 let log = text_of(&self.filled(program, self.log).unwrap_or_default());
                 let mut lines = log.lines();
                 let line = lines.clone().find(|line| line.contains("error")).or(lines.next());
-                Err(failed(code).with_detail(line.unwrap_or_default()))
+                Err(failed(failure).with_detail(line.unwrap_or_default()))
             }
         };
         // SAFETY: the program was created here and is not used afterwards.

@@ -34,9 +34,10 @@ impl Mapped {
     /// Returns the failure if the handler had to act since the last call. The signal does not contain the cause: a
     /// write may have found no space, everything else is an error of the device.
     fn failure(&self) -> io::Result<()> {
-        match self.guard.take_failure() {
-            true => Err(io::Error::from_raw_os_error(libc::EIO)),
-            false => Ok(()),
+        if self.guard.take_failure() {
+            Err(io::Error::from_raw_os_error(libc::EIO))
+        } else {
+            Ok(())
         }
     }
 }

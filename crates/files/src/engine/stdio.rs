@@ -43,9 +43,10 @@ impl Mover for Stdio {
         // SAFETY: as many bytes of `block` as there are are read, or written at most; the stream is
         // open.
         let moved = unsafe {
-            match write {
-                true => libc::fwrite(start, 1, length, self.0),
-                false => libc::fread(start, 1, length, self.0),
+            if write {
+                libc::fwrite(start, 1, length, self.0)
+            } else {
+                libc::fread(start, 1, length, self.0)
             }
         };
         self.checked(moved == length, write)

@@ -13,34 +13,28 @@ pub(crate) struct Calls<'f>(pub(crate) &'f File, pub(crate) Kind);
 type Kind = fn(&File, bool, u64, &mut [u8]) -> io::Result<()>;
 
 /// `read`, `write`: from the file's own position on, which is the offset that is asked for.
-pub(crate) const SEQUENTIAL: Kind = |mut file, write, _, block| match write {
-    true => file.write_all(block),
-    false => file.read_exact(block),
-};
+pub(crate) const SEQUENTIAL: Kind =
+    |mut file, write, _, block| if write { file.write_all(block) } else { file.read_exact(block) };
 
 /// `pread`, `pwrite`.
-pub(crate) const POSITIONAL: Kind = |file, write, offset, block| match write {
-    true => file.write_all_at(block, offset),
-    false => file.read_exact_at(block, offset),
+pub(crate) const POSITIONAL: Kind = |file, write, offset, block| {
+    if write { file.write_all_at(block, offset) } else { file.read_exact_at(block, offset) }
 };
 
 /// `preadv`, `pwritev`: in several pieces a call. What a call leaves over, seldom anything, goes in one
 /// piece.
 pub(crate) const VECTORED: Kind = |file, write, offset, block| {
     let length = block.len();
-    let moved = match write {
-        true => {
-            let mut pieces = [IoSlice::new(&[]); PIECES];
-            let chunks = block.chunks(piece(length));
-            pieces.iter_mut().zip(chunks).for_each(|(of, chunk)| *of = IoSlice::new(chunk));
-            pwritev(file, &pieces[..length.div_ceil(piece(length))], offset)
-        }
-        false => {
-            let mut pieces: [_; PIECES] = std::array::from_fn(|_| IoSliceMut::new(&mut []));
-            let chunks = block.chunks_mut(piece(length));
-            pieces.iter_mut().zip(chunks).for_each(|(to, chunk)| *to = IoSliceMut::new(chunk));
-            preadv(file, &mut pieces[..length.div_ceil(piece(length))], offset)
-        }
+    let moved = if write {
+        let mut pieces = [IoSlice::new(&[]); PIECES];
+        let chunks = block.chunks(piece(length));
+        pieces.iter_mut().zip(chunks).for_each(|(of, chunk)| *of = IoSlice::new(chunk));
+        pwritev(file, &pieces[..length.div_ceil(piece(length))], offset)
+    } else {
+        let mut pieces: [_; PIECES] = std::array::from_fn(|_| IoSliceMut::new(&mut []));
+        let chunks = block.chunks_mut(piece(length));
+        pieces.iter_mut().zip(chunks).for_each(|(to, chunk)| *to = IoSliceMut::new(chunk));
+        preadv(file, &mut pieces[..length.div_ceil(piece(length))], offset)
     };
     let moved = match moved {
         Err(Errno::INTR) => 0,

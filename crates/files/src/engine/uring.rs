@@ -48,9 +48,10 @@ impl Engine for Uring<'_> {
         let fd = types::Fd(self.file.as_raw_fd());
         let length = u32::try_from(request.block.len()).map_err(io::Error::other)?;
         let block = request.block.as_mut_ptr();
-        let entry = match request.write {
-            true => opcode::Write::new(fd, block, length).offset(request.offset).build(),
-            false => opcode::Read::new(fd, block, length).offset(request.offset).build(),
+        let entry = if request.write {
+            opcode::Write::new(fd, block, length).offset(request.offset).build()
+        } else {
+            opcode::Read::new(fd, block, length).offset(request.offset).build()
         };
         let entry = entry.user_data(number as u64);
         // SAFETY: file and block live, and the block belongs to nobody else, until the request ends:

@@ -145,9 +145,10 @@ fn has_latencies(rows: &[&Row<'_>]) -> bool {
 
 /// Returns the calls whose latencies are shown.
 fn calls(rows: &[&Row<'_>]) -> &'static str {
-    match has_latencies(rows) {
-        true => "percentiles are of all calls of the row's operation, a block each",
-        false => "the program printed no percentiles of its calls",
+    if has_latencies(rows) {
+        "percentiles are of all calls of the row's operation, a block each"
+    } else {
+        "the program printed no percentiles of its calls"
     }
 }
 

@@ -106,9 +106,10 @@ impl OsuOutput {
 fn row(line: &str, pattern: Pattern, header: &str) -> Option<OsuRow> {
     let words: Vec<&str> = line.split_whitespace().collect();
     // With `-D`, the bytes that really go stand behind the size.
-    let (bytes, at) = match pattern.is_sizeless() {
-        true => (0, 0),
-        false => (words[0].parse().ok()?, 1 + usize::from(header.contains("Transmit Size"))),
+    let (bytes, at) = if pattern.is_sizeless() {
+        (0, 0)
+    } else {
+        (words[0].parse().ok()?, 1 + usize::from(header.contains("Transmit Size")))
     };
     let number = |column: usize| -> Option<f64> {
         words.get(column)?.parse().ok().filter(|x: &f64| x.is_finite() && *x >= 0.0)
@@ -119,9 +120,10 @@ fn row(line: &str, pattern: Pattern, header: &str) -> Option<OsuRow> {
         (true, Some(word)) if !validates || word.contains('.') => Some(number(at + 1)?),
         _ => None,
     };
-    let spread = match header.contains("Min Latency") {
-        true => Some((number(at + 1)? * unit, number(at + 2)? * unit)),
-        false => None,
+    let spread = if header.contains("Min Latency") {
+        Some((number(at + 1)? * unit, number(at + 2)? * unit))
+    } else {
+        None
     };
     let validated = validates.then(|| words.contains(&"Pass"));
     Some(OsuRow { bytes, value: number(at)? * unit, messages, spread, validated })

@@ -216,9 +216,10 @@ fn osu(
     }
     // osu_latency_mt 7 ends with a failure under Open MPI after all is printed, so that what is
     // printed counts, not the status.
-    OsuOutput::read(&printed).map_err(|why| match status.success() {
-        true => MessagesError::osu(program, &why),
-        false => {
+    OsuOutput::read(&printed).map_err(|why| {
+        if status.success() {
+            MessagesError::osu(program, &why)
+        } else {
             let words = error_tail(&all).replace('\n', " ");
             MessagesError::osu(program, &format!("{}: {words}", describe(status)))
         }

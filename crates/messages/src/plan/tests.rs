@@ -140,8 +140,14 @@ fn sizes_beyond_the_memory_limit_are_left_out_and_told() {
     // Beyond what is measured by custom, what was asked for is: to the same limit.
     let topology = machine("Package:1 Core:2 PU:1");
     let asked = |bytes: &[u64]| {
-        let (patterns, sizes) = (vec![Pattern::Alltoall], Some(bytes.to_vec()));
-        let options = MessageOptions { patterns, sizes, named: true, ..MessageOptions::default() };
+        let patterns = vec![Pattern::Alltoall];
+        let sizes_asked = Some(bytes.to_vec());
+        let options = MessageOptions {
+            patterns,
+            sizes: sizes_asked,
+            named: true,
+            ..MessageOptions::default()
+        };
         MessagesPlan::with(&topology, options, RankPairs::EachDistance, None)
     };
     let asked_plan = asked(&[8, 4 << 20, 1 << 30]).unwrap();

@@ -38,12 +38,13 @@ pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
         let first = own.iter().find(|figure| figure.pattern == Some(Pattern::Latency));
         section.note_if("curve", first.and_then(|figure| evidence::curve(figure)));
     }
-    pictures(section, all, |figure| match several {
-        true => {
+    pictures(section, all, |figure| {
+        if several {
             let (library, between) = (figure.library(), distance(figure.config.distance));
             format!("{}, {library}, {between}", figure.m.name)
+        } else {
+            figure.m.name.clone()
         }
-        false => figure.m.name.clone(),
     });
 }
 

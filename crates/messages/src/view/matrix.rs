@@ -33,9 +33,10 @@ impl<'a> PairFigure<'a> {
 fn scale(pairs: &[PairFigure<'_>]) -> FigureUnit {
     let unit = pairs.first().map_or(Unit::Seconds, |pair| pair.figure.m.unit);
     let most = pairs.iter().map(|pair| pair.value).fold(0.0, f64::max);
-    match unit == Unit::BytesPerSecond && most < SMALL_RATE {
-        true => FigureUnit { unit, name: "MB/s", convert: |rate| rate / 1e6 },
-        false => FigureUnit::of(unit),
+    if unit == Unit::BytesPerSecond && most < SMALL_RATE {
+        FigureUnit { unit, name: "MB/s", convert: |rate| rate / 1e6 }
+    } else {
+        FigureUnit::of(unit)
     }
 }
 

@@ -83,9 +83,10 @@ impl ChosenCompiler {
 
 /// A compiler without flags gets those of its family.
 fn with_usual_flags(command: &CommandLine) -> CommandLine {
-    match command.arguments().is_empty() {
-        true => command.with(presets::usual_flags(command.program()).iter().copied()),
-        false => command.clone(),
+    if command.arguments().is_empty() {
+        command.with(presets::usual_flags(command.program()).iter().copied())
+    } else {
+        command.clone()
     }
 }
 

@@ -79,9 +79,8 @@ impl Rank {
         let paired = self.number / 2 * 2 + 1 < ranks;
         let line = barrier.line().filter(|_| paired);
         let line = line.map(|line| (line, self.number.is_multiple_of(2)));
-        let latency = |own: &mut StreamPoint| match ping_pong {
-            true => own.ping_pong(line, &gate, &idle),
-            false => Ok(None),
+        let latency = |own: &mut StreamPoint| {
+            if ping_pong { own.ping_pong(line, &gate, &idle) } else { Ok(None) }
         };
         let before = latency(point)?;
         let passed = match over {

@@ -96,15 +96,16 @@ impl Trends<'_> {
                 }
                 done?;
                 let cell = &self.cells[three[1]];
-                let text = match real {
-                    true => format!(
+                let text = if real {
+                    format!(
                         "{name}: {count} break the trend, also when measured again: {}",
                         reason(&cell.arrangement.placement, self.topology)
-                    ),
-                    false => format!(
+                    )
+                } else {
+                    format!(
                         "{name}: {count} broke the trend; measured again they do not, and the \
-                         new samples stand"
-                    ),
+                     new samples stand"
+                    )
                 };
                 notices.push(Notice::new(NoticeId::Trend, GAUGE, text));
             }
@@ -126,9 +127,10 @@ impl Trends<'_> {
             let (_, kernel) = read_from(&candidates[row.cells[first]]);
             let count = row.count(&self.cells[row.cells[first]]);
             let name = &row.name;
-            let text = match first + 1 == row.cells.len() {
-                true => format!("{name}: {kernel} still grows at {count}"),
-                false => format!("{name}: {kernel} saturates at {count} (within 2 % of the best)"),
+            let text = if first + 1 == row.cells.len() {
+                format!("{name}: {kernel} still grows at {count}")
+            } else {
+                format!("{name}: {kernel} saturates at {count} (within 2 % of the best)")
             };
             Some(Notice::new(NoticeId::Saturation, GAUGE, text))
         };
@@ -271,7 +273,11 @@ mod tests {
         assert_eq!(
             rows(&cells),
             [("threads with pages 4k", vec![1, 2, 0]), ("threads with pages thp", vec![4, 5, 3])]
-                .map(|(name, cells)| Row { name: name.to_owned(), of_ranks: false, cells })
+                .map(|(name, of_row)| Row {
+                    name: name.to_owned(),
+                    of_ranks: false,
+                    cells: of_row
+                })
         );
     }
 }

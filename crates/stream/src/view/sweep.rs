@@ -46,8 +46,8 @@ pub(crate) fn section(record: &Record, show: &[Statistic]) -> Option<Section> {
 /// measured to differ.
 pub(crate) fn closing(record: &Record) -> Option<String> {
     let all = variants(record);
-    let cells = all.chunk_by(|(_, one), (_, next)| one.sweep == next.sweep);
-    let cells: Vec<&[StreamFigure<'_>]> = cells.filter(|cell| cell[0].1.sweep.is_some()).collect();
+    let groups = all.chunk_by(|(_, one), (_, next)| one.sweep == next.sweep);
+    let cells: Vec<&[StreamFigure<'_>]> = groups.filter(|cell| cell[0].1.sweep.is_some()).collect();
     let first = cells.first()?;
     let triad = first.iter().find(|(m, _)| m.name == "triad").or(first.last())?;
     if coordinates(&triad.1).iter().any(|(axis, _)| *axis == "size") {
@@ -59,9 +59,9 @@ pub(crate) fn closing(record: &Record) -> Option<String> {
         let at = coordinates(config).into_iter().map(|(axis, value)| format!("{axis} {value}"));
         (at.collect::<Vec<_>>().join(", "), *m)
     });
-    let cells: Vec<(String, &Measurement)> = named.collect();
+    let named_cells: Vec<(String, &Measurement)> = named.collect();
     let what = format!("runs {}", triad.0.name);
-    of_several(&cells, &what, Quoted::Median).into_iter().next()
+    of_several(&named_cells, &what, Quoted::Median).into_iter().next()
 }
 
 /// A sweep as it is shown.

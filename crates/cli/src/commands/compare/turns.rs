@@ -31,10 +31,7 @@ pub(super) struct Turns {
 
 /// Starts both commands by turns and saves every run.
 pub(super) fn measure(commands: &[CommandLine], args: &CompareArgs) -> Result<Turns, Failure> {
-    let mut store = match args.no_save {
-        true => None,
-        false => Some(session::open_store(&args.db)?),
-    };
+    let mut store = if args.no_save { None } else { Some(session::open_store(&args.db)?) };
     let started = Instant::now();
     let mut unsaved = 0;
     let signals = Signals::listen()

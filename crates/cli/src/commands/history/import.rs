@@ -35,9 +35,10 @@ pub(super) fn execute(
         let text = String::from_utf8(bytes)
             .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
         let exported = records(file, &text).is_some();
-        match exported {
-            true => exports.push((file, text)),
-            false => outputs.push((file, imported(file, &text, labels, host)?)),
+        if exported {
+            exports.push((file, text))
+        } else {
+            outputs.push((file, imported(file, &text, labels, host)?))
         }
     }
     if let (Some(host), Some((file, _))) = (host, exports.first()) {
