@@ -1,4 +1,4 @@
-//! Puts the commit into the binary, when it is built from a checkout.
+//! Passes the git commit to the compiler, if the source is a checkout.
 
 use std::process::Command;
 

@@ -219,8 +219,8 @@ fn a_command_that_measures_nothing_cannot_run_by_turns() {
         .complains("ended with exit status 2: error: unexpected argument");
     run("true")
         .exits(2)
-        .complains("'true' prints no record of nodegauge")
-        .complains("hint: give commands that measure");
+        .complains("'true' does not print a nodegauge record")
+        .complains("hint: use commands that measure");
     run("./none").exits(3).complains("./none");
     assert!(!harness.path(".local").exists(), "nothing was saved");
 }
@@ -256,7 +256,7 @@ fn what_cannot_be_compared_is_said() {
     harness.run(&[&quick[..], &["copy"], &FAST].concat()).exits(0);
     harness.run(&[&quick[..], &["triad"], &FAST].concat()).exits(0);
     harness.run(&["compare", "latest", "latest~1"]).exits(2).only_error(
-        "'latest' and 'latest~1' have no measurement in common: the one has triad, the other copy\n\
+        "'latest' and 'latest~1' have no measurement in common: the first has triad, the second copy\n\
          hint: nodegauge history list",
     );
     harness

@@ -348,7 +348,7 @@ fn what_was_measured_until_ctrl_c_is_kept() {
     let running = place.0.start(&[&args[..], &more[..], &["--compiler", "gcc -O1"]].concat());
     let running = running.shows_times(10, "native and compiled interleaved: round");
     running.signal("INT");
-    running.end().exits(130).complains("what was measured is saved and marked incomplete");
+    running.end().exits(130).complains("the results so far are saved and marked incomplete");
     let record = place.0.latest();
     assert_eq!((native(&record).len(), compiled(&record).len()), (4, 4));
     assert_eq!(record["complete"], false);
@@ -367,7 +367,7 @@ fn ctrl_c_while_compiling_ends_all() {
     });
     running.signal("INT");
     let outcome = running.end().exits(130);
-    outcome.complains("interrupted: nothing measured yet");
+    outcome.complains("interrupted: nothing was measured");
     assert!(!lives(pid));
     let record = place.0.latest();
     assert_eq!((&record["complete"], measurements(&record).len()), (&false.into(), 0));
@@ -436,7 +436,7 @@ fn wrong_usage_is_refused() {
         (&["--compiler", "gcc 'x"], "expected the end of a quote"),
         (&["--sweep", "compiler=gcc;"], "expected a program and its options"),
         (&["--sweep", "compiler=gcc", "--compiler", "gcc"], "the axis compiler is given twice"),
-        (&["--stream-text", "--compiler", "gcc"], "--stream-text is of one configuration"),
+        (&["--stream-text", "--compiler", "gcc"], "--stream-text requires a single configuration"),
         (&["--sweep", "compiler"], "expected '=' and values"),
     ];
     for (more, message) in cases {

@@ -104,7 +104,7 @@ fn one_thread_count_only() {
         return;
     }
     let outcome = harness.run(&["explain", "--threads", "1,2"]).exits(2).prints_nothing();
-    outcome.complains("explain takes one thread count\nhint: e.g. --threads 4");
+    outcome.complains("explain requires a single thread count\nhint: e.g. --threads 4");
     harness.run(&["explain", "--stream-text"]).exits(2).complains("--stream-text");
 }
 
@@ -113,10 +113,10 @@ fn the_help_lists_what_it_takes_and_no_more() {
     let harness = Harness::new();
     let help = harness.run(&["explain", "--help"]).exits(0);
     let help = help.tells(&format!("{}, and memcpy", STEPS.join(", ")));
-    help.tells("--threads <N> Threads [default: one a core]").never_says("--against");
+    help.tells("--threads <N> Threads [default: one per core]").never_says("--against");
     let against = harness.run(&["explain", "--against", "EPYC 7H12"]).exits(2);
     against.only_error(
-        "there are no published figures of what explain measures\nhint: give --against to stream",
+        "no published figures exist for the measurements of explain\nhint: use --against with stream",
     );
     // Every option that is listed is known.
     let options = harness.run(&["explain", "-h"]).exits(0).stdout;

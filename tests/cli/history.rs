@@ -182,7 +182,7 @@ fn records_move_between_histories_and_keep_what_they_are() {
     import(&["b.jsonl"]).exits(0).says("b.jsonl: 1 run saved\n");
     import(&["all.jsonl", "--label", "from=here"])
         .exits(0)
-        .says("all.jsonl: 1 run saved, 1 saved before\n");
+        .says("all.jsonl: 1 run saved, 1 already saved\n");
     let there = |args: &[&str]| harness.run(&[&["history"], args, &["--db", "there.db"]].concat());
     assert_eq!(there(&["show", &new, "--json"]).json(), show(&harness, &new));
     assert_eq!(there(&["show", &old, "--json"]).json()["labels"]["from"], "here");
@@ -304,7 +304,7 @@ fn the_database_is_where_the_option_or_the_variable_says() {
     let option = ["--db", "folder/by-option.db"];
     for command in [&args[..], &["history", "list"]] {
         harness.run(&[command, &option].concat()).exits(2).only_error(
-            "--db folder/by-option.db: there is no folder folder\nhint: make it first, e.g. mkdir -p folder",
+            "--db folder/by-option.db: folder folder does not exist\nhint: create it, e.g. mkdir -p folder",
         );
     }
     std::fs::create_dir(harness.path("folder")).unwrap();
@@ -432,7 +432,7 @@ fn without_a_home_there_is_a_remedy() {
     harness
         .run_with(&[("HOME", "")], &["stream"])
         .exits(3)
-        .only_error("there is no home folder for the history\nhint: give --db FILE, or --no-save");
+        .only_error("no home folder for the history\nhint: give --db FILE, or --no-save");
 }
 
 #[test]

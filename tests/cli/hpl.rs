@@ -111,7 +111,7 @@ fn a_described_machine_is_planned_for() {
     // A run is of this node as it is.
     for option in [["--memory", "1GiB"], ["--rate", "1TFLOP/s"], ["--topology", T2K]] {
         let refused = harness.run(&[&["hpl", "--order", "100"], &option[..]].concat()).exits(2);
-        refused.complains(&format!("{} is of what is planned, and this is a run", option[0]));
+        refused.complains(&format!("{} requires --plan or --hpl-dat-only", option[0]));
     }
     harness.run(&["hpl", "--plan", "--rate", "5"]).exits(2).complains("expected a unit of FLOP/s");
     harness.run(&["history", "list"]).exits(0).says("no saved runs");

@@ -82,7 +82,7 @@ fn interrupted_runs_save_and_clean_up() {
         running
             .end()
             .exits(code)
-            .complains("interrupted: what was measured is saved and marked incomplete");
+            .complains("interrupted: the results so far are saved and marked incomplete");
         untouched(&folder);
         let record = harness.latest();
         assert_eq!(record["complete"], false);

@@ -25,7 +25,7 @@ fn tables_of_the_original_and_of_gnuplot() {
     assert_eq!(indices[2].split("\n\n").count(), 2);
     io(&harness, &["--json", "-", "--surface", "-"])
         .exits(2)
-        .complains("standard output holds one document");
+        .complains("only one document can go to standard output");
     let few =
         io(&harness, &[&SMALL[..], &["-o", "read", "--iozone-text"]].concat()).exits(0).stdout;
     let row = few.lines().last().unwrap();

@@ -240,8 +240,8 @@ fn what_is_shown_is_what_the_kernel_says() {
 #[test]
 fn only_this_machine_can_be_asked() {
     Harness::new().run(&["places", "-v", "--topology", T2K]).exits(2).complains(
-        "error: -v binds threads and asks the kernel, which only this machine's can answer\n\
-         hint: leave out --topology or -v\n",
+        "error: -v binds threads on this machine and cannot be used with --topology\n\
+         hint: leave out -v or --topology\n",
     );
 }
 

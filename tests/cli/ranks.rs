@@ -289,7 +289,7 @@ fn what_cannot_be_is_refused_with_its_numbers() {
     refuses(&["--ranks", "60000"], "cannot place 60000 ranks of 1 thread: this process may use");
     refuses(&["--ranks", "0"], "0 is not in 1..=65536");
     refuses(&["--ranks", "1", "--policy", "6"], "policy 6 is out of range: expected 0 to 5");
-    refuses(&["--policy", "3"], "--policy places ranks, of which there are none");
+    refuses(&["--policy", "3"], "--policy requires --ranks");
     refuses(&["--ranks", "1", "--rank-map", "round"], "unknown map 'round'");
     refuses(&["--ranks", "1", "--policy", "3", "--numa", "local"], "both decide where memory goes");
     refuses(
@@ -299,7 +299,7 @@ fn what_cannot_be_is_refused_with_its_numbers() {
     refuses(&["--ranks", "1", "--tune"], "'--ranks <N>' cannot be used with '--tune'");
     refuses(&["--ranks", "1", "--sweep", "ranks=1,2"], "--ranks is fixed and swept at once");
     refuses(&["--sweep", "policy=0-6"], "policy 6 is out of range");
-    refuses(&["--sweep", "policy=0-5"], "--policy places ranks, of which there are none");
+    refuses(&["--sweep", "policy=0-5"], "--policy requires --ranks");
     harness.run(&["explain", "--ranks", "2"]).exits(2).complains("unexpected argument '--ranks'");
 }
 

@@ -23,7 +23,7 @@ fn what_was_measured_until_ctrl_c_is_saved() {
     let args = [&["stream"], &ENDLESS[..]].concat();
     let outcome = interrupted(&harness, &args, MEASURED, "INT").exits(130);
     let outcome = outcome.says("\ntriad ").says("\nsaved ");
-    assert_eq!(outcome.stderr, "interrupted: what was measured is saved and marked incomplete\n");
+    assert_eq!(outcome.stderr, "interrupted: the results so far are saved and marked incomplete\n");
     let record = harness.latest();
     assert_eq!(record["complete"], false);
     assert_eq!(measurements(&record).len(), 4);
@@ -40,7 +40,7 @@ fn what_is_not_saved_is_not_said_to_be() {
     let harness = Harness::new();
     let args = [&["stream", "--no-save"], &ENDLESS[..]].concat();
     let outcome = interrupted(&harness, &args, MEASURED, "INT").exits(130);
-    assert_eq!(outcome.stderr, "interrupted: what was measured is marked incomplete\n");
+    assert_eq!(outcome.stderr, "interrupted: the results so far are marked incomplete\n");
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn before_the_first_sample_there_is_a_record_without_measurements() {
         interrupted(&harness, &["stream", "--budget", "30"], "loops for each kernel", "INT")
             .exits(130);
     outcome.complains(
-        "interrupted: nothing measured yet; the record is saved and marked incomplete\n",
+        "interrupted: nothing was measured; the record is saved and marked incomplete\n",
     );
     let record = harness.latest();
     assert_eq!((&record["complete"], measurements(&record).len()), (&Value::Bool(false), 0));

@@ -120,11 +120,11 @@ fn expectations_decide_the_exit_code() {
         .complains("hint: --accept-suspect accepts it as a result");
     harness.run(&[&small[..], &["triad>=1B/s", "--accept-suspect"]].concat()).exits(0);
     let strict = &[&small[..small.len() - 1], &["--strict", "--json", "small.json"]].concat();
-    harness.run(strict).exits(1).complains("error: --strict: copy is suspect (3 more are): ");
+    harness.run(strict).exits(1).complains("error: --strict: copy is suspect (and 3 more): ");
     harness
         .run(&["compare", "small.json", "small.json", "--strict"])
         .exits(1)
-        .complains("error: --strict: B: copy is suspect (3 more are): ");
+        .complains("error: --strict: B: copy is suspect (and 3 more): ");
     stream(&["-q", "--expect", "triad>=1MB/s"]).exits(0).quietly().prints_nothing();
     stream(&["-v", "--expect", "stream.triad>=1MB/s"])
         .exits(0)

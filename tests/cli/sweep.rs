@@ -71,7 +71,7 @@ fn maps_of_ranks_are_an_axis() {
     let words: Vec<String> = measurements(&record).iter().map(asked).collect();
     assert_eq!(words, ["block", "cyclic", "core", "spread"]);
     let none = harness.stream(&["--sweep", "rank-map=block"]).exits(2);
-    none.complains("--rank-map places ranks, of which there are none");
+    none.complains("--rank-map requires --ranks");
 }
 
 /// The words of the lines behind the one that begins with `title`, up to an empty one.
@@ -118,7 +118,7 @@ fn a_sweep_is_shown_in_the_columns_of_streams_table() {
 #[test]
 fn columns_of_streams_table_are_of_sweeps() {
     let harness = Harness::new();
-    let none = "error: --show is of sweeps, and this is none";
+    let none = "error: --show requires a sweep";
     harness.stream(&["--show", "best"]).exits(2).complains(none).prints_nothing();
     harness.stream(&["--kernels", "triad"]).exits(0);
     harness.run(&["history", "show", "latest", "--show", "avg"]).exits(2).complains(none);

@@ -34,7 +34,7 @@ fn a_watch_is_stopped_and_goes_on() {
     wait_for("one more", || (saved(&harness) > before).then_some(()));
     second_running.signal("TERM");
     let ended = second_running.end().exits(143);
-    ended.says(&format!("; goes on after {before} run"));
+    ended.says(&format!("; continues after {before} run"));
     let over = [&SHORT[..], &["--for=1s"]].concat();
     harness.run(&over).exits(2).complains("--for 1s of watch=night are over");
     // Each sample is a record like any other.
@@ -64,7 +64,7 @@ fn what_cannot_be_saved_is_kept_and_written_beside() {
     wait_for("a sample", || (harness.run(&listed).stdout.lines().count() > 0).then_some(()));
     std::fs::remove_file(&db).unwrap();
     std::fs::create_dir(&db).unwrap();
-    let running = running.shows("kept to be saved later");
+    let running = running.shows("will be saved later");
     running.signal("TERM");
     let outcome = running.end().exits(3);
     let name = |line: &str| {

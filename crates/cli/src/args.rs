@@ -1,7 +1,6 @@
-//! The definition of the command line. One definition serves parsing, help, man page and shell
-//! completions.
+//! Definition of the command line, used for parsing, help, man page and shell completions.
 
-// Doc comments here are help texts, in which brackets are grammar and no links.
+// Doc comments in this module are help texts; brackets in them are syntax, not links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
 pub(crate) mod apps;
@@ -44,9 +43,9 @@ mod mpi;
 
 pub(crate) use mpi::MpiArgs;
 
-/// Gauges a compute node: what it really sustains, and why.
+/// Measures the sustained performance of a compute node and shows what limits it.
 ///
-/// Without a command: nodegauge run.
+/// Without a command, nodegauge run is executed.
 #[derive(Debug, Parser)]
 #[command(
     name = "nodegauge",
@@ -67,7 +66,7 @@ pub(crate) struct Args {
     pub(crate) color: Color,
 }
 
-/// `--color`, as a type of its own so that it is global.
+/// The global option `--color`.
 #[derive(Debug, Clone, Copy, ClapArgs)]
 pub(crate) struct Color {
     /// When to use colour; NO_COLOR is honoured
@@ -84,17 +83,17 @@ pub(crate) struct Color {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum ColorWhen {
-    /// On a terminal.
+    /// On a terminal
     Auto,
-    /// In pipes too.
+    /// In pipes too
     Always,
-    /// Never.
+    /// Never
     Never,
 }
 
 impl Color {
-    /// Makes the choice for everything that is printed. What a launcher started has no colours of its own accord:
-    /// it may have a terminal of the launcher's, which writes what comes of it to wherever its own output goes.
+    /// Sets the choice for all output. In `auto`, a process started by a launcher prints no colours: its
+    /// terminal may belong to the launcher, which copies the output to its own standard output.
     pub(crate) fn write_global(self) {
         match self.color {
             ColorWhen::Auto if Started::on_a_launchers_terminal() => anstream::ColorChoice::Never,
@@ -109,45 +108,46 @@ impl Color {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Gauge the node: everything that nodegauge measures, on one page
+    /// Measure the node: all measurements of nodegauge, on one page
     Run(RunArgs),
     /// Describe the node: processors, caches, NUMA, memory, peaks
     Machine(MachineArgs),
-    /// Tell what would spoil a measurement here, worst first, each with its remedy
+    /// List the conditions on this node that disturb measurements, worst first, with remedies
     Doctor(DoctorArgs),
-    /// Show where threads and memory would go; measures nothing
+    /// Show the placement of threads and memory without measuring
     Places(PlacesArgs),
     /// Measure memory bandwidth: STREAM's Copy, Scale, Add, Triad
     Stream(Box<stream::StreamArgs>),
-    /// Take the best STREAM result apart: what each choice is worth on this node
+    /// Explain the best STREAM result: the effect of each choice on this node
     ///
-    /// Its steps, each held against the one before: threads, binding, layout, pages, stores, loop,
-    /// side_by_side, and memcpy of the C library beside copy. A choice that is given is no step.
+    /// Each step is compared with the step before it: threads, binding, layout, pages, stores, loop,
+    /// side_by_side, and memcpy of the C library compared with copy. A choice that an option sets is not a
+    /// step.
     Explain(ExplainArgs),
     /// Measure the rest of the memory system: ladder, latency, matrix, loaded, mix
     #[command(subcommand)]
     Memory(Box<memory::MemoryCommand>),
-    /// Measure the node's roofline: ceilings of bandwidth and peaks, and what runs into which
+    /// Measure the node's roofline: bandwidth ceilings, peaks, and which of them limits each kernel
     Roofline(Box<roofline::RooflineArgs>),
     /// Measure MPI messages: latency, bandwidth, message rate, collectives
     Mpi(Box<MpiArgs>),
-    /// Measure floating point: a dense system solved as HPL solves it, the peaks, the real xhpl
+    /// Measure floating-point performance: a dense system solved as in HPL, peaks, the real xhpl
     Hpl(Box<hpl::HplArgs>),
-    /// Measure files: IOzone's operations, with the page cache told apart from the device
+    /// Measure files: IOzone's operations, with separate results for page cache and device
     Io(Box<io::IoArgs>),
     /// Measure GPUs and other accelerators: STREAM, the links to them, their peaks
     Device(Box<device::DeviceArgs>),
-    /// Measure proxy applications: trapezoid (pi, computes alone), iccg and hpcg (solvers, limited by memory)
+    /// Measure proxy applications: trapezoid (pi, compute-bound), iccg and hpcg (solvers, memory-bound)
     #[command(subcommand)]
     Apps(Box<apps::AppsCommand>),
     /// Take short samples over a day: stream and memory latency, every ten minutes
     Watch(WatchArgs),
-    /// Saved runs
+    /// List, show, export, import, label and remove saved runs
     #[command(subcommand)]
     History(HistoryCommand),
     /// Compare two runs or settings: ratio, confidence and verdict for each measurement
     Compare(CompareArgs),
-    /// Make a report of saved runs: one HTML file that needs no network, or a text for other tools
+    /// Write a report of saved runs: one self-contained HTML file, or text for other tools
     Report(report::ReportArgs),
     /// Print a script that completes commands and options in a shell
     Completions {
@@ -156,47 +156,47 @@ pub(crate) enum Command {
     },
     /// Print the man page, in roff: nodegauge man | man -l -
     Man {
-        /// Write a page for each command to this folder instead: nodegauge.1, nodegauge-stream.1, ...
+        /// Write one page per command to this folder instead: nodegauge.1, nodegauge-stream.1, ...
         #[arg(long, value_name = "DIR", help_heading = "Output")]
         output: Option<PathBuf>,
     },
     /// Print the JSON Schema of the record
     Schema,
-    /// Measure as a rank; nodegauge starts itself so for --ranks
+    /// Measure as one rank (internal, for --ranks)
     #[command(hide = true, name = nodegauge_stream::ranks::COMMAND)]
     MeasureAsRank {
-        /// The name under which the coordinating process listens
+        /// Socket name of the coordinating process
         name: String,
         /// The number of this rank
         rank: u32,
         /// Number of ranks
         ranks: u32,
     },
-    /// Start ranks that exchange messages without an MPI; nodegauge starts itself so
+    /// Start ranks that exchange messages without an MPI (internal)
     #[command(hide = true, name = nodegauge_messages::transport::COMMAND)]
     TransportRanks {
         /// Job of the ranks
         order: String,
     },
-    /// Try a BLAS library; nodegauge starts itself so, for what may crash
+    /// Try a BLAS library in a process that may crash (internal)
     #[command(hide = true, name = nodegauge_compute::choose::TRY_BLAS)]
     TryBlas {
         /// The library
         library: PathBuf,
-        /// Print only the kernels that BLIS knows, in the order of their numbers
+        /// Print only the kernels that BLIS supports, in the order of their numbers
         #[arg(long)]
         list_kernels: bool,
-        /// CPUs of each thread that multiplies
+        /// CPUs of each BLAS thread
         #[arg(long, default_value = "")]
         on: nodegauge_compute::choose::TrialPlaces,
     },
-    /// List the devices of a driver; nodegauge starts itself so, for what may crash
+    /// List the devices of a driver in a process that may crash (internal)
     #[command(hide = true, name = nodegauge_devices::drivers::LIST_DEVICES)]
     ListDevices {
         /// The driver
         driver: String,
     },
-    /// Try a kernel that a compiler made; nodegauge starts itself so, for what may crash
+    /// Try a compiled kernel in a process that may crash (internal)
     #[command(hide = true, name = self_test::COMMAND)]
     TestKernel {
         /// The shared object
@@ -211,10 +211,10 @@ pub(crate) enum Command {
 /// Options for documents: the same content written to a file for other programs.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct Documents {
-    /// Write what is shown as JSON; '-' or nothing is standard output
+    /// Write the shown data as JSON; '-' or no FILE is standard output
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
     pub(crate) json: Option<String>,
-    /// Write a line for each measurement, or run, as CSV; '-' or nothing is standard output
+    /// Write one line per measurement or run as CSV; '-' or no FILE is standard output
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
     pub(crate) csv: Option<String>,
 }
@@ -222,16 +222,16 @@ pub(crate) struct Documents {
 /// Options of every command that measures.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct Common {
-    /// Write the record as JSON; '-' or nothing is standard output
+    /// Write the record as JSON; '-' or no FILE is standard output
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
     pub(crate) json: Option<String>,
-    /// Write a line a measurement as CSV; '-' or nothing is standard output
+    /// Write one line per measurement as CSV; '-' or no FILE is standard output
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
     pub(crate) csv: Option<String>,
-    /// Time for everything, setting up and checking too, in seconds
+    /// Total time in seconds, including set-up and checks
     #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "How long")]
     pub(crate) budget: Option<Duration>,
-    /// Take exactly this many samples, whatever the time
+    /// Take exactly this many samples, regardless of the time
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000), help_heading = "How long")]
     pub(crate) samples: Option<u32>,
     /// Put a label on the record (repeatable), e.g. --label nps=4
@@ -244,23 +244,23 @@ pub(crate) struct Common {
     /// Do not save the record in the history
     #[arg(long, help_heading = "Rarely needed")]
     pub(crate) no_save: bool,
-    /// Print nothing but errors and what is asked for
+    /// Print only errors and requested documents
     #[arg(long, short, conflicts_with = "verbose", help_heading = "Output")]
     pub(crate) quiet: bool,
-    /// Say more: where each thread runs, what was met of the expectations
+    /// Print more: where each thread runs, which expectations are met
     #[arg(long, short, help_heading = "Output")]
     pub(crate) verbose: bool,
-    /// Set published figures beside those of this node, e.g. --against 'EPYC 7H12'
+    /// Compare with published figures, e.g. --against 'EPYC 7H12'
     ///
-    /// Every word of NAME must be in what is known of a published node: its processor, settings or
-    /// source. --against list shows what there is, and measures nothing. What was published of this
-    /// node's processor is shown without being asked for.
+    /// Every word of NAME must occur in the processor, settings or source of a published node. --against list
+    /// prints the published nodes and measures nothing. Figures published for this node's processor are shown
+    /// without this option.
     #[arg(long, value_name = "NAME", help_heading = "Output")]
     pub(crate) against: Option<Against>,
     /// Memory modules, populated channels x MT/s, for the theoretical bandwidth, e.g. 16x3200
     #[arg(long, value_name = "COUNTxMT/s", help_heading = "Rarely needed")]
     pub(crate) dimms: Option<DimmSpec>,
-    /// Processor, where it does not give its name, e.g. 'EPYC 9654'
+    /// Processor, if it does not report its name, e.g. 'EPYC 9654'
     #[arg(long, value_name = "NAME", help_heading = "Rarely needed")]
     pub(crate) processor: Option<String>,
 }
@@ -268,19 +268,19 @@ pub(crate) struct Common {
 /// Conditions for figures.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct Conditions {
-    /// Exit with 1 unless this holds (repeatable): 'triad>=300GB/s', 'triad>=75%', 'latency<2us@8B'
+    /// Exit with 1 unless this condition holds (repeatable): 'triad>=300GB/s', 'triad>=75%', 'latency<2us@8B'
     ///
-    /// [GAUGE.|TEST.]NAME, then >=, <=, > or <, and a value with its unit, or % of the limit that is known.
-    /// @SIZE is for the figures of one message, block or array size; without it all of the name must meet
-    /// it. A name, unit or limit that the command cannot have is refused before it measures, and a suspect
-    /// figure meets nothing unless --accept-suspect. Examples: --expect 'mpi.bw>=10GB/s@1MiB', --expect
-    /// 'io.random_read>=1GB/s@4KiB', --expect 'hpl.rating>=80%'
+    /// [GAUGE.|TEST.]NAME, then >=, <=, > or <, and a value with its unit, or % of the known limit. @SIZE
+    /// selects the figures of one message, block or array size; without it, all figures of the name must meet
+    /// the condition. A name, unit or limit that the command cannot produce is an error before the
+    /// measurement. A suspect figure meets no condition unless --accept-suspect is given. Examples: --expect
+    /// 'mpi.bw>=10GB/s@1MiB', --expect 'io.random_read>=1GB/s@4KiB', --expect 'hpl.rating>=80%'
     #[arg(long, value_name = "CONDITION", help_heading = "Output")]
     pub(crate) expect: Vec<Expectation>,
-    /// Let suspect figures meet what is expected
+    /// Let suspect figures meet the conditions of --expect
     #[arg(long, help_heading = "Rarely needed")]
     pub(crate) accept_suspect: bool,
-    /// Exit with 1 when any figure is suspect
+    /// Exit with 1 if any figure is suspect
     #[arg(long, conflicts_with = "accept_suspect", help_heading = "Output")]
     pub(crate) strict: bool,
 }
@@ -296,7 +296,7 @@ pub(crate) struct Database {
 /// `run`.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct RunArgs {
-    /// A quick look, about a minute at most [default]
+    /// Measure for at most about a minute [default]
     #[arg(long, conflicts_with = "full", help_heading = "How long")]
     pub(crate) quick: bool,
     /// Take more time for every gauge
@@ -306,7 +306,7 @@ pub(crate) struct RunArgs {
     pub(crate) common: Common,
 }
 
-/// Which machine is described.
+/// Machine to describe.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct Described {
     /// Describe another machine: FILE.xml of lstopo, or 'synthetic:Package:2 Core:4 PU:1'
@@ -322,7 +322,7 @@ pub(crate) struct MachineArgs {
     /// Memory of a described machine, e.g. 768GiB
     #[arg(long, value_name = "BYTES", requires = "topology", help_heading = "Machine")]
     pub(crate) memory: Option<Bytes>,
-    /// Write a record without measurements as JSON; '-' or nothing is standard output
+    /// Write a record without measurements as JSON; '-' or no FILE is standard output
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
     pub(crate) json: Option<String>,
     /// Memory modules, populated channels x MT/s, e.g. 16x3200
@@ -336,15 +336,15 @@ pub(crate) struct MachineArgs {
 /// `doctor`.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct DoctorArgs {
-    /// Write a record with the findings as JSON; '-' or nothing is standard output
+    /// Write a record with the findings as JSON; '-' or no FILE is standard output
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
     pub(crate) json: Option<String>,
 }
 
-/// Options for the places of threads and memory.
+/// Options for the placement of threads and memory.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct PlacementArgs {
-    /// Threads: N, or counts to sweep over: A,B,C or A-B[:STEP] [default: one a core]
+    /// Threads: N, or counts to sweep over: A,B,C or A-B[:STEP] [default: one per core]
     #[arg(
         long,
         short = 't',
@@ -359,7 +359,7 @@ pub(crate) struct PlacementArgs {
     /// Binding as in OMP_PROC_BIND: close, spread, primary, none
     #[arg(long, value_name = "POLICY", help_heading = "Where")]
     pub(crate) bind: Option<Bind>,
-    /// This many threads on each last-level cache
+    /// Number of threads on each last-level cache
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536), help_heading = "Where")]
     pub(crate) per_cache: Option<u32>,
     /// Memory: local, interleave[:NODES], bind:NODES, preferred:NODE
@@ -376,40 +376,40 @@ pub(crate) struct PlacesArgs {
     pub(crate) placement: PlacementArgs,
     #[command(flatten)]
     pub(crate) ranks: RankArgs,
-    /// Give each rank N devices with cores near to them [default: 1]; ranks: one for each N devices
+    /// Give each rank N devices and the cores near them [default: 1]; without --ranks, one rank per N devices
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1", value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = "Where")]
     pub(crate) devices: Option<u32>,
-    /// Print the placement for a program of your own instead: omp prints variables, the others a
-    /// shell script that runs the command after it, e.g. --emit slurm > run.sh; sh run.sh ./a.out
+    /// Print the placement for another program instead: omp prints environment variables, the others print a
+    /// shell script that runs the command given to it, e.g. --emit slurm > run.sh; sh run.sh ./a.out
     #[arg(long, value_name = "FOR", value_enum, conflicts_with_all = ["json", "verbose"], help_heading = "Output")]
     pub(crate) emit: Option<Emit>,
-    /// Write the placement as JSON; '-' or nothing is standard output
+    /// Write the placement as JSON; '-' or no FILE is standard output
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
     pub(crate) json: Option<String>,
-    /// Show the pairs of hardware threads that `nodegauge mpi` measures, one for each distance
+    /// Show the pairs of hardware threads that `nodegauge mpi` measures, one per distance
     #[arg(long, conflicts_with_all = ["threads", "places", "bind", "per_cache", "numa", "verbose", "devices"], help_heading = "What")]
     pub(crate) mpi_pairs: bool,
-    /// Bind threads as shown and print where the kernel says that they may run
+    /// Bind threads as shown and print the CPUs on which the kernel allows them to run
     #[arg(long, short, help_heading = "Output")]
     pub(crate) verbose: bool,
 }
 
-/// The command with what only the running program knows.
+/// Returns the command line with the long version, which depends on this processor.
 pub(crate) fn command() -> clap::Command {
     definition().long_version(long_version())
 }
 
-/// The command line, for documents that are made from it too.
+/// Returns the command line, also for documents that are generated from it.
 pub(crate) fn definition() -> clap::Command {
-    // They have one team, and no figures of which others have published any.
+    // Explain and roofline use one team, and no published figures exist for them.
     let one_team = |command: clap::Command| {
         command
             .mut_arg("threads", |threads| {
-                threads.help("Threads [default: one a core]").value_name("N")
+                threads.help("Threads [default: one per core]").value_name("N")
             })
             .mut_arg("against", |against| against.hide(true))
     };
-    // They choose among the runs of a trend.
+    // These options select runs of a trend.
     let report = |report: clap::Command| {
         let filters = ["gauge", "label", "host", "since", "until"];
         filters.iter().fold(report, |report, id| report.mut_arg(id, |arg| arg.requires("trend")))
@@ -419,12 +419,12 @@ pub(crate) fn definition() -> clap::Command {
     tree::in_order(command.mut_subcommand("report", report))
 }
 
-/// An error of the command line with the commands that may be meant where one is not known.
+/// Returns the error of the command line; for an unknown command, with similar commands.
 pub(crate) fn with_suggestions(error: clap::Error) -> clap::Error {
     tree::with_suggestions(error, &definition())
 }
 
-/// Version, build, and what this processor can run.
+/// Returns the version, the commit, and the kernels that this processor supports.
 fn long_version() -> String {
     let isas: Vec<&str> =
         nodegauge_kernels::available_isas().iter().map(|isa| isa.name()).collect();
@@ -452,7 +452,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 fn fraction(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if value > 0.0 && value <= 1.0 => Ok(value),
-        _ => Err("expected a share above 0 and up to 1, e.g. 0.8".to_owned()),
+        _ => Err("expected a share above 0 and at most 1, e.g. 0.8".to_owned()),
     }
 }
 

@@ -1,5 +1,5 @@
-//! One module a command; each turns arguments into a plan, lets a crate below carry it out, and
-//! hands the result to a renderer.
+//! One module per command. Each turns arguments into a plan, runs it with a library crate, and passes the
+//! result to a renderer.
 
 mod apps;
 mod children;

@@ -1,12 +1,12 @@
-//! The exit codes and their meanings.
+//! Exit codes and their meanings.
 
 pub(crate) use nodegauge_measure::Failure;
 use nodegauge_measure::FailureKind;
 
-/// The meanings of exit codes.
+/// Exit status of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// All measured and valid.
+    /// All measurements are valid.
     Success,
     /// A result is invalid, or an expectation is not met.
     Unmet,
@@ -14,14 +14,14 @@ pub(crate) enum Exit {
     Usage,
     /// Something that the command needs is missing.
     Missing,
-    /// Ended by this signal.
+    /// The command was ended by this signal.
     Signal(u8),
-    /// As the process that coordinates ranks says.
+    /// Exit code received from the process that coordinates the ranks.
     Told(u8),
 }
 
 impl Exit {
-    /// The exit code.
+    /// Returns the exit code.
     pub(crate) fn number(self) -> u8 {
         match self {
             Self::Success => 0,

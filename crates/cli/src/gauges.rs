@@ -1,4 +1,4 @@
-//! The registry, CSV, parts of `run` and names of tests, made from the list of gauges ([`GAUGES`]).
+//! Registry, CSV, parts of `run` and names of tests, derived from the list of gauges ([`GAUGES`]).
 
 use nodegauge_gauge::{Gauge, Site, SummaryRequest};
 use nodegauge_measure::keys::{ConfigKind, Registry};
@@ -9,19 +9,18 @@ use std::collections::BTreeSet;
 mod list;
 pub(crate) use list::{GAUGES, with_stream};
 
-/// Tests that the name of a gauge or of a test stands for.
+/// Tests selected by the name of a gauge or of a test.
 #[derive(Debug, Clone)]
 pub(crate) struct Tests(pub(crate) Vec<&'static str>);
 
-/// The kinds of figures of all gauges, with the keys of their configurations.
+/// Returns the kinds of figures of all gauges, with the keys of their configurations.
 pub(crate) fn registry() -> Registry {
     Registry::new(GAUGES.iter().flat_map(|gauge| gauge.kinds()))
 }
 
-/// The tests that a gauge measures, or the one of this name.
+/// Returns the tests of the gauge of this name, or the test of this name.
 ///
-/// # Errors
-/// When there is neither a gauge nor a test of this name.
+/// # Errors If neither a gauge nor a test has this name.
 pub(crate) fn tests(name: &str) -> Result<Tests, UnknownName> {
     let kinds = || registry().kinds().to_vec();
     let of =
@@ -39,12 +38,12 @@ pub(crate) fn tests(name: &str) -> Result<Tests, UnknownName> {
     }
 }
 
-/// A record as CSV.
+/// Returns a record as CSV.
 pub(crate) fn csv(record: &Record) -> String {
     nodegauge_analysis::csv::render(std::slice::from_ref(record), &registry())
 }
 
-/// A gauge's part of `run`.
+/// Runs the part of a gauge in `run`.
 pub(crate) fn summary_plan(
     gauge: &dyn Gauge,
     site: &Site,
@@ -62,7 +61,7 @@ mod tests {
     use nodegauge_measure::record::{Measurement, Status};
     use serde_json::{Value, json};
 
-    /// The golden records by the names of their folders.
+    /// Returns the golden records with the names of their folders.
     fn golden() -> Vec<(String, Record)> {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden");
         let folders = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
@@ -87,7 +86,7 @@ mod tests {
         compare(&side(a), &side(b), Design::default(), &registry())
     }
 
-    /// Every figure has its pair, and every one with a result its ratio.
+    /// Asserts that every figure is paired, and every figure with a result has a ratio.
     fn pairs_completely(name: &str, a: &Record, b: &Record) -> Comparison {
         let comparison = compared(a, b);
         assert_eq!(comparison.pairs.len(), own(a), "{name}: {:?}", comparison.only_a);
@@ -107,7 +106,7 @@ mod tests {
         }
     }
 
-    /// Another value of the same kind.
+    /// Returns another value of the same type.
     fn changed(value: &Value) -> Value {
         match value {
             Value::Number(number) => json!(number.as_f64().unwrap() * 1.5 + 1.0),
@@ -135,9 +134,9 @@ mod tests {
                 let role = |key: &str| registry.key(&m.gauge, &m.test, key).map(|key| key.role);
                 for (key, value) in &mut m.config {
                     let is_outcome = match role(key) {
-                        // Of a guest, round trips are of the regime that is compared.
+                        // Round trips of a virtual machine determine the regime that is compared.
                         Some(Role::Observation) => key != "round_trip_s",
-                        // What a search or the machine may come to where nothing is asked.
+                        // Result of a search or of the machine, if the option is not given.
                         Some(Role::Choice | Role::Identity) => !telling.contains(key),
                         _ => false,
                     };
@@ -152,7 +151,7 @@ mod tests {
         assert!(outcomes > 5000, "{outcomes}");
     }
 
-    /// True if a figure may be of a kind: the test is one of its own, and it has no other keys.
+    /// True if a figure matches a kind: its test and all of its keys belong to the kind.
     fn is_of(kind: &ConfigKind, m: &Measurement) -> bool {
         let known = |name: &String| kind.keys.iter().any(|key| key.name == name);
         kind.gauge == m.gauge && kind.tests.contains(&m.test.as_str()) && m.config.keys().all(known)
@@ -160,7 +159,7 @@ mod tests {
 
     #[test]
     fn every_kind_of_figure_has_a_golden_record() {
-        /// Tests of which none is recorded, each with the reason.
+        /// Tests without a golden record, each with the reason.
         const NOT_RECORDED: [(&str, &str); 0] = [];
         let golden = golden();
         let measurements = || golden.iter().flat_map(|(_, record)| &record.measurements);
@@ -173,7 +172,8 @@ mod tests {
         }
     }
 
-    /// The tables of keys in `docs/record.md`: a kind of figure each, as the schema describes it.
+    /// Returns the tables of keys in `docs/record.md`, one per kind of figure, with the descriptions of the
+    /// schema.
     fn keys_in_words() -> String {
         let registry = registry();
         let schema = nodegauge_measure::schema::of_record(&registry);
@@ -210,7 +210,7 @@ mod tests {
         text
     }
 
-    /// The keys of all kinds of figures.
+    /// Returns the keys of all kinds of figures.
     fn all_keys() -> Vec<&'static Key> {
         registry().kinds().iter().flat_map(|kind| kind.keys).collect()
     }
@@ -240,7 +240,8 @@ mod tests {
         }
     }
 
-    /// Another role or type than the declared one is an exception with a reason, of which there are no others.
+    /// Keys whose role or type differs from the declared one are listed here; each has a reason where it is
+    /// used.
     #[test]
     fn exceptions_of_keys_are_these() {
         let kinds = registry();
@@ -292,7 +293,7 @@ mod tests {
         }
     }
 
-    /// The output of a run of one gauge is the end of the page of its record, letter by letter.
+    /// The output of a run of one gauge is exactly the end of the page of its record.
     #[test]
     fn every_golden_record_is_shown_as_its_run_printed_it() {
         let style = nodegauge_report::Style::default();
@@ -300,7 +301,7 @@ mod tests {
         for (name, record) in golden().into_iter().filter(|(_, run)| !run.machine.is_imported()) {
             let shown = text(nodegauge_report::run::page(&record, &GAUGES, false));
             let of: BTreeSet<&str> = record.measurements.iter().map(|m| m.gauge.as_str()).collect();
-            // STREAM and curves have one name: the gauge is the one that measures the first test.
+            // STREAM and curves share one gauge name: the gauge of the first test is taken.
             let measures = |gauge: &&&dyn Gauge, m: &Measurement| {
                 let is_own = |kind: &ConfigKind| {
                     kind.gauge == m.gauge && kind.tests.contains(&m.test.as_str())

@@ -1,13 +1,13 @@
-//! Processes that an MPI launcher or srun has started as ranks of one job: of what is refused, rank 0 tells.
+//! Errors in processes that an MPI launcher or srun has started as ranks of one job. Only rank 0 prints them.
 
 use crate::failure::{Exit, Failure};
 use nodegauge_placement::Started;
 
-/// The end of a rank of a job on several hosts.
+/// Returns the error for a job on several hosts, if it is one.
 pub(crate) fn on_several_hosts(started: &Started) -> Option<Result<Exit, Failure>> {
     let refusal = || {
         Failure::missing(format!(
-            "{} on several hosts, and nodegauge measures ranks of one host",
+            "{} on several hosts, but nodegauge requires all ranks on one host",
             started.in_words(),
         ))
         .hint(format!(
@@ -18,7 +18,7 @@ pub(crate) fn on_several_hosts(started: &Started) -> Option<Result<Exit, Failure
     started.is_spread().then(|| once(started, refusal()))
 }
 
-/// The end of a rank of a job in which all are refused the same: one message is enough.
+/// Returns the error on rank 0 and its exit code on the other ranks, so that it is printed once.
 pub(crate) fn once(started: &Started, refusal: Failure) -> Result<Exit, Failure> {
     match started.rank {
         0 => Err(refusal),

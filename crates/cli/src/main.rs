@@ -1,5 +1,5 @@
-//! The command `nodegauge`: reads arguments, lets the gauges measure, prints what they found.
-//! Measures nothing itself.
+//! The command `nodegauge`: parses arguments, runs the gauges and prints their results. Contains no
+//! measurement code.
 
 mod args;
 mod commands;
@@ -20,7 +20,7 @@ use nodegauge_measure::SyntaxError;
 use nodegauge_published::UnknownNode;
 
 fn main() {
-    // Samples are dated from here on.
+    // Time zero of the samples.
     nodegauge_measure::clock::since_start();
     let matches = args::command().try_get_matches().unwrap_or_else(|error| refuse(error));
     let parsed = args::Args::from_arg_matches(&matches).unwrap_or_else(|error| refuse(error));
@@ -32,7 +32,7 @@ fn main() {
     nodegauge_os::leave(exit.number())
 }
 
-/// Ends with what clap says of the arguments: help and versions as they are, errors as all errors are shown.
+/// Prints help, version or error of clap and exits. Errors have the format of all other errors.
 fn refuse(error: clap::Error) -> ! {
     let error = args::with_suggestions(error);
     match complaint(&error) {
@@ -44,9 +44,8 @@ fn refuse(error: clap::Error) -> ! {
     }
 }
 
-/// Returns the failure behind an error of the arguments; `None` if it is no error, such as a request for help. A
-/// value that violates its grammar points at the wrong character, and an unknown name lists the known ones: these
-/// need no further words of clap's.
+/// Returns the failure for an error of clap; `None` for a request for help or version. Syntax errors of
+/// values and unknown published nodes replace clap's text, because their own messages are complete.
 fn complaint(error: &clap::Error) -> Option<Failure> {
     let source = std::error::Error::source(error);
     let grammar = source.and_then(|source| source.downcast_ref::<SyntaxError>());
@@ -61,7 +60,7 @@ fn complaint(error: &clap::Error) -> Option<Failure> {
     }
 }
 
-/// True if it is no error but what was asked for.
+/// True if clap printed help or a version instead of an error.
 fn is_help(kind: clap::error::ErrorKind) -> bool {
     use clap::error::ErrorKind::*;
     matches!(kind, DisplayHelp | DisplayHelpOnMissingArgumentOrSubcommand | DisplayVersion)

@@ -15,17 +15,17 @@ use std::os::unix::fs::FileTypeExt;
 mod sink;
 pub(crate) use sink::{Sink, protect};
 
-/// A document as JSON, with a final line break.
+/// Returns a document as JSON, with a final line break.
 pub(crate) fn json(document: &impl Serialize) -> Result<String, Failure> {
     serde_json::to_string_pretty(document)
         .map(|text| text + "\n")
         .map_err(|error| Failure::missing(format!("cannot write JSON: {error}")))
 }
 
-/// A document that an option asks for: where it goes, and how it is made.
+/// Document requested by an option: its destination, and the function that makes it.
 pub(crate) type Document<'a> = (Option<&'a str>, &'a dyn Fn() -> Result<String, Failure>);
 
-/// Writes the documents that options ask for; whether standard output belongs to one of them.
+/// Writes the requested documents; returns true if one of them went to standard output.
 pub(crate) fn documents(documents: &[Document<'_>]) -> Result<bool, Failure> {
     let asked = || documents.iter().filter_map(|(file, make)| Some((Sink::from((*file)?), make)));
     let to_stdout = asked().filter(|(sink, _)| *sink == Sink::Stdout).count();
@@ -39,12 +39,12 @@ pub(crate) fn documents(documents: &[Document<'_>]) -> Result<bool, Failure> {
 }
 
 impl Documents {
-    /// True if one is.
+    /// True if a document is requested.
     pub(crate) fn are_asked_for(&self) -> bool {
         self.json.is_some() || self.csv.is_some()
     }
 
-    /// Writes what is asked for of these two; whether standard output belongs to one of them.
+    /// Writes the requested ones of the two documents; returns true if one went to standard output.
     pub(crate) fn write(
         &self,
         as_json: &dyn Fn() -> Result<String, Failure>,
@@ -54,13 +54,13 @@ impl Documents {
     }
 }
 
-/// Refusal of two documents on standard output.
+/// Returns the error for two documents on standard output.
 pub(crate) fn both_to_stdout() -> Failure {
     Failure::usage("--json and --csv cannot both go to standard output")
         .hint("give one of them a file")
 }
 
-/// Prints a result; ends the program if that fails. A reader that has gone away (`| head`) is no failure.
+/// Prints a result; exits if that fails. A closed pipe (`| head`) is not an error.
 pub(crate) fn print(text: &str) {
     if let Err(failure) = try_print(text) {
         error(&failure.to_string());
@@ -68,12 +68,12 @@ pub(crate) fn print(text: &str) {
     }
 }
 
-/// Prints a result like [`print()`], and returns the failure.
+/// Prints a result like [`print()`], but returns the failure.
 pub(crate) fn try_print(text: &str) -> Result<(), Failure> {
     write(&legible::page(text))
 }
 
-/// Writes to standard output as it is.
+/// Writes to standard output without changes.
 fn write(text: &str) -> Result<(), Failure> {
     let mut out = anstream::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -84,7 +84,7 @@ fn write(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// True if writing failed because the terminal is closed: then nobody is left to read.
+/// True if writing failed because the terminal was closed.
 fn is_hung_up(error: &io::Error) -> bool {
     let stdout = || io::stdout().as_fd().try_clone_to_owned().map(File::from)?.metadata();
     let is_device = || stdout().is_ok_and(|stdout| stdout.file_type().is_char_device());
@@ -113,11 +113,11 @@ pub(crate) fn failure(failure: &Failure) {
 
 fn print_error(shown: &str) {
     let mut err = anstream::stderr().lock();
-    // Nobody is left to tell when standard error is gone.
+    // A failure to write to standard error cannot be reported.
     let _ = writeln!(err, "\x1b[1;31merror:\x1b[0m {shown}");
 }
 
-/// Says which of these figures, which are of `side`, is suspect first and how many more are; whether any is.
+/// Reports the first suspect figure of `side` and the number of others; returns true if there is one.
 pub(crate) fn suspects<'a>(
     measurements: impl IntoIterator<Item = &'a Measurement>,
     side: &str,
@@ -127,7 +127,7 @@ pub(crate) fn suspects<'a>(
     let Some(first) = suspects.next() else { return false };
     let more = match suspects.count() {
         0 => String::new(),
-        count => format!(" ({count} more are)"),
+        count => format!(" (and {count} more)"),
     };
     let why = first.validity.reasons.first().map_or("", String::as_str);
     let refusal = format!("--strict: {side}{} is suspect{more}: {why}", first.name);
@@ -148,7 +148,7 @@ pub(crate) fn style() -> Style {
     Style { width: width(), colour: choice != anstream::ColorChoice::Never }
 }
 
-/// Columns: of the terminal, else as `COLUMNS` says, else 80; tables get no narrower than 60.
+/// Returns the width in columns: of the terminal, else from `COLUMNS`, else 80; at least 60.
 fn width() -> u16 {
     let terminal = terminal_width();
     let variable = || std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
@@ -157,7 +157,7 @@ fn width() -> u16 {
 
 #[allow(unsafe_code)]
 fn terminal_width() -> Option<u16> {
-    // SAFETY: the kernel fills the structure, for which zero is a value.
+    // SAFETY: the kernel fills the structure; all zeros is a valid value of it.
     unsafe {
         let mut size: libc::winsize = std::mem::zeroed();
         let done = libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &raw mut size);

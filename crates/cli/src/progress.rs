@@ -1,5 +1,5 @@
-//! Progress on standard error: a bar on a terminal; elsewhere, of runs that take long, a plain line now and then,
-//! so that the log of a job shows life.
+//! Progress on standard error: a bar on a terminal; elsewhere, a plain line every 30 s, so that the log of a
+//! job shows progress.
 
 use crate::signals::Signals;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-/// Shows a bar on a terminal, and a line now and then elsewhere.
+/// Shows a bar on a terminal, and periodic lines elsewhere.
 pub(crate) struct Progress {
     bar: ProgressBar,
     log: Option<Log>,
@@ -20,7 +20,7 @@ pub(crate) struct Progress {
 const STEPS: u64 = 1000;
 
 impl Progress {
-    /// Progress of `command`, which has `budget` if the user says so; nothing is shown when `quiet`.
+    /// Returns the progress of `command` with an optional `budget`; shows nothing if `quiet`.
     pub(crate) fn new(
         quiet: bool,
         signals: Signals,
@@ -42,7 +42,7 @@ impl Progress {
         Self { bar, log, started: Instant::now(), signals }
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();
     }
@@ -77,7 +77,8 @@ impl Observer for Progress {
         }
     }
 
-    /// Asked all the while, also when other programs run: so here the log is looked at.
+    /// Called frequently, also while other programs run; therefore it also prints lines of the log that are
+    /// due.
     fn interrupted(&self) -> bool {
         let line = self.log.as_ref().and_then(|log| log.line(self.started.elapsed()));
         line.iter().for_each(|line| crate::output::note(line));
@@ -90,20 +91,20 @@ impl Observer for Progress {
 struct Log {
     command: String,
     budget: Option<Duration>,
-    /// Phase or figures.
+    /// Latest phase or figures.
     latest: String,
-    /// When the phase began, and how much of it is done.
+    /// Start of the phase, and the completed share of it.
     began: Duration,
     share: f64,
-    /// Number of intervals that have passed, with a line or without.
+    /// Number of elapsed intervals, with or without a line.
     lines: Cell<u64>,
 }
 
 impl Log {
-    /// Between lines, and before the first.
+    /// Time between lines, and before the first.
     const INTERVAL: Duration = Duration::from_secs(30);
 
-    /// The line that is due after this time, if one is: `stream: 40 s of 60 s, triad 33.1 GB/s`.
+    /// Returns the line that is due at this time, if any, e.g. `stream: 40 s of 60 s, triad 33.1 GB/s`.
     fn line(&self, elapsed: Duration) -> Option<String> {
         let due = elapsed.as_secs() / Self::INTERVAL.as_secs();
         if self.lines.replace(due) == due {

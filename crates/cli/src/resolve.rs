@@ -1,5 +1,5 @@
-//! Options of threads, memory and ranks resolved on a machine, with the environment where options
-//! are absent.
+//! Resolution of the options for threads, memory and ranks on a machine. Environment variables apply where
+//! options are absent.
 
 use crate::args::PlacementArgs;
 use crate::args::ranks::RankArgs;
@@ -11,13 +11,13 @@ use nodegauge_placement::{
 };
 use nodegauge_stream::GAUGE;
 
-/// The variables of OpenMP programs.
+/// Returns the environment variables for OpenMP programs.
 pub(crate) fn environment() -> Environment {
     Environment::read(|name| std::env::var(name).ok())
 }
 
-/// Returns the request for a team from the options, with the environment where they are absent, and the variables
-/// that were honoured.
+/// Returns the request for a team from options, else from the environment, and notices about the variables
+/// used.
 fn request(
     args: &PlacementArgs,
     threads: Option<u32>,
@@ -34,7 +34,7 @@ fn request(
     Ok((request, said))
 }
 
-/// The number of threads, where options say; `several` is the refusal of more than one.
+/// Returns the number of threads, if options give it; `several` makes the error for more than one.
 fn one_count(
     args: &PlacementArgs,
     several: impl FnOnce() -> Failure,
@@ -42,12 +42,12 @@ fn one_count(
     args.threads.as_ref().map(|counts| counts.single().ok_or_else(several)).transpose()
 }
 
-/// Refusal of a list of thread counts for ranks.
+/// Returns the error for several thread counts with ranks.
 fn one_a_rank() -> Failure {
-    Failure::usage("ranks have one number of threads each").hint("give one, e.g. --threads 4")
+    Failure::usage("ranks require a single number of threads").hint("give one number, e.g. --threads 4")
 }
 
-/// The memory policy that is asked for, else the one that this process was started with, which is said.
+/// Returns the memory policy of the options, else the inherited one of this process, with a notice.
 fn policy(
     args: &PlacementArgs,
     topology: &Topology,
@@ -59,7 +59,7 @@ fn policy(
     }
 }
 
-/// The policy that this process was started with, where it names nodes of this machine.
+/// Returns the inherited memory policy of this process, if the topology is that of this machine.
 fn inherited(topology: &Topology, said: &mut Vec<String>) -> MemoryPolicy {
     let live = matches!(topology.source, TopologySource::Live);
     let inherited = live.then(MemoryPolicy::inherited).flatten();
@@ -67,7 +67,7 @@ fn inherited(topology: &Topology, said: &mut Vec<String>) -> MemoryPolicy {
     inherited.unwrap_or_default()
 }
 
-/// A team that is asked for, before it is placed.
+/// Requested team, not yet placed.
 #[derive(Default)]
 pub(crate) struct TeamRequest {
     pub(crate) request: PlacementRequest,
@@ -75,14 +75,14 @@ pub(crate) struct TeamRequest {
     pub(crate) notices: Vec<Notice>,
 }
 
-/// The one team that `mode` takes.
+/// Returns the single team of a mode.
 pub(crate) fn one_team(
     args: &PlacementArgs,
     topology: &Topology,
     mode: &str,
 ) -> Result<TeamRequest, Failure> {
     let several =
-        || Failure::usage(format!("{mode} takes one thread count")).hint("e.g. --threads 4");
+        || Failure::usage(format!("{mode} requires a single thread count")).hint("e.g. --threads 4");
     let threads = one_count(args, several)?;
     let (request, mut said) = request(args, threads, &environment())?;
     let policy = policy(args, topology, &mut said)?;
@@ -91,8 +91,7 @@ pub(crate) fn one_team(
     Ok(TeamRequest { request, policy, notices })
 }
 
-/// Placements for each thread count that was asked for, the memory policy, and what the user
-/// should know of both.
+/// Placements for each requested thread count, the memory policy, and notices about both.
 pub(crate) struct Planned {
     pub(crate) placements: Vec<Placement>,
     pub(crate) policy: MemoryPolicy,
@@ -104,7 +103,7 @@ pub(crate) fn plan(args: &PlacementArgs, topology: &Topology) -> Result<Planned,
     plan_or(args, topology, &PlacementRequest::default())
 }
 
-/// [`plan`], with what to do when neither options nor environment say anything.
+/// Like [`plan`], with a default for when neither options nor environment request a placement.
 pub(crate) fn plan_or(
     args: &PlacementArgs,
     topology: &Topology,
@@ -131,11 +130,11 @@ pub(crate) fn plan_or(
     Ok(Planned { placements, policy, notices })
 }
 
-/// Returns the places of the ranks that were asked for; `None` without ranks.
+/// Returns the placement of the requested ranks; `None` without ranks.
 ///
-/// `--threads` and `OMP_NUM_THREADS` are threads a rank. Places and binding, by options or
-/// variables, are those of all threads of all ranks together; with `--policy`, `--rank-map` or
-/// `--cpus` the variables have no say.
+/// `--threads` and `OMP_NUM_THREADS` are numbers per rank. Places and binding, from options or variables,
+/// apply to all threads of all ranks together. With `--policy`, `--rank-map` or `--cpus` these variables are
+/// ignored.
 pub(crate) fn ranks(
     placement: &PlacementArgs,
     args: &RankArgs,
@@ -144,8 +143,8 @@ pub(crate) fn ranks(
     let Some(ranks) = args.ranks else {
         return match args.given() {
             Some(option) => {
-                Err(Failure::usage(format!("{option} places ranks, of which there are none"))
-                    .hint("say how many, e.g. --ranks 2"))
+                Err(Failure::usage(format!("{option} requires --ranks"))
+                    .hint("give the number of ranks, e.g. --ranks 2"))
             }
             None => Ok(None),
         };
@@ -188,8 +187,8 @@ pub(crate) fn ranks(
     Ok(Some(plan))
 }
 
-/// Threads of each rank that a launcher has placed: as given, else `OMP_NUM_THREADS`, else one; and
-/// their memory.
+/// Returns threads and memory policy of each rank that a launcher has placed. Threads are those of
+/// `--threads`, else of `OMP_NUM_THREADS`, else one.
 pub(crate) fn in_each_rank(
     placement: &PlacementArgs,
     topology: &Topology,

@@ -1,4 +1,4 @@
-//! The end of a measurement: its record is saved in the history, or kept in a file that can be imported later.
+//! Saving of a record in the history, or in a file that can be imported later.
 
 use crate::args::Database;
 use crate::failure::Failure;
@@ -10,17 +10,17 @@ use nodegauge_toolchain::CommandLine;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Time in which a history that is not locked for long can be written.
+/// Time after which a locked history is reported to the user.
 const SHORT_WAIT: Duration = Duration::from_secs(2);
-/// Longest wait for a history that another program is writing: a share of the time that was measured, within
-/// these bounds.
+/// Maximum wait for a history that another program is writing: this fraction of the elapsed time, within
+/// bounds.
 const SHARE_OF_RUN: u32 = 10;
 const LEAST_WAIT: Duration = Duration::from_secs(30);
 const MOST_WAIT: Duration = Duration::from_secs(300);
-/// Longest wait after a signal: the user wants the program to end.
+/// Maximum wait after a signal: the user wants the program to end.
 const WAIT_AFTER_SIGNAL: Duration = Duration::from_secs(5);
 
-/// A measurement that is to be saved.
+/// Context for saving a record.
 pub(crate) struct Saving<'a> {
     /// The history, as given by the user.
     pub(crate) db: &'a Database,
@@ -30,9 +30,9 @@ pub(crate) struct Saving<'a> {
 }
 
 impl Saving<'_> {
-    /// Saves a record. `copy` is a file that has it already, if there is one. Where the history cannot be
-    /// written at once, the record is first written to a file, so that not even the end of this process during
-    /// the wait costs it.
+    /// Saves a record. `copy` is a file that already contains it, if any. If the history cannot be written at
+    /// once, the record is first written to a file, so that it survives the end of this process during the
+    /// wait.
     pub(crate) fn save(
         &self,
         store: &mut Store,
@@ -55,7 +55,7 @@ impl Saving<'_> {
         if let Ok(file) = copy
             && is_temporary
         {
-            // A file that stays does no harm: its record is known to the history.
+            // A file that cannot be removed does no harm: an import skips its record.
             let _ = std::fs::remove_file(file);
         }
         Ok(())
@@ -80,7 +80,7 @@ impl Saving<'_> {
         ));
     }
 
-    /// Returns the failure of a record that is not saved, with the command that imports it later.
+    /// Returns the failure for a record that is not saved, with the command that imports it later.
     fn failure(
         &self,
         record: &Record,
@@ -96,7 +96,7 @@ impl Saving<'_> {
             ))
             .hint(import_command(&file, self.db).to_string()),
             Err(failure) => Failure::missing(format!(
-                "run {id} is not saved: {problem}; nor can its record be kept in a file: {failure}"
+                "run {id} is not saved: {problem}; its record cannot be written to a file either: {failure}"
             )),
         }
     }
@@ -111,17 +111,17 @@ pub(crate) fn import_command(file: &Path, db: &Database) -> CommandLine {
     CommandLine::new("nodegauge".to_owned(), words)
 }
 
-/// Returns the folders for records that cannot be saved: that of the history, that of temporary files, and the
-/// current one.
+/// Returns the folders for records that cannot be saved: the folder of the history, the temporary folder, and
+/// the current folder.
 fn folders(history: &Path) -> Vec<PathBuf> {
     let beside = history.parent().map(Path::to_owned).unwrap_or_default();
     vec![beside, std::env::temp_dir(), PathBuf::new()]
 }
 
-/// Writes records into a new file in the first of these folders in which that succeeds.
+/// Writes records to a new file in the first writable folder.
 pub(crate) fn keep(records: &[Record], folders: &[PathBuf]) -> Result<PathBuf, Failure> {
     let name = format!("nodegauge-unsaved-{}.jsonl", records[0].id);
-    let mut written = Err(Failure::missing("there is no folder for it"));
+    let mut written = Err(Failure::missing("no folder available"));
     for folder in folders {
         let file = folder.join(&name);
         let lines = records.iter().map(nodegauge_report::export::json_line);

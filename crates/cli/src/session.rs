@@ -1,5 +1,5 @@
-//! The frame of every measuring command, in [`conduct`]: fail early, make the record, print, save, compare with
-//! expectations, and return the exit code.
+//! Common steps of all measuring commands, in [`conduct`]: check outputs, measure, make the record, print,
+//! save, compare with expectations, and return the exit code.
 
 use crate::args::{Common, Conditions, Database};
 use crate::failure::{Exit, Failure};
@@ -20,7 +20,8 @@ use nodegauge_report::{Style, run, text};
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// Returns the path of the history: as given, or in the XDG data folder. No output of this command replaces it.
+/// Returns the path of the history: as given, or in the XDG data folder. Outputs of this command cannot
+/// replace it.
 pub(crate) fn store_path(db: &Database) -> Result<PathBuf, Failure> {
     let path = location(db)?;
     output::protect(&path);
@@ -30,27 +31,27 @@ pub(crate) fn store_path(db: &Database) -> Result<PathBuf, Failure> {
 fn location(db: &Database) -> Result<PathBuf, Failure> {
     match &db.db {
         Some(path) => match path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            // Its folder is not made: a path with a wrong letter would begin a second history.
+            // The folder is not created, because a typing error would start a second history.
             Some(folder) if matches!(folder.try_exists(), Ok(false)) => Err(Failure::usage(
-                format!("--db {}: there is no folder {}", path.display(), folder.display()),
+                format!("--db {}: folder {} does not exist", path.display(), folder.display()),
             )
-            .hint(format!("make it first, e.g. mkdir -p {}", folder.display()))),
+            .hint(format!("create it, e.g. mkdir -p {}", folder.display()))),
             _ => Ok(path.clone()),
         },
         None => nodegauge_history::default_path(|name| std::env::var_os(name)).ok_or_else(|| {
-            Failure::missing("there is no home folder for the history")
+            Failure::missing("no home folder for the history")
                 .hint("give --db FILE, or --no-save")
         }),
     }
 }
 
-/// The history, ready to be written.
+/// Opens the history for writing.
 pub(crate) fn open_store(db: &Database) -> Result<Store, Failure> {
     Ok(Store::open(&store_path(db)?)?)
 }
 
-/// Returns a function that finds the newest saved run of this node with a figure of a test and a name, see
-/// [`Store::own_runs`]. It finds none if the history cannot be read.
+/// Returns a function that returns the newest saved run of this node with a figure of a test and a name, see
+/// [`Store::own_runs`], and `None` if the history cannot be read.
 pub(crate) fn newest(db: &Database, site: &Site) -> impl Fn(&str, &str) -> Option<Record> {
     move |test, name| {
         let store = Store::open_to_read(&store_path(db).ok()?).ok()??;
@@ -58,9 +59,9 @@ pub(crate) fn newest(db: &Database, site: &Site) -> impl Fn(&str, &str) -> Optio
     }
 }
 
-/// Round trips of the latest saved runs that this node measured itself.
+/// Returns the round trips of the latest saved runs that were measured on this node.
 fn saved_trips(db: &Database, site: &Site) -> Option<SavedTrips> {
-    /// A day of runs, read in a tenth of a second.
+    /// Number of runs: about a day; reading them takes 0.1 s.
     const LATEST: usize = 20;
     let store = Store::open_to_read(&store_path(db).ok()?).ok()??;
     let host = site.machine.host.clone();
@@ -79,14 +80,14 @@ pub(crate) fn tool() -> Tool {
     }
 }
 
-/// The live machine, described.
+/// Returns topology and description of this machine.
 pub(crate) fn this_machine(options: &DescribeOptions) -> Result<(Topology, Machine), Failure> {
     let topology = Topology::load(&TopologySource::Live)?;
     let machine = nodegauge_machine::describe(&topology, &SysRoot::live(), options);
     Ok((topology, machine))
 }
 
-/// Returns the options of `--dimms` and `--processor`; refuses an unknown processor.
+/// Returns the options of `--dimms` and `--processor`, or an error for an unknown processor.
 pub(crate) fn describe_options(
     dimms: Option<nodegauge_machine::DimmSpec>,
     processor: Option<&str>,
@@ -97,7 +98,7 @@ pub(crate) fn describe_options(
     Ok(DescribeOptions { dimms, processor: processor.map(str::to_owned) })
 }
 
-/// A record that describes and measures nothing.
+/// Returns a record with a machine and findings, without measurements.
 pub(crate) fn description(machine: Machine, findings: Vec<record::Finding>) -> Record {
     Record {
         schema: record::SCHEMA.to_owned(),
@@ -119,18 +120,18 @@ pub(crate) fn description(machine: Machine, findings: Vec<record::Finding>) -> R
     }
 }
 
-/// A measuring command under way.
+/// A running command that measures.
 struct Session {
     started: Instant,
     started_at: String,
     store: Option<Store>,
     json: Option<Sink>,
     csv: Option<Sink>,
-    /// Signals that ask to end.
+    /// Signals that request the end of the command.
     signals: Signals,
 }
 
-/// Reads a topology; no output of this command replaces its file.
+/// Reads a topology and protects its file from being replaced by an output.
 pub(crate) fn load_topology(source: &TopologySource) -> Result<Topology, Failure> {
     if let TopologySource::Xml(file) = source {
         output::protect(file);
@@ -138,7 +139,7 @@ pub(crate) fn load_topology(source: &TopologySource) -> Result<Topology, Failure
     Topology::load(source)
 }
 
-/// The live machine, with what the user says of it.
+/// Returns this machine, with the properties that the user gives.
 pub(crate) fn site(common: &Common) -> Result<Site, Failure> {
     let describe = describe_options(common.dimms, common.processor.as_deref())?;
     let (topology, machine) = this_machine(&describe)?;
@@ -147,7 +148,7 @@ pub(crate) fn site(common: &Common) -> Result<Site, Failure> {
     Ok(Site { round_trips, ..site })
 }
 
-/// A machine that is only described, with what the user says of it.
+/// Returns a described machine, with the properties that the user gives.
 pub(crate) fn described(common: &Common, source: &TopologySource) -> Result<Site, Failure> {
     let describe = describe_options(common.dimms, common.processor.as_deref())?;
     let topology = load_topology(source)?;
@@ -157,20 +158,20 @@ pub(crate) fn described(common: &Common, source: &TopologySource) -> Result<Site
 
 /// Content for standard output.
 pub(crate) enum Shown {
-    /// A text for people, followed by where the record was saved.
+    /// Text for people, followed by the line with the path of the history.
     Text(String),
-    /// A table for other programs, and nothing else.
+    /// Table for other programs, without other lines.
     Table(String),
 }
 
 impl Shown {
-    /// The page of a gauge's own command.
+    /// Returns the renderer for the page of a gauge's own command.
     pub(crate) fn page_of(gauge: &dyn Gauge) -> impl Fn(&Record, Style) -> Self {
         move |record, style| Self::Text(text::page(&run::own(record, gauge), style))
     }
 }
 
-/// Carries out a command that is one plan, of which the page of its gauge is shown.
+/// Runs a command that consists of one plan and shows the page of its gauge.
 pub(crate) fn conduct_plan(
     common: &Common,
     node: Site,
@@ -182,10 +183,10 @@ pub(crate) fn conduct_plan(
     conduct(common, node, &figures, measure, Shown::page_of(gauge))
 }
 
-/// Carries a measuring command out: opens what results will be written to, lets `gauge` measure with
-/// progress and signals, makes the record, shows it as `show` says, saves it, and turns all that into
-/// an exit code. What can be refused is refused before this is called, so that a refusal touches no
-/// history; so are expectations that none of `figures` can meet.
+/// Runs a measuring command: opens the outputs, calls `gauge` with progress and signals, makes the record,
+/// shows it with `show`, saves it, and returns the exit code. Callers report errors of usage before, so that
+/// these do not create a history. Expectations that none of `figures` can meet are an error before anything
+/// is opened.
 pub(crate) fn conduct(
     common: &Common,
     node: Site,
@@ -224,7 +225,7 @@ pub(crate) fn conduct(
     };
     let shown = show(&record, output::style());
     let (ended, mut failures) = session.end(common, &record, shown, &found.details);
-    // Why it ended early stands below what was measured until then.
+    // The reason for an early end is printed below the results measured until then.
     if ended != Exit::Success && ended != Exit::Unmet {
         found.failure = None;
     }
@@ -235,7 +236,7 @@ pub(crate) fn conduct(
 }
 
 impl Session {
-    /// Opens what results will be written to, so that a measurement is not lost for want of it.
+    /// Opens all outputs before the measurement, so that no result is lost to an unwritable file.
     fn begin(common: &Common) -> Result<Self, Failure> {
         let json = common.json.as_deref().map(Sink::from);
         let csv = common.csv.as_deref().map(Sink::from);
@@ -250,7 +251,7 @@ impl Session {
             sink.check()?;
         }
         let store = if common.no_save { None } else { Some(open_store(&common.db)?) };
-        // A history that was made just now may have the name of an output.
+        // A history that was just created may have the path of an output.
         for sink in sinks.into_iter().flatten() {
             sink.check()?;
         }
@@ -271,9 +272,9 @@ impl Session {
         [&self.json, &self.csv].into_iter().flatten().any(|sink| *sink == Sink::Stdout)
     }
 
-    /// Shows the record, writes the documents that are asked for, and saves it; returns how the command ended
-    /// and what failed. A failure of one of them does not keep the others from being done. The history, which
-    /// others may lock, is last.
+    /// Shows the record, writes the requested documents and saves the record; returns the exit status and all
+    /// failures. After a failure, the remaining steps still run. Saving is last, because other programs may
+    /// lock the history.
     fn end(
         mut self,
         common: &Common,
@@ -281,7 +282,7 @@ impl Session {
         shown: Shown,
         details: &[String],
     ) -> (Exit, Vec<Failure>) {
-        // A signal from here on ends the wait for the history, not the measurement.
+        // Later signals end the wait for the history, not the measurement.
         let signal = self.signals.received();
         let mut failures = Vec::new();
         let is_page = self.show(common, shown, details).unwrap_or_else(|failure| {
@@ -315,7 +316,7 @@ impl Session {
         (exit(common, record, is_saved, signal), failures)
     }
 
-    /// Prints what standard output gets; true if it is a page, behind which stands where the run is saved.
+    /// Prints the result; returns true if it is a page, after which the path of the history is printed.
     fn show(&self, common: &Common, shown: Shown, details: &[String]) -> Result<bool, Failure> {
         if self.stdout_is_taken() {
             return Ok(false);
@@ -337,14 +338,14 @@ impl Session {
     }
 }
 
-/// Reports conditions that are not met and the signal that ended the measurement; returns how it ended.
+/// Reports unmet conditions and the signal that ended the measurement; returns the exit status.
 fn exit(common: &Common, record: &Record, is_saved: bool, signal: Option<u8>) -> Exit {
     let unmet = unmet(&common.conditions, record, "", common.verbose);
     if let Some(signal) = signal {
         let what = if record.measurements.is_empty() {
-            "nothing measured yet; the record is"
+            "nothing was measured; the record is"
         } else {
-            "what was measured is"
+            "the results so far are"
         };
         let saved = if is_saved { "saved and " } else { "" };
         output::note(&format!("interrupted: {what} {saved}marked incomplete"));
@@ -353,7 +354,7 @@ fn exit(common: &Common, record: &Record, is_saved: bool, signal: Option<u8>) ->
     if unmet || has_invalid(record) { Exit::Unmet } else { Exit::Success }
 }
 
-/// Adds findings that are not there yet, and puts the worst first again.
+/// Adds new findings and sorts all findings, worst first.
 fn add_findings(findings: &mut Vec<record::Finding>, more: Vec<record::Finding>) {
     for finding in more {
         if findings.iter().all(|known| known.id != finding.id) {
@@ -363,13 +364,14 @@ fn add_findings(findings: &mut Vec<record::Finding>, more: Vec<record::Finding>)
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
 }
 
-/// True if a measurement is no result.
+/// True if a measurement is invalid.
 pub(crate) fn has_invalid(record: &Record) -> bool {
     record.measurements.iter().any(|m| m.validity.status == Status::Invalid)
 }
 
-/// Says which conditions the record of the run `run` does not meet, where `verbose` which it meets, and of what
-/// is suspect with `--strict`; whether anything is not as it should be.
+/// Reports the conditions that the record of run `run` does not meet, with `verbose` also those it meets, and
+/// with `--strict` suspect figures. Returns true if a condition is not met or, with `--strict`, a figure is
+/// suspect.
 pub(crate) fn unmet(conditions: &Conditions, record: &Record, run: &str, verbose: bool) -> bool {
     let mut any = conditions.strict && output::suspects(&record.measurements, run);
     let registry = gauges::registry();

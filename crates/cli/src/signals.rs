@@ -1,17 +1,17 @@
-//! Ctrl-C, SIGTERM and SIGHUP: the first asks the gauge to end, so that what was measured is saved; a second
-//! Ctrl-C or SIGTERM ends at once.
+//! Ctrl-C, SIGTERM and SIGHUP: the first signal ends the gauge, and its results are saved; a second Ctrl-C or
+//! SIGTERM ends the program at once.
 
 use nodegauge_os::hangup_is_ignored;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Which signal has come, if any.
+/// Signal received, if any.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Signals(Arc<AtomicUsize>);
 
 impl Signals {
-    /// Listens from now on.
+    /// Starts listening for signals.
     pub(crate) fn listen() -> std::io::Result<Self> {
         let number = Arc::new(AtomicUsize::new(0));
         let again = Arc::new(AtomicBool::new(false));
@@ -19,7 +19,7 @@ impl Signals {
             signal_hook::flag::register_usize(signal, Arc::clone(&number), signal as usize)
         };
         for signal in [SIGINT, SIGTERM] {
-            // In this order: the second signal finds the flag that the first has set.
+            // The order matters: the shutdown handler must see the flag only from the second signal on.
             signal_hook::flag::register_conditional_shutdown(
                 signal,
                 128 + signal,
@@ -28,14 +28,15 @@ impl Signals {
             signal_hook::flag::register(signal, Arc::clone(&again))?;
             listen(signal)?;
         }
-        // A terminal that is closed sends it twice, by the kernel and by the shell: a second one is no haste.
+        // Closing a terminal sends SIGHUP twice, from kernel and shell; the second must not end the program
+        // at once.
         if !hangup_is_ignored() {
             listen(SIGHUP)?;
         }
         Ok(Self(number))
     }
 
-    /// The signal that has come.
+    /// Returns the received signal.
     pub(crate) fn received(&self) -> Option<u8> {
         match self.0.load(Ordering::Relaxed) {
             0 => None,

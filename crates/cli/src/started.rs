@@ -1,5 +1,5 @@
-//! Commands of nodegauge, and programs around them, started as processes of their own for the records that
-//! they print.
+//! Starts commands of nodegauge, optionally wrapped by other programs, as child processes and reads their
+//! records.
 
 use crate::args::{Args, Database};
 use crate::failure::Failure;
@@ -27,7 +27,7 @@ pub(crate) fn program_of(
     let variables: Vec<&String> = words.iter().take_while(is_variable).collect();
     let mut rest = words[variables.len()..].iter().peekable();
     let definition = Args::command();
-    // A command of nodegauge by its name alone, or with the name before it, is this program.
+    // A nodegauge command, with or without `nodegauge` in front, runs this program.
     let own = rest.peek().is_none_or(|word| {
         word.starts_with('-')
             || *word == definition.get_name()
@@ -45,14 +45,14 @@ pub(crate) fn program_of(
     let mut run = ProgramJob::new(CommandLine::new(program, arguments), limit);
     let value = |(name, value): (&str, &str)| (name.to_owned(), Some(value.to_owned()));
     run.environment = variables.iter().filter_map(|word| word.split_once('=')).map(value).collect();
-    // What runs read of the history, such as what was tuned, is of the one that is meant.
+    // Child processes read the history given by `--db`, e.g. for tuned choices.
     let db = db.db.iter().map(|path| path.to_string_lossy().into_owned());
     run.environment.extend(db.map(|path| ("NODEGAUGE_DB".to_owned(), Some(path))));
     Ok(run)
 }
 
-/// Runs a command to its end. When the user ends it, what it had measured until then, if anything: a record that
-/// is not complete.
+/// Runs a command and returns its record. If the user ends it, returns the incomplete record, or `None` if
+/// nothing was measured.
 pub(crate) fn record_of(
     command: &CommandLine,
     run: &ProgramJob<'_>,
@@ -65,7 +65,7 @@ pub(crate) fn record_of(
             }
             other => other.into(),
         })?;
-    // What a launcher prints before is none of the record's.
+    // Skips output of a launcher before the record.
     let text = output.stdout.find('{').map_or("", |start| &output.stdout[start..]);
     let record = nodegauge_history::parse(text);
     let status = match output.status() {
@@ -75,12 +75,12 @@ pub(crate) fn record_of(
         ended => ended?,
     };
     match (status.code(), record) {
-        // A result that is not valid is one.
+        // A record with invalid results is returned, too.
         (Some(0 | 1), Ok(record)) => Ok(Some(record)),
         (Some(0), Err(cause)) => {
-            Err(Failure::usage(format!("'{command}' prints no record of nodegauge"))
+            Err(Failure::usage(format!("'{command}' does not print a nodegauge record"))
                 .cause(cause)
-                .hint("give commands that measure, such as --run stream 'stream --pages 4k'"))
+                .hint("use commands that measure, e.g. --run stream 'stream --pages 4k'"))
         }
         _ => {
             let status = describe(status);

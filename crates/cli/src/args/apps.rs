@@ -1,6 +1,6 @@
 //! Options of `apps`.
 
-// Doc comments here are help texts, in which brackets are grammar and no links.
+// Doc comments in this module are help texts; brackets in them are syntax, not links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
 use super::{Common, PlacementArgs, fraction};
@@ -14,12 +14,12 @@ use nodegauge_placement::{Policies, RankMap};
 use nodegauge_toolchain::CommandLine;
 use std::path::PathBuf;
 
-/// Which application.
+/// Application to run.
 #[derive(Debug, Subcommand)]
 pub(crate) enum AppsCommand {
-    /// Pi by the trapezoid rule: computes, needs no memory, and should not mind placement
+    /// Pi by the trapezoid rule: compute-bound, uses no memory, should not depend on placement
     Trapezoid(TrapezoidArgs),
-    /// Conjugate gradients on 3-D elasticity: what memory and its placement leave of a solver
+    /// Conjugate gradients for 3-D elasticity: a solver that depends on memory and its placement
     Iccg(IccgArgs),
     /// The 27-point problem with a multigrid preconditioner, as HPCG defines it
     Hpcg(HpcgArgs),
@@ -28,24 +28,25 @@ pub(crate) enum AppsCommand {
 /// Ranks of an application: processes of one thread each.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct AppRankArgs {
-    /// Processes of one thread each that work together [default: one a core]
+    /// Ranks: processes of one thread each [default: one per core]
     #[arg(long, short = 'r', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536), help_heading = "Where")]
     pub(crate) ranks: Option<u32>,
     /// Socket or core of each rank: block, cyclic, core, spread [default: block with a policy, else spread]
     #[arg(long, value_name = "MAP", help_heading = "Where")]
     pub(crate) rank_map: Option<RankMap>,
-    /// Policies of ranks by turns, e.g. 0,3 or 0-5 (see stream --policy); none for threads alone
+    /// Rank policies to measure in turn, e.g. 0,3 or 0-5 (see stream --policy); none: only threads
     #[arg(long, value_name = "POLICIES", value_parser = policies, help_heading = "Where")]
     pub(crate) policy: Option<Policies>,
 }
 
-/// Workers by turns.
+/// Kinds and numbers of workers to measure in turn.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct AppSweepArgs {
-    /// Go through values by turns: policy=0-5, ranks=1,2,4, rank-map, threads=1-8, or workers=threads,ranks
-    /// (at most two axes)
+    /// Measure several values in turn: policy=0-5, ranks=1,2,4, rank-map, threads=1-8, or
+    /// workers=threads,ranks (at most two axes)
     ///
-    /// What this node cannot do is left out, with the reason. rank-map and workers alone mean all kinds.
+    /// Values that this node does not support are left out, with the reason. rank-map and workers without
+    /// values mean all kinds.
     #[arg(long = "sweep", value_name = "AXIS=VALUES", help_heading = "Where")]
     pub(crate) axes: Vec<WorkersAxis>,
 }
@@ -70,19 +71,20 @@ pub(crate) struct IccgArgs {
     /// Hexahedra along x, y, z [default: a cube whose matrix is four times the last-level caches]
     #[arg(long, value_name = "NX,NY,NZ", value_parser = elements, help_heading = "What")]
     pub(crate) elements: Option<Elements>,
-    /// Block-IC(0) by order: multicolour, cm-rcm, rcm, natural, domain (each thread's alone); or diagonal
+    /// Block-IC(0) with this ordering: multicolour, cm-rcm, rcm, natural, domain (only within each thread's
+    /// part); or diagonal
     #[arg(long, value_name = "NAME", default_value = "domain", help_heading = "What")]
     pub(crate) preconditioner: Method,
     /// Storage of the matrix: bcsr, sell [default: the faster one]
     #[arg(long, value_name = "NAME", help_heading = "What")]
     pub(crate) storage: Option<Storage>,
-    /// Residual over right-hand side at which the solution is found
+    /// Relative residual (norm of residual / norm of right-hand side) at which the solver stops
     #[arg(long, value_name = "X", default_value = "1e-8", help_heading = "What")]
     pub(crate) tolerance: f64,
-    /// Iterations at most
+    /// Maximum number of iterations
     #[arg(long, value_name = "N", default_value = "10000", help_heading = "What")]
     pub(crate) iterations: usize,
-    /// Largest share of the available memory that may be taken
+    /// Maximum share of the available memory to use
     #[arg(long, value_name = "SHARE", default_value = "0.8", value_parser = fraction, help_heading = "What")]
     pub(crate) memory_fraction: f64,
     #[command(flatten)]
@@ -101,16 +103,16 @@ pub(crate) struct HpcgArgs {
     /// Points of the domain of each thread or rank: N or NX,NY,NZ, multiples of 8 [default: 104]
     #[arg(long, value_name = "POINTS", value_parser = grid, help_heading = "What")]
     pub(crate) grid: Option<GridPoints>,
-    /// Largest share of the available memory that may be taken
+    /// Maximum share of the available memory to use
     #[arg(long, value_name = "SHARE", default_value = "0.5", value_parser = fraction, help_heading = "What")]
     pub(crate) memory_fraction: f64,
-    /// Run this xhpcg under MPI beside the native sets, a rank for each domain
+    /// Also run this xhpcg under MPI for comparison, one rank per domain
     #[arg(long, value_name = "PROGRAM", help_heading = "Reference programs")]
     pub(crate) xhpcg: Option<PathBuf>,
-    /// Seconds of the reference program's timed phase, which is a set of iterations at least
+    /// Timed phase of the reference program in seconds; it runs at least one set of iterations
     #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=86_400), requires = "xhpcg", help_heading = "Reference programs")]
     pub(crate) xhpcg_seconds: u32,
-    /// What starts the ranks, e.g. 'mpirun.openmpi' or 'srun --mpi=pmix' [default: by what is found]
+    /// Launcher of the ranks, e.g. 'mpirun.openmpi' or 'srun --mpi=pmix' [default: detected]
     #[arg(long, value_name = "COMMAND", requires = "xhpcg", help_heading = "Reference programs")]
     pub(crate) launcher: Option<CommandLine>,
     /// Also start ranks as root (containers)
@@ -129,29 +131,29 @@ pub(crate) struct HpcgArgs {
 /// Elements along x, y and z.
 pub(crate) type Elements = [usize; 3];
 
-/// `60,60,60`
+/// Parses a text such as `60,60,60`.
 fn elements(text: &str) -> Result<Elements, String> {
     let numbers: Result<Vec<usize>, _> = text.split(',').map(|part| part.trim().parse()).collect();
     let three = numbers.ok().and_then(|numbers| <[usize; 3]>::try_from(numbers).ok());
     three.ok_or_else(|| "expected three whole numbers, e.g. 60,60,60".to_owned())
 }
 
-/// Points in one direction, or in each.
+/// Parses the points of all directions, or of each direction.
 fn grid(text: &str) -> Result<GridPoints, String> {
     let points: Result<Vec<usize>, _> = text.split(',').map(|n| n.trim().parse()).collect();
     match points.as_deref() {
         Ok([all]) if *all > 0 && *all <= 1 << 16 => Ok([*all; 3]),
         Ok([x, y, z]) if [x, y, z].into_iter().all(|n| *n > 0 && *n <= 1 << 16) => Ok([*x, *y, *z]),
-        _ => Err("expected points up to 65536, e.g. 104 or 104,104,208".to_owned()),
+        _ => Err("expected at most 65536 points, e.g. 104 or 104,104,208".to_owned()),
     }
 }
 
-/// Policies by their numbers; none for `none`.
+/// Parses numbers of policies; `none` is an empty list.
 fn policies(text: &str) -> Result<Policies, SyntaxError> {
     if text == "none" { Ok(Policies::default()) } else { text.parse() }
 }
 
-/// A number as it is, or as `1e6`.
+/// Parses a number such as `1000000` or `1e6`.
 fn count(text: &str) -> Result<u64, String> {
     let whole = |number: &f64| number.fract() == 0.0 && (1.0..=2f64.powi(53)).contains(number);
     let number: Result<f64, _> = text.trim().parse();

@@ -1,6 +1,6 @@
-//! Options of the arrays and loops of STREAM's kernels, and `explain`.
+//! Options for the arrays and loops of STREAM's kernels, and the arguments of `explain`.
 
-// Doc comments here are help texts, in which brackets are grammar and no links.
+// Doc comments in this module are help texts; brackets in them are syntax, not links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
 use super::{Common, PlacementArgs, fraction};
@@ -29,8 +29,8 @@ pub(crate) struct ExplainArgs {
 pub(crate) struct ArrayArgs {
     /// Length of each array: auto, 4xLLC, a size such as 2GiB, or a number of elements
     ///
-    /// auto is STREAM's rule: four times the last-level caches that the threads reach, at least a
-    /// million elements, cut to the memory that can be had. Example: --size 2GiB
+    /// auto follows STREAM's rule: four times the last-level caches of the threads, at least a million
+    /// elements, limited by the available memory. Example: --size 2GiB
     #[arg(
         long,
         value_name = "SIZE",
@@ -39,13 +39,13 @@ pub(crate) struct ArrayArgs {
         help_heading = "What"
     )]
     pub(crate) size: SizeSpec,
-    /// Largest share of the available memory that the arrays may take
+    /// Maximum share of the available memory for the arrays
     #[arg(long, value_name = "SHARE", default_value = "0.8", value_parser = fraction, help_heading = "What")]
     pub(crate) memory_fraction: f64,
     /// Type of the elements: f64, f32
     #[arg(long, value_name = "TYPE", default_value = "f64", help_heading = "What")]
     pub(crate) element: Element,
-    /// Lay arrays one after another, padded by N elements, as stream.c does [default: staggered]
+    /// Place arrays one after another, padded by N elements, as stream.c does [default: staggered]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=1 << 30), help_heading = "Rarely needed")]
     pub(crate) offset: Option<u64>,
     /// Kernels by name.
@@ -66,13 +66,13 @@ pub(crate) struct ArrayArgs {
     /// Software prefetch: auto, off, BYTES ahead, or FAR,NEAR
     #[arg(long, value_name = "BYTES", allow_negative_numbers = true, default_value = "auto", value_parser = or_auto::<Prefetch>, help_heading = "How")]
     pub(crate) prefetch: Choice<Prefetch>,
-    /// Pages of 4 KiB that loops walk side by side, line by line: auto, 1, 2, 4, 8, ...
+    /// Number of 4 KiB pages that loops traverse side by side, line by line: auto, 1, 2, 4, 8, ...
     #[arg(long, value_name = "PAGES", default_value = "auto", value_parser = or_auto::<SideBySide>, help_heading = "How")]
     pub(crate) side_by_side: Choice<SideBySide>,
 }
 
 impl ArrayArgs {
-    /// The kernels of a pass, in STREAM's order, each once, whatever the order of the option.
+    /// Returns the kernels of a pass, each once, in STREAM's order, which does not depend on the option.
     pub(crate) fn kernels(&self) -> Vec<Kernel> {
         let mut kernels = self.kernels.clone();
         if kernels.is_empty() {
@@ -83,8 +83,8 @@ impl ArrayArgs {
         kernels
     }
 
-    /// As the options of a run, with `budget` unless the user gives another, and `share` of the memory
-    /// that may be taken.
+    /// Returns the options of a run. `budget` applies without `--budget`; arrays get `share` of the usable
+    /// memory.
     pub(crate) fn options(
         &self,
         common: &Common,
@@ -127,7 +127,7 @@ where
     }
 }
 
-/// The help of `--kernels`.
+/// Returns the help of `--kernels`.
 fn kernel_names() -> String {
     let passes = nodegauge_kernels::KERNELS.iter().filter(|spec| spec.in_passes());
     format!(

@@ -9,19 +9,19 @@ use nodegauge_toolchain::CommandLine;
 /// `compare`.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct CompareArgs {
-    /// Identifier or its beginning, latest, latest~1, a file, or a label such as nps=1
+    /// Run A: identifier or its beginning, latest, latest~1, a file, or a label such as nps=1
     ///
-    /// A label that several runs carry means all of them, as repeated runs of one setting.
+    /// A label of several runs selects all of them, as repeated runs of one setting.
     #[arg(required_unless_present = "run")]
     pub(crate) a: Option<String>,
-    /// The same, held against the first
+    /// Run B, which is compared with A; same forms as A
     #[arg(required_unless_present = "run")]
     pub(crate) b: Option<String>,
-    /// Start two commands by turns, in blocks A B B A, and compare their runs
+    /// Run two commands alternately, in blocks A B B A, and compare their runs
     ///
-    /// Commands of nodegauge, with variables before them and programs around them: --run
-    /// 'OMP_PLACES=cores stream' 'OMP_PLACES=sockets stream', --run stream 'numactl -i all nodegauge
-    /// stream', --run './before io' './after io'. Every run is saved.
+    /// The commands are those of nodegauge, optionally with environment variables or another program in
+    /// front: --run 'OMP_PLACES=cores stream' 'OMP_PLACES=sockets stream', --run stream 'numactl -i all
+    /// nodegauge stream', --run './before io' './after io'. Every run is saved.
     #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with_all = ["a", "b"], value_parser = turns, help_heading = "What")]
     pub(crate) run: Option<Vec<CommandLine>>,
     /// Number of blocks of four runs
@@ -30,18 +30,18 @@ pub(crate) struct CompareArgs {
     /// Do not save the runs in the history
     #[arg(long, conflicts_with_all = ["a", "b"], help_heading = "Rarely needed")]
     pub(crate) no_save: bool,
-    /// Exit with 1 when this is so (repeatable), e.g. --fail-on 'triad<-5%' or --fail-on slower
+    /// Exit with 1 if this condition holds (repeatable), e.g. --fail-on 'triad<-5%' or --fail-on slower
     ///
-    /// [GAUGE.|TEST.]NAME, or any, then >=, <=, > or <, and the change of B to A in percent; @SIZE for
-    /// one message, block or array size. 'slower' fails when any measurement is slower beyond noise. A
-    /// change within noise does not fail, and is said; what is suspect, not comparable or missing on B
-    /// does. Example: --fail-on 'mpi.latency>10%@8B'
+    /// [GAUGE.|TEST.]NAME, or any, then >=, <=, > or <, and the change from A to B in percent; @SIZE for one
+    /// message, block or array size. 'slower' fails if any measurement is slower by more than the noise. A
+    /// change within noise is reported and does not fail. A figure that is suspect, not comparable or missing
+    /// in B fails. Example: --fail-on 'mpi.latency>10%@8B'
     #[arg(long, value_name = "CONDITION", allow_hyphen_values = true, help_heading = "Output")]
     pub(crate) fail_on: Vec<Threshold>,
-    /// Take suspect figures for valid ones
+    /// Treat suspect figures as valid
     #[arg(long, help_heading = "Rarely needed")]
     pub(crate) accept_suspect: bool,
-    /// Exit with 1 when any figure of either side is suspect
+    /// Exit with 1 if any figure of either side is suspect
     #[arg(long, conflicts_with = "accept_suspect", help_heading = "Output")]
     pub(crate) strict: bool,
     #[command(flatten)]

@@ -1,6 +1,6 @@
 //! Options of `device`, and of `stream --device`.
 
-// Doc comments here are help texts, in which brackets are grammar and no links.
+// Doc comments in this module are help texts; brackets in them are syntax, not links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
 use super::ranks::RANKS;
@@ -13,7 +13,7 @@ use nodegauge_kernels::{Element, Kernel};
 use nodegauge_measure::Bytes;
 use std::path::PathBuf;
 
-/// `device`: one part, or a short run of all.
+/// `device`: one part, or a short run of all parts.
 #[derive(Debug, Clone, ClapArgs)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct DeviceArgs {
@@ -30,29 +30,29 @@ pub(crate) struct DeviceArgs {
 pub(crate) enum DeviceCommand {
     /// STREAM on devices: Copy, Scale (BabelStream's Mul), Add, Triad, Dot, Nstream
     Stream(DeviceStreamArgs),
-    /// Copies between host and devices: each way, both at once, by NUMA node, by size
+    /// Copies between host and devices: in each direction, in both at once, by NUMA node, by size
     Links(DeviceLinkArgs),
     /// Fused multiply-adds in registers, and the vendor's DGEMM
     Peaks(DevicePeakArgs),
 }
 
-/// Which devices.
+/// Selection of devices.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct WhichArgs {
-    /// Devices: all, or a driver's by their numbers, e.g. cuda:0,opencl:1 [default: all]
+    /// Devices: all, or driver and number, e.g. cuda:0,opencl:1 [default: all]
     #[arg(long = "device", value_name = "DEVICES", value_delimiter = ',', help_heading = "Where")]
     pub(crate) devices: Vec<DeviceChoice>,
 }
 
-/// `stream --device`: what else `stream` may be told is of the node's own threads and memory.
+/// `stream --device`; it conflicts with the options for the node's own threads and memory.
 #[derive(Debug, Clone, ClapArgs)]
 #[group(conflicts_with_all = [
     "threads", "places", "bind", "per_cache", "numa", "offset", "stores", "pages", "prefetch", "side_by_side",
     "axes", "tune", "untuned", "source", "choices", "stream_text", "show",
 ], conflicts_with_all = RANKS)]
 pub(crate) struct OnDeviceArgs {
-    /// Measure GPUs and other accelerators in place of the node's own memory: all, or a driver's by their
-    /// numbers, e.g. cuda:0,opencl:1 (see nodegauge device stream)
+    /// Measure GPUs and other accelerators instead of the node's memory: all, or driver and number, e.g.
+    /// cuda:0,opencl:1 (see nodegauge device stream)
     #[arg(long = "device", value_name = "DEVICES", value_delimiter = ',', help_heading = "Where")]
     pub(crate) devices: Vec<DeviceChoice>,
 }
@@ -64,8 +64,8 @@ pub(crate) struct DeviceStreamArgs {
     pub(crate) which: WhichArgs,
     /// Length of each array: auto, 4xLLC, a size such as 2GiB, or a number of elements
     ///
-    /// auto is four times the device's last cache, at least 1 GiB in a device's own memory, as far as
-    /// there is room. Example: --size 2GiB
+    /// auto is four times the device's last-level cache, at least 1 GiB in a device's own memory, limited by
+    /// the free memory. Example: --size 2GiB
     #[arg(
         long,
         value_name = "SIZE",
@@ -74,7 +74,7 @@ pub(crate) struct DeviceStreamArgs {
         help_heading = "What"
     )]
     pub(crate) size: SizeSpec,
-    /// Largest share of the device's free memory that arrays may take
+    /// Maximum share of the device's free memory for the arrays
     #[arg(long, value_name = "SHARE", default_value = "0.8", value_parser = fraction, help_heading = "What")]
     pub(crate) memory_fraction: f64,
     /// Types of the elements: f64, f32 [default: f64]
@@ -83,7 +83,8 @@ pub(crate) struct DeviceStreamArgs {
     /// Kernels by name [default: copy,scale,add,triad,dot,nstream]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = "What")]
     pub(crate) kernels: Vec<Kernel>,
-    /// Run your own BabelStream as well, of any model, on arrays as long, native passes before and behind it
+    /// Also run this BabelStream (any programming model) on arrays of the same length, between two native
+    /// passes
     #[arg(long, value_name = "PROGRAM", help_heading = "Compare with")]
     pub(crate) babelstream: Option<PathBuf>,
     #[command(flatten)]
@@ -95,10 +96,10 @@ pub(crate) struct DeviceStreamArgs {
 pub(crate) struct DeviceLinkArgs {
     #[command(flatten)]
     pub(crate) which: WhichArgs,
-    /// Sizes of copies, e.g. 8,1MiB,1GiB [default: 8 B to 1 GiB, as far as there is room]
+    /// Sizes of copies, e.g. 8,1MiB,1GiB [default: 8 B to 1 GiB, limited by the free memory]
     #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = copy_size, help_heading = "What")]
     pub(crate) sizes: Vec<Bytes>,
-    /// Run your own nvbandwidth as well, on copies of the largest size, native ones before and behind it
+    /// Also run this nvbandwidth on copies of the largest size, between two native passes
     #[arg(long, value_name = "PROGRAM", help_heading = "Compare with")]
     pub(crate) nvbandwidth: Option<PathBuf>,
     #[command(flatten)]
@@ -117,7 +118,7 @@ pub(crate) struct DevicePeakArgs {
     pub(crate) common: Common,
 }
 
-/// A size that a copy may have.
+/// Parses the size of a copy.
 fn copy_size(text: &str) -> Result<Bytes, String> {
     let Bytes(bytes) =
         text.parse().map_err(|error: nodegauge_measure::SyntaxError| error.to_string())?;

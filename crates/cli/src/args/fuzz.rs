@@ -1,5 +1,5 @@
-//! The command line as a whole against mutations of what people type: it is understood or refused in short, plain
-//! words. Nothing is carried out.
+//! Fuzz test of the whole command line with mutated command lines: each is parsed or rejected with a short
+//! error. No command is executed.
 
 #[path = "../../../../tests/fuzz/mutate.rs"]
 mod mutate;
@@ -9,7 +9,7 @@ use clap::FromArgMatches;
 use nodegauge_measure::legible;
 use nodegauge_toolchain::CommandLine;
 
-/// Command lines, of `FUZZ_CASES` where that says more: a second in all.
+/// Number of command lines, unless `FUZZ_CASES` is larger; they take a second in total.
 const CASES: usize = 500;
 
 #[test]

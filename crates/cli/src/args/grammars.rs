@@ -1,4 +1,4 @@
-//! Wrong texts of grammars: each option refuses them at the character that is wrong.
+//! Invalid option values: the error of each points at the invalid character.
 
 use nodegauge_measure::SyntaxError;
 

@@ -1,6 +1,6 @@
-//! `history`: what is saved, found again and moved.
+//! The arguments of `history`.
 
-// Doc comments here are help texts, in which brackets are grammar and no links.
+// Doc comments in this module are help texts; brackets in them are syntax, not links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
 use super::stream::ShowArgs;
@@ -15,11 +15,11 @@ use std::path::PathBuf;
 pub(crate) enum HistoryCommand {
     /// List saved runs, newest first
     List(ListArgs),
-    /// Show a saved run again: what it printed, and when and where that was
+    /// Show a saved run: its output, time and host
     Show {
         /// Identifier or its beginning, latest, latest~1, a label, or a file
         run: String,
-        /// Show all figures with their evidence, and all notes, also of a run of several gauges
+        /// Show all figures with their evidence and all notes, also for a run of several gauges
         #[arg(long, short)]
         verbose: bool,
         #[command(flatten)]
@@ -29,7 +29,7 @@ pub(crate) enum HistoryCommand {
         #[command(flatten)]
         db: Database,
     },
-    /// Write records to a file, one a line (JSON Lines), for history import elsewhere
+    /// Write records to a file, one per line (JSON Lines), for history import elsewhere
     Export {
         /// Identifiers or their beginnings, latest, labels (all runs with one), or files [default: all runs]
         runs: Vec<String>,
@@ -39,25 +39,25 @@ pub(crate) enum HistoryCommand {
         #[command(flatten)]
         db: Database,
     },
-    /// Save records of another history, or what stream.c (C, MPI, Fortran), xhpl, an OSU micro-benchmark,
-    /// iozone or fio printed
+    /// Save records of another history, or the output of stream.c (C, MPI, Fortran), xhpl, xhpcg, an OSU
+    /// micro-benchmark, iozone, fio, BabelStream or nvbandwidth
     ///
-    /// Records of history export and --json keep their identifiers, and stay runs of where they were
-    /// measured: nothing of them comes back into new runs here. One that is saved already is skipped.
+    /// Records from history export and --json keep their identifiers and their host; new runs on this host do
+    /// not use their figures. A record that is already saved is skipped.
     Import {
-        /// Files that history export or --json wrote, or with saved output, one run each
+        /// Files written by history export or --json, or files with the output of one run each
         #[arg(required = true)]
         files: Vec<PathBuf>,
         /// Put a label on the records (repeatable), e.g. --label nps=4
         #[arg(long, value_name = "KEY=VALUE", value_parser = label)]
         label: Vec<(String, String)>,
-        /// Host on which other programs printed this
+        /// Host on which the other programs ran
         #[arg(long, value_name = "NAME")]
         host: Option<String>,
         #[command(flatten)]
         db: Database,
     },
-    /// Put a label on a saved run; an empty value takes it away
+    /// Put a label on a saved run; an empty value removes the label
     Label {
         /// Identifier or its beginning, latest, latest~1, or a label
         run: String,
@@ -77,7 +77,7 @@ pub(crate) enum HistoryCommand {
     },
 }
 
-/// Which saved runs are meant.
+/// Filter for saved runs.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct WhichRuns {
     /// Only runs with figures of this gauge or test, e.g. files, stream, hpl, mpi
@@ -89,10 +89,11 @@ pub(crate) struct WhichRuns {
     /// Only runs on this host
     #[arg(long, value_name = "NAME", help_heading = "What")]
     pub(crate) host: Option<String>,
-    /// Only runs from then on: a date or time (RFC 3339; UTC unless it says otherwise), or how long ago: 2d, 12h
+    /// Only runs since this time: a date or time (RFC 3339, UTC unless an offset is given), or an age: 2d,
+    /// 12h
     #[arg(long, value_name = "WHEN", help_heading = "What")]
     pub(crate) since: Option<Moment>,
-    /// Only runs until then; a date is meant with all its hours
+    /// Only runs until this time; a date includes the whole day
     #[arg(long, value_name = "WHEN", help_heading = "What")]
     pub(crate) until: Option<Moment>,
 }
@@ -116,10 +117,10 @@ impl WhichRuns {
 pub(crate) struct ListArgs {
     #[command(flatten)]
     pub(crate) which: WhichRuns,
-    /// At most this many [default: 20; all with --quiet, --json or --csv]
+    /// Maximum number of runs [default: 20; all with --quiet, --json or --csv]
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "What")]
     pub(crate) limit: Option<u32>,
-    /// All of them
+    /// List all runs
     #[arg(long, conflicts_with = "limit", help_heading = "What")]
     pub(crate) all: bool,
     /// Print identifiers only, e.g. nodegauge history remove $(nodegauge history list -q --until 2026-01-01)

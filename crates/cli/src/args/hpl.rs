@@ -21,10 +21,10 @@ pub(crate) struct HplArgs {
     /// Share of the available memory that --full takes
     #[arg(long, value_name = "F", value_parser = fraction, default_value = "0.8", help_heading = "What")]
     pub(crate) memory_fraction: f64,
-    /// Columns of a panel: one, or candidates to choose from [default: a search]
+    /// Panel width NB: one value, or candidates to choose from [default: a search]
     #[arg(long, value_name = "NB", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=4096), help_heading = "What")]
     pub(crate) nb: Vec<u32>,
-    /// Round N down to a multiple of NB x LCM(P, Q) instead of NB, P and Q being the real HPL's grid
+    /// Round N down to a multiple of NB x LCM(P, Q) instead of NB, with the real HPL's grid P x Q
     #[arg(long, conflicts_with = "order", help_heading = "Rarely needed")]
     pub(crate) grid_multiple: bool,
     /// Seed of the random matrix
@@ -32,21 +32,21 @@ pub(crate) struct HplArgs {
     pub(crate) seed: u64,
     /// Library: a name or path, @kernel for its kernels (repeatable) [default: the fastest found]
     ///
-    /// openblas, blis, mkl, aocl, armpl, builtin, or the path of a library of 32- or 64-bit integers, by the
-    /// fastest of its kernels unless some are asked for; several are set side by side.
+    /// openblas, blis, mkl, aocl, armpl, builtin, or the path of a library with 32- or 64-bit integers. The
+    /// fastest kernel of a library is used unless @kernel selects others. Several libraries are compared.
     /// Example: --blas openblas --blas blis@skx
     #[arg(long, value_name = "LIBRARY", help_heading = "What")]
     pub(crate) blas: Vec<BlasRequest>,
     /// Show N, NB, the grid, time and memory with their formulas; measure nothing
     #[arg(long, help_heading = "Output")]
     pub(crate) plan: bool,
-    /// Rate to foresee the time at, e.g. 2.5TFLOP/s [default: DGEMM as saved, else 0.9 of the peak]
+    /// Rate for the predicted time, e.g. 2.5TFLOP/s [default: the saved DGEMM rate, else 0.9 of the peak]
     #[arg(long, value_name = "RATE", help_heading = "What")]
     pub(crate) rate: Option<FlopsPerSec>,
     /// Plan for another machine: FILE.xml of lstopo, or 'synthetic:Package:2 Core:4 PU:1'
     #[arg(long, value_name = "MACHINE", help_heading = "Machine")]
     pub(crate) topology: Option<TopologySource>,
-    /// Memory to plan for instead of what can be had here, e.g. 768GiB
+    /// Memory to plan for instead of this node's available memory, e.g. 768GiB
     #[arg(long, value_name = "BYTES", help_heading = "Machine")]
     pub(crate) memory: Option<Bytes>,
     /// Print the result as HPL 2.3 prints it
@@ -63,20 +63,20 @@ pub(crate) struct HplArgs {
 /// The real HPL.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct RealArgs {
-    /// Run this xhpl or hpcc under MPI beside the native run
+    /// Also run this xhpl or hpcc under MPI for comparison
     #[arg(long, value_name = "PROGRAM", help_heading = "Reference programs")]
     pub(crate) xhpl: Option<PathBuf>,
     /// Write HPL.dat for the plan to this file, '-' for standard output; run nothing
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", conflicts_with = "plan", help_heading = "Rarely needed")]
     pub(crate) hpl_dat_only: Option<String>,
-    /// MPI ranks [default: one for each last-level cache, else NUMA node, else core]
+    /// MPI ranks [default: one per last-level cache, else per NUMA node, else per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000), help_heading = "Reference programs")]
     pub(crate) ranks: Option<u32>,
-    /// What starts the ranks, e.g. 'mpirun.openmpi' or 'srun --mpi=pmix' [default: by what is found]
+    /// Launcher of the ranks, e.g. 'mpirun.openmpi' or 'srun --mpi=pmix' [default: detected]
     #[arg(long, value_name = "COMMAND", help_heading = "Reference programs")]
     pub(crate) launcher: Option<CommandLine>,
-    /// Hosts to spread the ranks over, e.g. node[01-04],b, each with --ranks of them
-    /// [default: those of the Slurm job, else this node]
+    /// Hosts of the ranks, e.g. node[01-04],b, with --ranks ranks on each [default: those of the Slurm job,
+    /// else this node]
     #[arg(long, value_name = "HOSTS", help_heading = "Reference programs")]
     pub(crate) hosts: Vec<HostList>,
     /// Also start ranks as root (containers)
@@ -84,7 +84,7 @@ pub(crate) struct RealArgs {
     pub(crate) allow_run_as_root: bool,
 }
 
-/// A share, more than 0 and at most 0.95: beyond that the kernel has nothing left to work with.
+/// Parses a share above 0 and at most 0.95; the rest is left to the operating system.
 fn fraction(text: &str) -> Result<f64, String> {
     let value: f64 = text.parse().map_err(|_| format!("invalid number '{text}'"))?;
     if value > 0.0 && value <= 0.95 {

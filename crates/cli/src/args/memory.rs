@@ -1,6 +1,6 @@
 //! Options of `memory`.
 
-// Doc comments here are help texts, in which brackets are grammar and no links.
+// Doc comments in this module are help texts; brackets in them are syntax, not links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
 use super::{Choice, Common, PlacementArgs, fraction, or_auto};
@@ -16,21 +16,21 @@ pub(crate) enum MemoryCommand {
     Ladder(CurveArgs),
     /// Idle latency by working set, on base pages and huge pages
     Latency(ChaseArgs),
-    /// Bandwidth and latency from each NUMA node to each, and a line from CPU to CPU
+    /// Bandwidth and latency between NUMA nodes, and of a cache line between CPUs
     Matrix(MatrixArgs),
-    /// Latency of one thread while the others read more and more
+    /// Latency of one thread under increasing read load from the others
     Loaded(ChaseArgs),
-    /// Bandwidth of reads to writes: 1:0, 3:1, 2:1, 1:1, and with non-temporal stores
+    /// Bandwidth by ratio of reads to writes: 1:0, 3:1, 2:1, 1:1, and with non-temporal stores
     Mix(CurveArgs),
 }
 
-/// Memory and time.
+/// Options for memory and time.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct MemoryArgs {
     /// Largest working set, all threads together, e.g. 256MiB [default: 4 x the last-level caches]
     #[arg(long, value_name = "SIZE", help_heading = "What")]
     pub(crate) size: Option<Bytes>,
-    /// Largest share of the available memory that may be taken
+    /// Maximum share of the available memory to use
     #[arg(long, value_name = "SHARE", default_value = "0.5", value_parser = fraction, help_heading = "What")]
     pub(crate) memory_fraction: f64,
     /// Pages: auto, 4k, thp, 2m, 1g
@@ -49,13 +49,13 @@ pub(crate) struct CurveArgs {
     pub(crate) memory: MemoryArgs,
 }
 
-/// Options for the order of a chain of loads.
+/// Options for the order of a pointer chase.
 #[derive(Debug, Clone, Copy, ClapArgs)]
 pub(crate) struct OrderArgs {
-    /// Within which range the steps of a chase stay: whole, or a block such as 256KiB
+    /// Range of the steps of a pointer chase: whole, or a block such as 256KiB
     ///
-    /// A chase over the whole set needs another page with nearly every step; within blocks, each done
-    /// before the next, the TLB holds the block. Latencies compare only at the same locality.
+    /// A chase over the whole working set changes the page in almost every step. A chase that completes one
+    /// block before the next stays within the TLB. Compare latencies only at the same locality.
     #[arg(long, value_name = "RANGE", default_value = "whole", help_heading = "How")]
     pub(crate) locality: Locality,
     /// Bytes from one element of a chase to the next, a multiple of 64

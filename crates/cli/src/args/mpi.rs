@@ -15,22 +15,22 @@ use std::time::Duration;
 /// `mpi`.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct MpiArgs {
-    /// Compiler of an MPI (repeatable: each is measured by turns) [default: mpicc]
+    /// MPI compiler (repeatable: several MPIs are measured in turn) [default: mpicc]
     #[arg(long, value_name = "MPICC", help_heading = "What")]
     pub(crate) mpicc: Vec<CommandLine>,
-    /// Launcher and options of its own, one for each --mpicc [default: the one that belongs to it]
+    /// Launcher with its options, one per --mpicc [default: the launcher of that MPI]
     ///
     /// Words are split as in a shell. Example: --launcher 'srun --mpi=pmi2'
     #[arg(long, value_name = "'MPIRUN'", help_heading = "What")]
     pub(crate) launcher: Vec<CommandLine>,
-    /// Let Open MPI start OSU's programs as root, as in containers; the own probe it starts anyway
+    /// Let Open MPI start OSU's programs as root (containers); nodegauge's own probe needs no option
     #[arg(long, help_heading = "Rarely needed")]
     pub(crate) allow_run_as_root: bool,
-    /// Measure without an MPI, over nodegauge's own transport: shm (shared memory), tcp (loopback)
-    /// [default where there is no MPI: both]
+    /// Measure without an MPI, over nodegauge's own transport: shm (shared memory), tcp (loopback) [default
+    /// if no MPI is found: both]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', num_args = 0..=1, require_equals = true, default_missing_value = "shm,tcp", conflicts_with_all = ["mpicc", "launcher", "hosts", "osu"], help_heading = "MPI")]
     pub(crate) transport: Vec<Fabric>,
-    /// Leave out the floor: latency and bw over nodegauge's own shared memory, by turns with the MPI
+    /// Leave out the baseline: latency and bw over nodegauge's own shared memory, in turn with the MPI
     #[arg(long, help_heading = "MPI")]
     pub(crate) no_floor: bool,
     /// Patterns by name.
@@ -39,20 +39,19 @@ pub(crate) struct MpiArgs {
     /// Message sizes: FROM:TO in powers of two, or a list, e.g. 8,4KiB,1MiB [default: 0, 1 B to 4 MiB]
     #[arg(long, short = 'm', value_name = "SIZES", value_parser = sizes, help_heading = "What")]
     pub(crate) sizes: Option<Sizes>,
-    /// Messages under way at once, of bw, bibw and mbw_mr
+    /// Messages in flight, for bw, bibw and mbw_mr
     #[arg(long, short = 'W', value_name = "N", default_value = "64", value_parser = clap::value_parser!(u32).range(1..=4096), help_heading = "How")]
     pub(crate) window: u32,
-    /// Exactly this many timed operations a size [default: until the median is stable]
+    /// Exactly this many timed operations per size [default: until the median is stable]
     #[arg(long, short = 'i', value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000), help_heading = "How long")]
     pub(crate) iterations: Option<u64>,
-    /// Operations before timing [default: 100, large messages 10; windows: 10 and 2]
+    /// Untimed warm-up operations [default: 100, large messages 10; windows: 10 and 2]
     #[arg(long, short = 'x', value_name = "N", value_parser = clap::value_parser!(u64).range(0..=1_000_000_000), help_heading = "How")]
     pub(crate) warm_up: Option<u64>,
-    /// Largest buffer of a rank: sizes of collectives and windows beyond it are left out
-    /// [default: 512MiB]
+    /// Maximum buffer per rank; larger sizes of collectives and windows are left out [default: 512MiB]
     #[arg(long, short = 'M', value_name = "SIZE", help_heading = "Rarely needed")]
     pub(crate) mem_limit: Option<Bytes>,
-    /// Buffers: single (rates within a node are cache rates), multiple (one a message of the window)
+    /// Buffers: single (rates within a node are cache rates), multiple (one per message of the window)
     #[arg(
         long,
         short = 'b',
@@ -61,30 +60,30 @@ pub(crate) struct MpiArgs {
         help_heading = "Rarely needed"
     )]
     pub(crate) buffers: Buffers,
-    /// Rounds in which all data is checked, for each size; 0 for none
+    /// Rounds per size in which all data is checked; 0: none
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(0..=1000), help_heading = "Rarely needed")]
     pub(crate) validate: u32,
-    /// What the clock is read around: batch (OSU 5 and 6), each operation (OSU 7)
+    /// Timed unit: batch of operations (OSU 5 and 6), or each operation (OSU 7)
     #[arg(long, value_name = "KIND", default_value = "batch", help_heading = "Rarely needed")]
     pub(crate) timing: Timing,
     /// Threads of latency_mt [default: 1:2, on two cores 1:1]
     #[arg(long, short = 't', value_name = "SENDERS:RECEIVERS", help_heading = "How")]
     pub(crate) threads: Option<SideThreads>,
-    /// Time for one size
+    /// Time limit per size in seconds
     #[arg(long, value_name = "SECONDS", value_parser = limit, help_heading = "How long")]
     pub(crate) size_limit: Option<Duration>,
-    /// Pairs: distances (smt, l3, numa, socket, node), CPU-CPU, or all for a matrix of cores
-    /// [default: one pair for each distance]
+    /// Pairs: distances (smt, l3, numa, socket, node), CPU-CPU, or all for a matrix of cores [default: one
+    /// pair per distance]
     #[arg(long, value_name = "PAIRS", value_parser = pairs, conflicts_with = "hosts", help_heading = "Where")]
     pub(crate) pairs: Option<RankPairs>,
-    /// Ranks of multi_lat, mbw_mr and collectives [default: one a core]
+    /// Ranks of multi_lat, mbw_mr and collectives [default: one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=65_536), help_heading = "Where")]
     pub(crate) ranks: Option<u32>,
-    /// Measure between these hosts, e.g. node[01-04],b, one rank on each: a ring, then pairs by
-    /// chance; 'slurm' for those of the job
+    /// Measure between these hosts, e.g. node[01-04],b, one rank on each: a ring, then random pairs; 'slurm'
+    /// for the hosts of the job
     #[arg(long, value_name = "HOSTS", help_heading = "Where")]
     pub(crate) hosts: Vec<HostList>,
-    /// Folder with a build of the OSU micro-benchmarks, run by turns (one for each --mpicc)
+    /// Folder with a build of the OSU micro-benchmarks, run in turn (one per --mpicc)
     #[arg(long, value_name = "DIR", conflicts_with = "hosts", help_heading = "What")]
     pub(crate) osu: Vec<PathBuf>,
     /// Print tables in the columns of the OSU micro-benchmarks
@@ -98,7 +97,7 @@ pub(crate) struct MpiArgs {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Patterns {
     pub(crate) list: Vec<Pattern>,
-    /// Named one by one: then each must be measured.
+    /// True if a pattern was given by its own name; every pattern must then be measured.
     pub(crate) named: bool,
 }
 
@@ -106,10 +105,10 @@ pub(crate) struct Patterns {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sizes(pub(crate) Vec<u64>);
 
-/// The largest message: MPI counts in signed 32-bit numbers.
+/// Maximum message size in bytes; MPI counts are signed 32-bit integers.
 const MOST_BYTES: u64 = 1 << 30;
 
-/// The help of `--patterns`.
+/// Returns the help of `--patterns`.
 fn pattern_names() -> String {
     let names = |patterns: &mut dyn Iterator<Item = Pattern>| {
         patterns.map(Pattern::name).collect::<Vec<_>>().join(", ")
@@ -141,7 +140,7 @@ fn sizes(text: &str) -> Result<Sizes, String> {
     let read = |word: &str| -> Result<u64, String> {
         let bytes: Bytes = word.trim().parse().map_err(|error| format!("{error}"))?;
         if bytes.0 > MOST_BYTES {
-            return Err(format!("{word} is larger than {} of a message", Bytes(MOST_BYTES)));
+            return Err(format!("{word} is larger than the maximum message size, {}", Bytes(MOST_BYTES)));
         }
         Ok(bytes.0)
     };

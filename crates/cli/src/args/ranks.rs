@@ -1,39 +1,39 @@
-//! Options of ranks: several processes, each with threads and memory of its own.
+//! Options of ranks: several processes, each with its own threads and memory.
 
-// Doc comments here are help texts, in which brackets are grammar and no links.
+// Doc comments in this module are help texts; brackets in them are syntax, not links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
 use clap::{Args as ClapArgs, ValueEnum};
 use nodegauge_placement::{CpuList, LecturePolicy, RankMap};
 
-/// The options of [`RankArgs`], which options of one process exclude.
+/// Options of [`RankArgs`]; options for a single process conflict with them.
 pub(super) const RANKS: [&str; 4] = ["ranks", "rank_map", "policy", "cpus"];
 
-/// Options for the places of ranks.
+/// Options for the placement of ranks.
 #[derive(Debug, Clone, Default, PartialEq, ClapArgs)]
 pub(crate) struct RankArgs {
-    /// Processes, each with arrays of its own; --threads is then threads a rank [default: 1]
+    /// Processes, each with its own arrays; --threads is then the number per rank [default: 1]
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536), help_heading = "Where")]
     pub(crate) ranks: Option<u32>,
     /// Socket or core of each rank: block, cyclic, core, spread [default: block with --policy,
     /// else spread]
     #[arg(long, value_name = "MAP", help_heading = "Where")]
     pub(crate) rank_map: Option<RankMap>,
-    /// CPUs and memory of each rank, 0 to 5: 0 nothing said, 1 to 4 CPUs of its socket with memory
-    /// 1 interleaved over all nodes, 2 over its own, 3 bound to its own, 4 local; 5 any CPU, local
+    /// CPUs and memory of each rank: 0 unrestricted; 1 to 4 CPUs of its socket, memory 1 interleaved over all
+    /// nodes, 2 interleaved over its own nodes, 3 bound to its own nodes, 4 local; 5 any CPU, memory local
     #[arg(long, value_name = "0..5", help_heading = "Where")]
     pub(crate) policy: Option<LecturePolicy>,
-    /// CPUs, one for each thread of each rank in order, or a group a rank: 0,2,4-7, '{0-3},{4-7}';
-    /// memory then goes where --numa says, or --policy
+    /// CPUs, one per thread of each rank in order, or one group per rank: 0,2,4-7, '{0-3},{4-7}'; --numa or
+    /// --policy places the memory
     #[arg(long, value_name = "CPUS", help_heading = "Where")]
     pub(crate) cpus: Option<CpuList>,
-    /// Devices of each rank, which `places` asks for.
+    /// Number of devices per rank; set only by `places`.
     #[arg(skip)]
     pub(crate) devices: Option<u32>,
 }
 
 impl RankArgs {
-    /// The first option that was given, by its name.
+    /// Returns the name of the first option that was given.
     pub(crate) fn given(&self) -> Option<&'static str> {
         let given = [
             ("--ranks", self.ranks.is_some()),

@@ -15,8 +15,7 @@ pub(crate) struct ReportArgs {
     /// show up to 16 side by side
     #[arg(default_value = "latest")]
     pub(crate) runs: Vec<String>,
-    /// Draw the figures that stand for a node from run to run, of the runs with this label: key, value or
-    /// key=value
+    /// Plot the headline figures over the runs with this label: key, value or key=value
     #[arg(long, value_name = "LABEL", conflicts_with = "runs", help_heading = "What")]
     pub(crate) trend: Option<String>,
     #[command(flatten)]

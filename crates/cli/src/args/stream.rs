@@ -1,6 +1,6 @@
-//! Options of `stream`, a struct for those of each mode.
+//! Options of `stream`, one struct per mode.
 
-// Doc comments here are help texts, in which brackets are grammar and no links.
+// Doc comments in this module are help texts; brackets in them are syntax, not links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
 use super::device::OnDeviceArgs;
@@ -28,7 +28,7 @@ pub(crate) struct StreamArgs {
     pub(crate) sweep: SweepArgs,
     #[command(flatten)]
     pub(crate) tune: TuneArgs,
-    /// Do not use what --tune chose before
+    /// Ignore the saved choice of --tune
     #[arg(long, help_heading = "Rarely needed")]
     pub(crate) untuned: bool,
     #[command(flatten)]
@@ -44,11 +44,12 @@ pub(crate) struct StreamArgs {
 /// A sweep.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct SweepArgs {
-    /// Go through values of an option, by turns: ranks=1,2,4, policy=0-5, rank-map,
-    /// threads=1,2-32:2, per-cache=1,2, places=A;B, stores, pages, size=..,
-    /// prefetch=.., 'compiler=native;gcc -O3' (at most two axes)
+    /// Measure several values of an option in turn: ranks=1,2,4, policy=0-5, rank-map, threads=1,2-32:2,
+    /// per-cache=1,2, places=A;B, stores, pages, size=.., prefetch=.., 'compiler=native;gcc -O3' (at most two
+    /// axes)
     ///
-    /// What this node cannot do is left out, with the reason. stores, pages and rank-map alone mean all kinds.
+    /// Values that this node does not support are left out, with the reason. stores, pages and rank-map
+    /// without values mean all kinds.
     #[arg(long = "sweep", value_name = "AXIS=VALUES", help_heading = "What")]
     pub(crate) axes: Vec<StreamAxis>,
 }
@@ -59,8 +60,8 @@ pub(crate) struct SweepArgs {
 pub(crate) struct TuneArgs {
     /// Find the best threads, places, pages, stores, prefetch, vector width and unroll, then measure
     ///
-    /// The choice is remembered in the history, and taken by later runs for all that they leave
-    /// open, until the machine changes.
+    /// The choice is saved in the history. Later runs use it for every option that is not given, until the
+    /// machine changes.
     #[arg(long, help_heading = "How")]
     pub(crate) tune: bool,
 }
@@ -69,10 +70,10 @@ pub(crate) struct TuneArgs {
 #[derive(Debug, Clone, ClapArgs)]
 #[group(conflicts_with = "axes", conflicts_with_all = RANKS)]
 pub(crate) struct StandardArgs {
-    /// Compile and run this unmodified stream.c (or stream.f) too, by turns, as a standard result
+    /// Also compile and run this unmodified stream.c (or stream.f), in turn, as a standard result
     ///
-    /// It is compiled with the array length of the native run (stream.f has its own) and runs with
-    /// its threads where the native ones are. Example: --standard ~/stream.c --compiler gcc
+    /// It is compiled with the array length of the native run (stream.f sets its own), and its threads run on
+    /// the CPUs of the native threads. Example: --standard ~/stream.c --compiler gcc
     #[arg(long = "standard", value_name = "STREAM.C", help_heading = "What")]
     pub(crate) source: Option<PathBuf>,
 }
@@ -81,36 +82,36 @@ pub(crate) struct StandardArgs {
 #[derive(Debug, Clone, ClapArgs)]
 #[group(conflicts_with_all = RANKS)]
 pub(crate) struct CompilerArgs {
-    /// Run what this compiler makes of the same loops, by turns (repeatable): 'CC FLAGS', or all that
-    /// are installed; with --standard what it makes of that source
+    /// Also run the same loops compiled with this compiler, in turn (repeatable): 'CC FLAGS', or all
+    /// installed compilers; with --standard, the compiler of that source
     ///
-    /// Words are split as in a shell. A compiler without flags gets -O3 -march=native or what it has
-    /// instead, with --standard -fopenmp too. all is every compiler that is known and installed, each
-    /// with several flags. One that is named is also shown with -DPAGES=4 and 8, pages side by side in
-    /// the same source. With --standard and without this: gcc and clang. Example:
-    /// --compiler 'gcc -O2' --compiler clang
+    /// Words are split as in a shell. A compiler without flags gets -O3 -march=native or its equivalent, with
+    /// --standard also -fopenmp. all means every supported and installed compiler, each with several sets of
+    /// flags. A named compiler is also measured with -DPAGES=4 and -DPAGES=8, which traverse several pages
+    /// side by side in the same source. Default with --standard: gcc and clang. Example: --compiler 'gcc -O2'
+    /// --compiler clang
     #[arg(long = "compiler", value_name = "'CC FLAGS'", help_heading = "What")]
     pub(crate) choices: Vec<Compiler>,
 }
 
-/// Tables as stream.c has them: of one configuration, and of a sweep.
+/// Tables in the format of stream.c: for one configuration, and for a sweep.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct TableArgs {
-    /// Print the classic table of stream.c, headed as a variant; with --standard what the user's own
-    /// stream.c printed in its fastest run
+    /// Print the classic table of stream.c, marked as a variant; with --standard, the output of the fastest
+    /// run of that stream.c
     #[arg(long, conflicts_with = "axes", help_heading = "Output")]
     pub(crate) stream_text: bool,
     #[command(flatten)]
     pub(crate) show: ShowArgs,
 }
 
-/// Refusal of `--show` where there is no sweep.
+/// Returns the error for `--show` without a sweep.
 pub(crate) fn no_sweep() -> Failure {
-    Failure::usage("--show is of sweeps, and this is none")
-        .hint("leave out --show; a run of one configuration has --stream-text")
+    Failure::usage("--show requires a sweep")
+        .hint("leave out --show, or print one configuration with --stream-text")
 }
 
-/// In which statistics a sweep is shown.
+/// Statistics shown for a sweep.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct ShowArgs {
     /// Show a sweep in columns of stream.c's table: best (rate, MB/s), avg, min, max (times, s)

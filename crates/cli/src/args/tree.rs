@@ -8,13 +8,13 @@ use std::fmt::Write;
 /// Groups of options, in the order of every help text.
 pub(super) const GROUPS: [&str; 7] =
     ["What", "Where", "How", "How long", "Reference programs", "Output", "Rarely needed"];
-/// Suggestions at most.
+/// Maximum number of suggestions.
 const MOST: usize = 4;
-/// Names that are as alike as this may be meant (Jaro-Winkler; clap's own for suggestions is 0.7 by Jaro).
+/// Minimum similarity of a suggested name (Jaro-Winkler; clap itself uses 0.7 with Jaro).
 const ALIKE: f64 = 0.85;
 
-/// The command and those below it with their options in the order of [`GROUPS`]; one of no such group is in
-/// the first.
+/// Sorts the options of a command and of its subcommands in the order of [`GROUPS`]; options of no group are
+/// put into the first.
 pub(super) fn in_order(command: Command) -> Command {
     let rank = |heading: &str| GROUPS.iter().position(|group| *group == heading);
     let options = command.get_arguments().filter(|arg| !arg.is_positional());
@@ -22,15 +22,15 @@ pub(super) fn in_order(command: Command) -> Command {
         .map(|arg| (arg.get_help_heading().and_then(rank).unwrap_or(0), arg.get_id().to_string()))
         .collect();
     ids.sort_by_key(|(order, _)| *order);
-    // An argument that is changed goes behind all others.
+    // A changed argument moves to the end of the list.
     let command = ids.iter().fold(command, |command, (order, id)| {
         command.mut_arg(id, |arg| arg.help_heading(GROUPS[*order]))
     });
     command.mut_subcommands(in_order)
 }
 
-/// The error, which on a command that is not known offers those of the whole tree that may be meant:
-/// of that name, or else with that word in what they say of themselves.
+/// Returns the error, for an unknown command with suggestions from the whole command tree: commands of that
+/// or a similar name, or else commands with that word in their help.
 pub(super) fn with_suggestions(mut error: Error, root: &Command) -> Error {
     let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else {
         return error;
@@ -48,7 +48,7 @@ pub(super) fn with_suggestions(mut error: Error, root: &Command) -> Error {
     error
 }
 
-/// The commands that may be meant by a word, as they are typed.
+/// Returns the commands that a word may mean, each as it is typed.
 fn meant(typed: &str, root: &Command) -> Vec<String> {
     let typed = typed.to_lowercase();
     let mut all = Vec::new();
@@ -72,7 +72,7 @@ fn meant(typed: &str, root: &Command) -> Vec<String> {
     or(or(exact, &alike), &told)
 }
 
-/// All commands below one that are not hidden, with what is typed for them.
+/// Collects all visible subcommands of a command, each with its full name.
 fn below<'a>(command: &'a Command, path: &str, all: &mut Vec<(String, &'a Command)>) {
     for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
         let path = format!("{path} {}", sub.get_name());

@@ -1,6 +1,6 @@
 //! The arguments of `watch`.
 
-// Doc comments here are help texts, in which brackets are grammar and no links.
+// Doc comments in this module are help texts; brackets in them are syntax, not links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
 use super::{Database, label, seconds};
@@ -10,35 +10,35 @@ use std::time::Duration;
 /// `watch`.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct WatchArgs {
-    /// Time from the beginning of a sample to that of the next, e.g. 90s, 10m, 1h
+    /// Time between the starts of two samples, e.g. 90s, 10m, 1h
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = span, help_heading = "How long")]
     pub(crate) every: Duration,
-    /// How long in all, from the first sample of the series on, e.g. 24h, 7days
+    /// Total time from the first sample of the series, e.g. 24h, 7days
     #[arg(long = "for", value_name = "TIME", default_value = "24h", value_parser = span, help_heading = "How long")]
     pub(crate) whole: Duration,
     /// Time for each of the two measurements of a sample, stream and memory latency, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = seconds, help_heading = "How long")]
     pub(crate) budget: Duration,
-    /// Put a label on the records (repeatable); the first names the series [default: watch=TIME of its beginning]
+    /// Put a label on the records (repeatable); the first names the series [default: watch=START_TIME]
     ///
-    /// A series that is not over goes on where it was left: the one of this label, or without one the
-    /// latest of this host.
+    /// A series that has not ended is continued: the series with this label or, without --label, the latest
+    /// series of this host.
     #[arg(long, value_name = "KEY=VALUE", value_parser = label, help_heading = "Output")]
     pub(crate) label: Vec<(String, String)>,
-    /// Begin anew: --for counts from now, whatever is saved
+    /// Start a new series: --for counts from now, even if a saved series has not ended
     #[arg(long, help_heading = "How long")]
     pub(crate) anew: bool,
     /// What to do while other programs use the node
     #[arg(long, value_name = "WHAT", value_enum, default_value = "skip", help_heading = "How")]
     pub(crate) when_busy: WhenBusy,
-    /// Print nothing but errors
+    /// Print only errors
     #[arg(long, short, help_heading = "Output")]
     pub(crate) quiet: bool,
     #[command(flatten)]
     pub(crate) db: Database,
 }
 
-/// A time as people say it; within it no clock overflows.
+/// Parses a time such as `10m`; the limit avoids overflow of clocks.
 fn span(text: &str) -> Result<Duration, String> {
     const LONGEST: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
     let time =
@@ -49,8 +49,8 @@ fn span(text: &str) -> Result<Duration, String> {
 /// Action for a sample that is due while other programs use the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WhenBusy {
-    /// It waits for a while, then it is left out, and that is said.
+    /// Wait for a while, then skip the sample and report it
     Skip,
-    /// It is taken; its figures say what interfered.
+    /// Take the sample; its figures report the interference
     Measure,
 }

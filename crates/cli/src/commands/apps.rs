@@ -28,10 +28,10 @@ pub(crate) fn execute(command: &AppsCommand) -> Result<Exit, Failure> {
         }
         (_, Some(started)) => {
             let refusal = Failure::usage(format!(
-                "{}, but ranks of this application are processes of its own",
+                "{}, but this application starts its ranks itself",
                 started.in_words(),
             ))
-            .hint(format!("start one, with --ranks {}", started.ranks));
+            .hint(format!("start one process with --ranks {}", started.ranks));
             launched::once(&started, refusal)
         }
         (AppsCommand::Trapezoid(args), None) => trapezoid(args),
@@ -40,13 +40,13 @@ pub(crate) fn execute(command: &AppsCommand) -> Result<Exit, Failure> {
     }
 }
 
-/// Memory of applications lies where it is touched first.
+/// Rejects `--numa`: the memory of applications is placed by first touch.
 fn refuse_numa(placement: &PlacementArgs) -> Result<(), Failure> {
     match &placement.numa {
         Some(spec) => Err(Failure::usage(format!(
-            "--numa {spec}: applications touch their memory first where they use it"
+            "--numa {spec} is not supported: applications place their memory by first touch"
         ))
-        .hint("start nodegauge by numactl, or give ranks a --policy")),
+        .hint("start nodegauge with numactl, or use --policy for ranks")),
         None => Ok(()),
     }
 }
@@ -90,13 +90,13 @@ fn hpcg(args: &HpcgArgs) -> Result<Exit, Failure> {
     session::conduct_plan(&args.common, site, Box::new(plan), &Apps)
 }
 
-/// Cores that may be used, one thread each.
+/// Returns the number of usable cores.
 fn cores(topology: &Topology) -> Result<u32, Failure> {
     Ok(plan(topology, &PlacementRequest::default())?.threads.len() as u32)
 }
 
-/// Threads, from one up to one a core unless counts are given, and ranks under each policy that this
-/// machine can have.
+/// Returns the workers to measure in turn: thread counts up to one per core unless counts are given, and
+/// ranks under each policy that this machine supports.
 fn workers(
     args: &TrapezoidArgs,
     topology: &Topology,
@@ -118,7 +118,7 @@ fn workers(
                 return Err(why);
             }
             Err(why) => {
-                let text = format!("policy {policy} is left out: {}", why.in_a_line());
+                let text = format!("policy {policy} left out: {}", why.in_a_line());
                 notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text));
             }
         }
@@ -126,13 +126,13 @@ fn workers(
     Ok(workers)
 }
 
-/// Adds what the user should know of a placement, each once.
+/// Adds the notices of a placement, each once.
 fn told(notices: &mut Vec<Notice>, texts: Vec<String>) {
     let notice = |text| Notice::new(NoticeId::Environment, GAUGE, text);
     notice::add_new(notices, texts.into_iter().map(notice));
 }
 
-/// Ranks of one thread each, one a core unless a number is given.
+/// Returns ranks of one thread each, one per core unless a number is given.
 fn ranks(
     args: &AppRankArgs,
     (placement, topology): (&PlacementArgs, &Topology),
@@ -184,7 +184,7 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Whatever is asked for, the launcher has decided.
+    /// Rejects every placement option: the launcher has placed the ranks.
     fn refuse_all(&self, ranks: &MpiRanks<'_>) -> Result<(), Failure> {
         let Self { placement, ranks: asked, axes } = *self;
         let given = [
@@ -206,7 +206,7 @@ impl Asked<'_> {
         }
     }
 
-    /// The workers of all combinations of the axes.
+    /// Returns the workers of all combinations of the axes.
     fn swept(&self, topology: &Topology, notices: &mut Vec<Notice>) -> Result<Vec<Swept>, Failure> {
         let (swept, left_out) =
             sweep::plan(&self.axes()?, |settings| self.workers(settings, topology, notices))?;
@@ -214,7 +214,7 @@ impl Asked<'_> {
         Ok(swept)
     }
 
-    /// The axes: those of `--sweep`, and `--threads` and `--policy` with several values.
+    /// Returns the axes: those of `--sweep`, and `--threads` and `--policy` with several values.
     fn axes(&self) -> Result<Vec<WorkersAxis>, Failure> {
         let mut axes = self.axes.to_vec();
         let counts = self.placement.threads.as_ref();
@@ -235,7 +235,8 @@ impl Asked<'_> {
         Ok(axes)
     }
 
-    /// Threads, one a core unless a number is given; ranks where an option of theirs or an axis says so.
+    /// Returns threads, one per core unless a number is given, or ranks, if an option for ranks or an axis
+    /// requires them.
     fn workers(
         &self,
         settings: &[WorkersSetting],
@@ -274,7 +275,7 @@ impl Asked<'_> {
     }
 }
 
-/// 1, 2, 4, ... and `most`.
+/// Returns 1, 2, 4, ... and `most`.
 fn doubled(most: u32) -> Vec<u32> {
     let powers = std::iter::successors(Some(1), |count| Some(2 * count));
     powers.take_while(|count| *count < most).chain([most.max(1)]).collect()

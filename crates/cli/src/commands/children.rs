@@ -9,7 +9,7 @@ use nodegauge_stream::compiled::self_test;
 use nodegauge_stream::ranks;
 use std::path::Path;
 
-/// Tries a BLAS library: see [`choose::answer`].
+/// Tries a BLAS library; see [`choose::answer`].
 pub(crate) fn try_blas(library: &Path, list_kernels: bool, on: &TrialPlaces) -> Exit {
     output::print(&format!("{}\n", choose::answer(library, list_kernels, on)));
     Exit::Success
@@ -26,9 +26,9 @@ pub(crate) fn transport_ranks(order: &str) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// Tries a kernel of a shared object. Ends with a failure, or dies, when it is no good.
+/// Tries a kernel of a shared object. Returns a failure, or crashes, if the kernel is faulty.
 pub(crate) fn test_kernel(library: &Path, kernel: Kernel, element: Element) -> Exit {
-    // SAFETY: this process exists to try the library, and nothing is lost with it.
+    // SAFETY: this process only tests the library; a crash loses nothing.
     match unsafe { self_test::run(library, kernel, element) } {
         Ok(()) => {
             output::print(self_test::PASSED);

@@ -31,7 +31,7 @@ pub(crate) fn execute(args: &CompareArgs) -> Result<Exit, Failure> {
         }
     };
     if let (Some(exit), []) = (ended, a.runs.as_slice()) {
-        output::note("interrupted before a block was whole: nothing is compared");
+        output::note("interrupted before the first block was complete: nothing to compare");
         return Ok(exit);
     }
     let design = Design { blocks: args.run.is_some(), accept_suspect: args.accept_suspect };
@@ -70,7 +70,7 @@ pub(crate) fn execute(args: &CompareArgs) -> Result<Exit, Failure> {
     Ok(ended.unwrap_or(exit))
 }
 
-/// The runs that a selector means; files alone where there is no history yet.
+/// Returns the runs of a selector. Without a history, only files can be selected.
 fn side(selector: &str, store: Option<&Store>) -> Result<Side, Failure> {
     super::history::protect_record(selector);
     let runs = match store {
@@ -87,10 +87,10 @@ fn side(selector: &str, store: Option<&Store>) -> Result<Side, Failure> {
     Ok(Side { asked: selector.to_owned(), runs, others })
 }
 
-/// Most saved runs from which it is taken how runs differ.
+/// Maximum number of saved runs from which the variation between runs is estimated.
 const MOST_OTHERS: u32 = 40;
 
-/// The saved runs of the node of these runs with figures of the same tests.
+/// Returns other saved runs on the node of these runs, with figures of the same tests.
 pub(super) fn others(store: &Store, runs: &[Record]) -> Result<Vec<Record>, HistoryError> {
     let mut others: Vec<Record> = Vec::new();
     let host = runs.first().and_then(|run| run.machine.host.as_deref());
@@ -112,7 +112,7 @@ fn nothing_in_common(comparison: &Comparison) -> Failure {
     };
     let notices = comparison.notices.iter().map(|notice| format!("; {notice}"));
     Failure::usage(format!(
-        "'{}' and '{}' have no measurement in common: the one has {}, the other {}{}",
+        "'{}' and '{}' have no measurement in common: the first has {}, the second {}{}",
         comparison.a.asked,
         comparison.b.asked,
         has(&comparison.only_a),

@@ -19,13 +19,13 @@ use nodegauge_measure::Notice;
 use std::path::Path;
 use std::time::Duration;
 
-/// Time for all parts unless the user says otherwise.
+/// Default time for all parts.
 const BUDGET: Duration = Duration::from_secs(30);
 
-/// Devices that are measured, and what is to be said of others.
+/// Devices to measure, and notices about devices that are left out.
 type Found = (Vec<DeviceInfo>, Vec<Notice>);
 
-/// Prints what a driver has: what this program starts itself for, because drivers may crash.
+/// Prints the devices of a driver. Runs in a child process, because drivers may crash.
 pub(crate) fn list(driver: &str) -> Exit {
     output::print(&format!("{}\n", drivers::answer(driver)));
     Exit::Success
@@ -105,7 +105,7 @@ fn stream_plan(
     Ok(Box::new(DeviceStreamPlan::new(devices, options, notices)?.beside(beside)))
 }
 
-/// The program that is to run beside, if one is.
+/// Returns the user's program to compare with, if one is given.
 fn program(path: Option<&Path>, what: &str) -> Result<Option<UsersProgram>, Failure> {
     path.map(|path| UsersProgram::find(path, what)).transpose()
 }
@@ -114,12 +114,12 @@ fn samples(common: &Common) -> Option<usize> {
     common.samples.map(|n| n as usize)
 }
 
-/// Each once, in the order of their table.
+/// Returns the elements of `all` that are in `asked`, in the order of `all`.
 fn once<T: Copy + PartialEq>(asked: &[T], all: impl IntoIterator<Item = T>) -> Vec<T> {
     all.into_iter().filter(|one| asked.contains(one)).collect()
 }
 
-/// The devices that were asked for.
+/// Returns the selected devices.
 fn find(which: &WhichArgs) -> Result<Found, Failure> {
     let listings = drivers::list(&|| false)?;
     let mut notices = Vec::new();

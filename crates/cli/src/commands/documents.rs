@@ -6,7 +6,7 @@ use crate::gauges;
 use crate::output::{self, Sink};
 use std::path::Path;
 
-/// The completion script of a shell.
+/// Prints the completion script of a shell.
 pub(crate) fn completions(shell: clap_complete::Shell) -> Result<Exit, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut definition(), "nodegauge", &mut script);
@@ -14,9 +14,9 @@ pub(crate) fn completions(shell: clap_complete::Shell) -> Result<Exit, Failure> 
     Ok(Exit::Success)
 }
 
-/// The man page: the program, then each command in full.
+/// Prints the man page: the program, then each command in full.
 pub(crate) fn man() -> Result<Exit, Failure> {
-    let cannot = |error| Failure::missing(format!("cannot make the man page: {error}"));
+    let cannot = |error| Failure::missing(format!("cannot write the man page: {error}"));
     let mut definition = definition();
     definition.build();
     let mut roff = Vec::new();
@@ -48,19 +48,19 @@ fn write_pages(command: &clap::Command, folder: &Path) -> Result<(), Failure> {
     let page = clap_mangen::Man::new(command.clone());
     let mut roff = Vec::new();
     page.render(&mut roff)
-        .map_err(|error| Failure::missing(format!("cannot make the man page: {error}")))?;
+        .map_err(|error| Failure::missing(format!("cannot write the man page: {error}")))?;
     let file = folder.join(page.get_filename());
     Sink::File(file).write(&String::from_utf8_lossy(&roff))
 }
 
-/// The JSON Schema of the record.
+/// Prints the JSON Schema of the record.
 pub(crate) fn schema() -> Result<Exit, Failure> {
     let schema = nodegauge_measure::schema::of_record(&gauges::registry());
     output::print(&output::json(&schema)?);
     Ok(Exit::Success)
 }
 
-/// A section with the synopsis and the options of a command, and of those below it.
+/// Appends a section with the synopsis and options of a command, then the sections of its subcommands.
 fn section(command: &clap::Command, parent: &str, roff: &mut Vec<u8>) -> std::io::Result<()> {
     use std::io::Write;
     let name = format!("{parent} {}", command.get_name());

@@ -10,8 +10,8 @@ use nodegauge_stream::stream::Arrangement;
 
 pub(crate) fn execute(args: &ExplainArgs) -> Result<Exit, Failure> {
     if args.common.against.is_some() {
-        return Err(Failure::usage("there are no published figures of what explain measures")
-            .hint("give --against to stream"));
+        return Err(Failure::usage("no published figures exist for the measurements of explain")
+            .hint("use --against with stream"));
     }
     let site = session::site(&args.common)?;
     let team = resolve::one_team(&args.placement, &site.topology, "explain")?;

@@ -57,7 +57,7 @@ pub(crate) fn open_to_read(db: &Database) -> Result<Option<Store>, Failure> {
     Ok(Store::open_to_read(&session::store_path(db)?)?)
 }
 
-/// A saved run, or the record in a file; files alone where there is no history yet.
+/// Returns a saved run, or the record in a file. Without a history, only files can be selected.
 pub(crate) fn find(run: &str, db: &Database) -> Result<Record, Failure> {
     protect_record(run);
     match open_to_read(db)? {
@@ -71,14 +71,14 @@ pub(crate) fn find(run: &str, db: &Database) -> Result<Record, Failure> {
     }
 }
 
-/// Refuses the file of a record as an output of this command.
+/// Prevents outputs of this command from replacing the file of a record.
 pub(crate) fn protect_record(run: &str) {
     if nodegauge_history::means_a_file(run) {
         output::protect(Path::new(run));
     }
 }
 
-/// Writes records one a line: each run once, all of them from the oldest on where none is named.
+/// Writes records, one per line, each run once; without names all runs, oldest first.
 fn export(runs: &[String], output: &str, db: &Database) -> Result<(), Failure> {
     let store = open_to_read(db)?;
     runs.iter().for_each(|run| protect_record(run));

@@ -21,7 +21,7 @@ pub(crate) fn execute(args: &HplArgs) -> Result<Exit, Failure> {
     let site = site(args)?;
     let placed = resolve::plan(&args.placement, &site.topology)?;
     let [placement] = placed.placements.as_slice() else {
-        return Err(Failure::usage("expected one thread count").hint("give --threads N once"));
+        return Err(Failure::usage("hpl requires a single thread count").hint("give --threads N once"));
     };
     let options = options(args, &site, placement.threads.len())?;
     let plan = HplPlan::new(&site, placement.clone(), options)?;
@@ -58,12 +58,12 @@ pub(crate) fn execute(args: &HplArgs) -> Result<Exit, Failure> {
     )
 }
 
-/// True if nothing is run.
+/// True if the command only plans and runs nothing.
 fn is_planned(args: &HplArgs) -> bool {
     args.plan || args.real.hpl_dat_only.is_some()
 }
 
-/// This node, or the machine that is planned for.
+/// Returns this node, or the machine to plan for.
 fn site(args: &HplArgs) -> Result<Site, Failure> {
     let given = [
         ("--topology", args.topology.is_some()),
@@ -71,7 +71,7 @@ fn site(args: &HplArgs) -> Result<Site, Failure> {
         ("--rate", args.rate.is_some()),
     ];
     if let (Some((option, _)), false) = (given.iter().find(|(_, given)| *given), is_planned(args)) {
-        return Err(Failure::usage(format!("{option} is of what is planned, and this is a run"))
+        return Err(Failure::usage(format!("{option} requires --plan or --hpl-dat-only"))
             .hint("add --plan or --hpl-dat-only"));
     }
     let mut site = match &args.topology {
@@ -99,7 +99,7 @@ fn options(args: &HplArgs, site: &Site, threads: usize) -> Result<HplOptions, Fa
     let dgemm = saved(args, site, (TEST, DGEMM), &on_as_many);
     let real = &args.real;
     let asked_threads = args.placement.threads.as_ref().and_then(|counts| counts.single());
-    // For another machine than this one it need not be here.
+    // A plan for another machine does not require xhpl on this one.
     let reference = real.xhpl.as_ref().filter(|_| !described).map(|program| ReferenceOptions {
         program: program.clone(),
         launcher: real.launcher.clone(),
@@ -127,7 +127,7 @@ fn options(args: &HplArgs, site: &Site, threads: usize) -> Result<HplOptions, Fa
     })
 }
 
-/// The hosts that were named, else those of the Slurm job when it has several; empty for this node.
+/// Returns the given hosts, else those of a Slurm job with several hosts; empty for this node.
 fn hosts(named: &[HostList]) -> Result<Vec<String>, Failure> {
     let several = |text: String| text.trim().parse::<u32>().is_ok_and(|nodes| nodes > 1);
     let in_job = std::env::var("SLURM_JOB_NUM_NODES").is_ok_and(several);
@@ -138,7 +138,7 @@ fn hosts(named: &[HostList]) -> Result<Vec<String>, Failure> {
     }
 }
 
-/// The newest record of this machine, as it is now, with such a figure.
+/// Returns the newest record with this figure, if the machine has not changed since.
 fn newest(args: &HplArgs, site: &Site, (test, name): (&str, &str)) -> Option<Record> {
     if site.machine.is_described() {
         return None;
@@ -147,7 +147,7 @@ fn newest(args: &HplArgs, site: &Site, (test, name): (&str, &str)) -> Option<Rec
     machine_changes(&record.machine, &site.machine).is_empty().then_some(record)
 }
 
-/// The order at which LU reaches half of DGEMM's rate, by the newest saved rating.
+/// Returns the matrix order at which LU reaches half of the DGEMM rate, according to the newest saved rating.
 fn saved_half(args: &HplArgs, site: &Site, fits: &dyn Fn(&Measurement) -> bool) -> Option<f64> {
     let record = newest(args, site, (TEST, RATING))?;
     let ratings = record
@@ -158,7 +158,7 @@ fn saved_half(args: &HplArgs, site: &Site, fits: &dyn Fn(&Measurement) -> bool) 
     ratings.map(|m| m.read_config()).find_map(half)
 }
 
-/// The best of the newest saved figures of this machine, with when it was saved.
+/// Returns the best of the newest saved figures of this machine, with its time.
 fn saved(
     args: &HplArgs,
     site: &Site,

@@ -21,7 +21,7 @@ pub(crate) fn execute(args: &IoArgs) -> Result<Exit, Failure> {
             .any(|to| Sink::from(to.as_str()) == Sink::Stdout);
         if *sink == Sink::Stdout && (taken || args.iozone_text) {
             return Err(
-                Failure::usage("standard output holds one document").hint("give --surface a file")
+                Failure::usage("only one document can go to standard output").hint("give --surface a file")
             );
         }
         sink.check()?;
@@ -36,7 +36,7 @@ pub(crate) fn execute(args: &IoArgs) -> Result<Exit, Failure> {
     }
     let node = session::site(&args.common)?;
     let paths = options.paths.clone();
-    // Everything that can be refused is refused before the history is touched.
+    // All errors of usage are reported before the history is opened.
     let plan = Box::new(nodegauge_files::plan(options, programs)?);
     let figures = plan.figures(&node);
     let mut unwritten = None;
@@ -77,7 +77,7 @@ pub(crate) fn execute(args: &IoArgs) -> Result<Exit, Failure> {
     }
 }
 
-/// The original's table; with no figures the reason on standard error.
+/// Returns IOzone's table; without figures, prints an error instead.
 fn table(record: &Record) -> String {
     if record.measurements.iter().all(|m| m.value.is_none()) {
         output::error("no valid result: nothing was measured");
@@ -93,7 +93,7 @@ fn options(args: &IoArgs) -> FilesOptions {
     let processes = args.processes.map(workers(WorkerKind::Processes));
     let short = args.quick.then_some(&QUICK);
     let usual_budget = short.map_or(Duration::from_secs(120), |short| short.budget);
-    // A number of samples is taken whatever the time.
+    // A given number of samples is taken without a time limit.
     let unlimited = args.common.samples.is_some() && args.common.budget.is_none();
     FilesOptions {
         paths: if args.path.is_empty() { vec![PathBuf::from(".")] } else { args.path.clone() },

@@ -8,7 +8,7 @@ use nodegauge_curves::{Curve, CurveOptions, CurvePlan, Curves};
 use nodegauge_placement::PlacementRequest;
 use std::time::Duration;
 
-/// Time for everything unless the user says otherwise.
+/// Default time for the whole command.
 const BUDGET: Duration = Duration::from_secs(12);
 
 pub(crate) fn execute(command: &MemoryCommand) -> Result<Exit, Failure> {
@@ -26,11 +26,11 @@ pub(crate) fn execute(command: &MemoryCommand) -> Result<Exit, Failure> {
     let site = session::site(&args.common)?;
     let mut team = match placement {
         Some(team_args) => resolve::one_team(team_args, &site.topology, "memory")?,
-        // The matrix has its own idea of who reads.
+        // The matrix chooses its reading threads itself.
         None => TeamRequest::default(),
     };
     if curve == Curve::Latency && team.request == PlacementRequest::default() {
-        // Of one thread, unless the user names places.
+        // One thread, unless places are given.
         team.request.threads = Some(1);
     }
     let team_placement = nodegauge_placement::plan(&site.topology, &team.request)?;

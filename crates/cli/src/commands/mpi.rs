@@ -24,7 +24,7 @@ pub(crate) fn execute(args: &MpiArgs) -> Result<Exit, Failure> {
     };
     let ranks = args.ranks.map(|ranks| ranks as usize);
     let rounds = args.common.samples.unwrap_or(osu::ROUNDS);
-    // Everything that can be refused is refused before the history is touched.
+    // All errors of usage are reported before the history is opened.
     let plan = MessagesPlan::new(&node, options, between, ranks, &request, rounds)?;
     let figures = plan.figures(&node);
     session::conduct(
@@ -51,7 +51,7 @@ fn options(args: &MpiArgs, between: &RankPairs) -> MessageOptions {
         window: args.window,
         iterations: args.iterations,
         warm_up: args.warm_up,
-        // Beside OSU, samples are rounds.
+        // With OSU, `--samples` is the number of rounds.
         samples: args.common.samples.filter(|_| args.osu.is_empty()),
         size_limit: args.size_limit.unwrap_or(if args.osu.is_empty() {
             usual.size_limit
@@ -67,7 +67,7 @@ fn options(args: &MpiArgs, between: &RankPairs) -> MessageOptions {
         budget: args.common.budget,
         ..usual
     };
-    // A matrix has a pair for every two cores: without sizes of the user's, the two that matter.
+    // A matrix measures every pair of cores: by default at only two sizes.
     if *between == RankPairs::All {
         options.sizes.get_or_insert_with(|| vec![8, 1 << 20]);
     }

@@ -35,7 +35,7 @@ pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
     }
     if let Some(plan) = ranked {
         if args.verbose {
-            return Err(Failure::usage("-v shows the threads of one process")
+            return Err(Failure::usage("-v requires a single process")
                 .hint("leave out -v, or --ranks"));
         }
         if !show(args, &[document(&topology, &plan)])? {
@@ -60,9 +60,9 @@ pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
     if args.verbose {
         if source != TopologySource::Live {
             return Err(Failure::usage(
-                "-v binds threads and asks the kernel, which only this machine's can answer",
+                "-v binds threads on this machine and cannot be used with --topology",
             )
-            .hint("leave out --topology or -v"));
+            .hint("leave out -v or --topology"));
         }
         for placement in &planned.placements {
             output::print(&observed(placement)?);
@@ -71,8 +71,8 @@ pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// The options of ranks with their devices: of this machine those to which there is a way, and unless it is
-/// said how many ranks there are, one for all that each has.
+/// Returns the options of ranks with the number of devices per rank. On this machine, only reachable devices
+/// count. The default number of ranks is the number of devices divided by that of each rank.
 fn near_devices(args: &PlacesArgs, topology: &mut Topology) -> Result<RankArgs, Failure> {
     let mut ranks = args.ranks.clone();
     let Some(each) = args.devices else { return Ok(ranks) };
@@ -100,7 +100,7 @@ fn remarks(plan: &RankPlan) -> String {
     policy.into_iter().chain(notices).collect()
 }
 
-/// The plan for another launcher.
+/// Returns the plan in the form of another launcher.
 fn emitted(plan: &RankPlan, topology: &Topology, launcher: Emit) -> String {
     match launcher {
         Emit::Omp => script::omp(plan),
@@ -112,22 +112,22 @@ fn emitted(plan: &RankPlan, topology: &Topology, launcher: Emit) -> String {
     }
 }
 
-/// One process, as a plan of ranks.
+/// Returns the plan of one process as a plan of ranks.
 fn single(args: &PlacementArgs, topology: &Topology) -> Result<RankPlan, Failure> {
     let planned = resolve::plan(args, topology)?;
     let [placement] = planned.placements.as_slice() else {
-        return Err(Failure::usage("--emit takes one placement")
+        return Err(Failure::usage("--emit requires a single placement")
             .hint("give one thread count, e.g. --threads 4"));
     };
     let plan = RankPlan::single(placement.clone(), planned.policy);
     Ok(RankPlan { notices: planned.notices, ..plan })
 }
 
-/// Writes the document and prints the tables; whether standard output is taken by the document.
+/// Writes the document and prints the tables; returns true if the document went to standard output.
 fn show(args: &PlacesArgs, documents: &[PlacesDocument]) -> Result<bool, Failure> {
     if args.json.is_some() {
         let [document] = documents else {
-            return Err(Failure::usage("--json shows one placement")
+            return Err(Failure::usage("--json requires a single placement")
                 .hint("give one thread count, e.g. --threads 4"));
         };
         if output::documents(&[(args.json.as_deref(), &|| output::json(document))])? {
@@ -139,7 +139,7 @@ fn show(args: &PlacesArgs, documents: &[PlacesDocument]) -> Result<bool, Failure
     Ok(false)
 }
 
-/// The pairs that `mpi` would measure on a machine.
+/// Shows the pairs of hardware threads that `mpi` would measure on a machine.
 fn mpi_pairs(args: &PlacesArgs, topology: &Topology) -> Result<Exit, Failure> {
     let rows = pairs::rows(topology, &pairs::by_distance(topology));
     let document = serde_json::json!({ "schema": record::SCHEMA, "pairs": rows });
@@ -150,7 +150,7 @@ fn mpi_pairs(args: &PlacesArgs, topology: &Topology) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// Forms the team and prints where the kernel says that each thread may run.
+/// Starts the team and returns the CPUs on which the kernel allows each thread to run.
 fn observed(placement: &Placement) -> Result<String, Failure> {
     let bound = placement.bind != Bind::None;
     let places: Vec<_> = placement

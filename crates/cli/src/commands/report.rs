@@ -15,7 +15,7 @@ use nodegauge_report::{Conditions, run, trend};
 use std::path::Path;
 use std::slice::from_ref;
 
-/// Newest saved runs among which other nodes' figures are looked for.
+/// Number of newest saved runs that are searched for figures of other nodes.
 const OTHERS: usize = 40;
 
 pub(crate) fn execute(args: &ReportArgs) -> Result<Exit, Failure> {
@@ -46,8 +46,8 @@ pub(crate) fn execute(args: &ReportArgs) -> Result<Exit, Failure> {
     Ok(judged(&records, args))
 }
 
-/// Returns the exit code by the conditions, and reports on standard error those that are not met. A format that reports
-/// failures requires valid figures and complete runs.
+/// Returns the exit code and prints the conditions that are not met. A format that reports failures requires
+/// valid figures and complete runs.
 fn judged(records: &[Record], args: &ReportArgs) -> Exit {
     let conditions = &args.conditions;
     let reports_failures = args.format.0.reports_failures();
@@ -60,15 +60,15 @@ fn judged(records: &[Record], args: &ReportArgs) -> Exit {
     if asked && unmet.count() > 0 { Exit::Unmet } else { Exit::Success }
 }
 
-/// Writes documents: a whole one to `path`, parts to files next to each other with the part in the name. Standard output
-/// takes one document.
+/// Writes a single document to `path`, or several to files with the name of the part inserted. Only one
+/// document can go to standard output.
 fn write(format: &dyn Exporter, documents: &[Document], path: &str) -> Result<(), Failure> {
     let to_stdout = Sink::from(path) == Sink::Stdout;
     if to_stdout && documents.len() > 1 {
         let file = |part: &str| format!("NAME-{part}.{}", format.extension());
         let files: Vec<String> = documents.iter().filter_map(|one| one.part).map(file).collect();
         return Err(Failure::usage(format!(
-            "{} makes {} documents of these runs, and standard output takes one",
+            "{} writes {} documents for these runs, and only one can go to standard output",
             format.name(),
             documents.len(),
         ))
@@ -98,7 +98,7 @@ fn part_path(path: &str, part: &str, extension: &str) -> String {
     file.with_file_name(format!("{stem}-{part}.{ending}")).to_string_lossy().into_owned()
 }
 
-/// Writes a report; says where, unless it is standard output.
+/// Writes a report and prints its path, unless it goes to standard output.
 fn put(path: &str, text: &str) -> Result<(), Failure> {
     let sink = Sink::from(path);
     sink.write(text)?;
@@ -108,25 +108,25 @@ fn put(path: &str, text: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes the page of the runs with a label in time.
+/// Writes the page of runs with a label over time.
 fn trend_of(label: &str, args: &ReportArgs) -> Result<Exit, Failure> {
     let filter = RunFilter { labelled: Some(label.to_owned()), ..args.which.filter() };
     let title = file_stem(&format!("trend-{label}"));
     let format = args.format.0;
     let Some(render) = format.renderer() else {
         return Err(
-            Failure::usage("--trend is a page, of --format html").hint("history list --csv")
+            Failure::usage("--trend requires --format html").hint("history list --csv")
         );
     };
     let mut runs = trend::TrendRuns::default();
     if let Some(store) = open_to_read(&args.db)? {
-        // One after another: there may be thousands, each with all its samples.
+        // Records are loaded one by one: there may be thousands, each with all its samples.
         for id in store.ids(&filter)?.iter().rev() {
             runs.add(&store.find(id)?, &GAUGES);
         }
     }
     if runs.count() == 0 {
-        return Err(Failure::usage(format!("no saved run with the label '{label}' is meant"))
+        return Err(Failure::usage(format!("no saved run with the label '{label}' is selected"))
             .hint("nodegauge history list --all"));
     }
     let default = format!("{title}.{}", format.extension());

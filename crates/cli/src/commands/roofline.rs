@@ -14,7 +14,7 @@ pub(crate) fn execute(args: &RooflineArgs) -> Result<Exit, Failure> {
     let common = &args.common;
     if common.against.is_some() {
         return Err(
-            Failure::usage("no published rooflines are known").hint("give --against to stream")
+            Failure::usage("no published rooflines exist").hint("use --against with stream")
         );
     }
     if !args.devices.is_empty() {

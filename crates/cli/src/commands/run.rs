@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
     let common = &args.common;
     let site = session::site(common)?;
-    // What the environment asks of threads is refused as options are, before anything is measured.
+    // Invalid placement variables are reported before anything is measured, like invalid options.
     let environment = resolve::environment();
     let mut asked = PlacementRequest::default();
     environment.apply(&mut asked)?;
@@ -53,7 +53,8 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
     )
 }
 
-/// Returns the time that each gauge usually takes, where it can be planned: budgets are divided in proportion to it.
+/// Returns the usual time of each gauge, zero if it cannot be planned; budgets are divided in proportion to
+/// these times.
 fn usual_times(site: &Site, environment: &Environment, full: bool) -> Vec<Duration> {
     let depth = if full { Depth::Full } else { Depth::Quick };
     let ask = SummaryRequest { depth, ..unasked(environment) };
@@ -73,7 +74,7 @@ fn share(budget: Duration, spent: Duration, usual: &[Duration], at: usize) -> Du
     part(budget.saturating_sub(spent), &usual[at..]).max(part(budget / 2, usual))
 }
 
-/// A quick look of which nothing more is known.
+/// Returns the request for a quick summary with default options.
 fn unasked(environment: &Environment) -> SummaryRequest<'_> {
     SummaryRequest {
         depth: Depth::Quick,
@@ -102,7 +103,7 @@ mod tests {
     #[test]
     fn a_budget_is_shared_out_and_what_one_leaves_or_takes_is_the_others() {
         let seconds = Duration::from_secs_f64;
-        // The fourth measures nothing in this command.
+        // The fourth gauge measures nothing in this command.
         let usual = [10.0, 8.0, 3.0, 0.0, 4.0].map(seconds);
         for (budget, misses) in [(30.0, 1.1), (30.0, 0.5), (10.0, 1.0), (300.0, 1.05)] {
             let (mut spent, mut shares) = (Duration::ZERO, Vec::new());
@@ -119,7 +120,7 @@ mod tests {
                 assert!((shares[0].as_secs_f64() - 0.4 * budget).abs() < 1e-6, "{shares:?}");
             }
         }
-        // However long the first three took, the last has something.
+        // The last gauge gets its minimum even if the others exceed the budget.
         assert_eq!(share(seconds(25.0), seconds(80.0), &usual, 4), seconds(2.0));
         assert_eq!(share(seconds(3.0), seconds(1.0), &[Duration::ZERO], 0), Duration::ZERO);
     }

@@ -1,4 +1,4 @@
-//! `nodegauge stream`: its modes, each with a plan of its own.
+//! `nodegauge stream`: its modes, each with its own plan.
 
 mod ranks;
 mod sweep;
@@ -55,7 +55,7 @@ impl<'a> Mode<'a> {
         })
     }
 
-    /// The option that asks for it, of modes that run one process.
+    /// Returns the option that selects the mode, for modes that run one process.
     fn option(&self) -> Option<&'static str> {
         match self {
             Self::Tune => Some("--tune"),
@@ -65,7 +65,7 @@ impl<'a> Mode<'a> {
         }
     }
 
-    /// Plans the mode; refuses everything that can be refused.
+    /// Plans the mode and reports all errors of usage.
     fn plan(
         self,
         args: &StreamArgs,
@@ -107,10 +107,10 @@ fn measure(args: &StreamArgs, joined: Option<&LaunchedRanks>) -> Result<Exit, Fa
     let mode = Mode::of(args)?;
     if let Some((option, joined)) = mode.option().zip(joined) {
         return Err(Failure::usage(format!(
-            "{option} runs one process, but {} has started {}",
+            "{option} requires one process, but {} has started {}",
             joined.started.launcher, joined.started.ranks,
         ))
-        .hint("start one"));
+        .hint("start one process"));
     }
     let stream = Stream { show: args.table.show.show.clone() };
     if !stream.show.is_empty() && !matches!(mode, Mode::Sweep(_)) {
@@ -122,7 +122,7 @@ fn measure(args: &StreamArgs, joined: Option<&LaunchedRanks>) -> Result<Exit, Fa
         && !args.arrays.kernels().iter().any(|k| STREAM.contains(k))
     {
         return Err(Failure::usage(
-            "--stream-text shows copy, scale, add and triad, none of which is in --kernels",
+            "--stream-text requires copy, scale, add or triad in --kernels",
         )
         .hint("leave out --stream-text"));
     }
@@ -141,7 +141,7 @@ fn measure(args: &StreamArgs, joined: Option<&LaunchedRanks>) -> Result<Exit, Fa
     )
 }
 
-/// One team with its arrays.
+/// Returns one team with its arrays.
 fn arrange(
     args: &StreamArgs,
     site: &Site,
@@ -154,8 +154,9 @@ fn arrange(
     Arrangement::new(site, &team.request, options, team.notices)
 }
 
-/// One configuration: ranks where they are asked for or were started; else a team, as it was tuned
-/// unless the user says otherwise or wants arrays and memory of a kind for which it was not chosen.
+/// Plans one configuration: ranks if they are requested or were started by a launcher, else one team. The
+/// team is the tuned one unless `--untuned` is given or size, offset or memory policy differ from those of
+/// the search.
 fn plain(
     args: &StreamArgs,
     site: &Site,
@@ -190,20 +191,21 @@ fn plain(
 /// Function that makes the text of `--stream-text` from a record.
 type TextOf = fn(&Record) -> Option<String>;
 
-/// The text of a mode, where it is asked for.
+/// Returns the function for the text of a mode, if `--stream-text` is given.
 fn text_of(args: &StreamArgs, mode: &Mode<'_>) -> Result<Option<TextOf>, Failure> {
     match mode {
         _ if !args.table.stream_text => Ok(None),
         Mode::Plain => Ok(Some(view::classic::render)),
         Mode::Standard(_) => Ok(Some(view::standard::printed)),
         Mode::Tune | Mode::Sweep(_) | Mode::Compilers => {
-            Err(Failure::usage("--stream-text is of one configuration, or of --standard")
+            Err(Failure::usage("--stream-text requires a single configuration or --standard")
                 .hint("leave out --stream-text"))
         }
     }
 }
 
-/// A table for other programs; without a valid result the reason on standard error, and no table.
+/// Returns the table for other programs. Without a valid result, prints the reason as an error and returns no
+/// table.
 fn classic(record: &Record, text: Option<String>) -> Shown {
     Shown::Table(text.unwrap_or_else(|| {
         let worst = record.measurements.iter().map(|m| &m.validity).max_by_key(|v| v.status);

@@ -1,5 +1,5 @@
-//! `nodegauge watch`: short samples over a day, each in processes of its own, so that one that fails costs
-//! nothing but itself.
+//! `nodegauge watch`: short samples over a day. Each sample runs in its own processes, so that a failure
+//! affects only that sample.
 
 mod grid;
 
@@ -24,16 +24,16 @@ use std::time::{Duration, SystemTime};
 
 /// Commands of one sample.
 const COMMANDS: [&[&str]; 2] = [&["stream"], &["memory", "latency"]];
-/// Time that each command takes in addition to its budget: start, topology, end.
+/// Time that each command takes in addition to its budget: start, topology, exit.
 const START: Duration = Duration::from_secs(1);
-/// A measurement that takes this many times its budget and longer hangs, and at least this long.
+/// Time limit of a measurement as a multiple of its budget, and the minimum of that limit.
 const HANGS: u32 = 20;
 const HANGS_AFTER: Duration = Duration::from_secs(60);
-/// Share of the time between samples that one waits for the node to be quiet.
+/// Divisor of the time between samples: maximum wait for other load to end.
 const WAITS: u32 = 10;
-/// Between two looks at the clock, at signals and at the load.
+/// Interval at which clock, signals and load are polled.
 const LOOK: Duration = Duration::from_millis(250);
-/// The label of a series that has none.
+/// Default label of a series.
 const LABEL: &str = "watch";
 
 pub(crate) fn execute(args: &WatchArgs) -> Result<Exit, Failure> {
@@ -55,7 +55,7 @@ pub(crate) fn execute(args: &WatchArgs) -> Result<Exit, Failure> {
     let signals = Signals::listen()
         .map_err(|cause| Failure::missing(format!("cannot listen for signals: {cause}")))?;
     if args.when_busy == WhenBusy::Skip {
-        // Beside others, what a niced program gets would be measured.
+        // With `--when-busy measure`, a low priority would change the figures next to other load.
         nodegauge_os::yield_to_others();
     }
     let mut watch = Watch::new(args, site, signals, series.labels.clone())?;
@@ -64,7 +64,7 @@ pub(crate) fn execute(args: &WatchArgs) -> Result<Exit, Failure> {
     let end = series.began + args.whole;
     let mut due = if series.samples == 0 { series.began } else { grid.next(SystemTime::now()) };
     while due < end && watch.wait(&mut due, &mut grid) {
-        // A machine that slept until then has missed the rest.
+        // The machine may have been suspended past the end.
         if SystemTime::now() >= end {
             break;
         }
@@ -74,21 +74,21 @@ pub(crate) fn execute(args: &WatchArgs) -> Result<Exit, Failure> {
     watch.end(&series.labels[0])
 }
 
-/// Samples that belong together, by the first of their labels.
+/// Series of samples, identified by their first label.
 struct MetricSeries {
     labels: Vec<(String, String)>,
     began: SystemTime,
-    /// Runs that are saved of it.
+    /// Number of saved runs of the series.
     samples: usize,
 }
 
 impl MetricSeries {
-    /// The series that goes on, or a new one.
+    /// Returns the saved series to continue, or a new one.
     fn of(args: &WatchArgs, site: &Site) -> Result<Self, Failure> {
         let now = SystemTime::now();
         let named = args.label.first();
         let (key, value) = named.map_or((LABEL, None), |(key, value)| (key.as_str(), Some(value)));
-        // Opened for writing, so that it is known before anything is measured whether it can be.
+        // Opened for writing, so that an unwritable history is reported before anything is measured.
         let store = session::open_store(&args.db)?;
         let host = site.machine.host.as_deref();
         let saved = store.series(host, key, value.map(String::as_str))?.filter(|_| !args.anew);
@@ -99,12 +99,12 @@ impl MetricSeries {
         Ok(match (saved, named) {
             (Some((run_began, saved)), Some((label_key, label_value))) if is_over(run_began) => {
                 return Err(Failure::usage(format!(
-                    "--for {} of {label_key}={label_value} are over: {} since {}",
+                    "--for {} of series {label_key}={label_value} has ended: {} since {}",
                     format_duration(args.whole),
                     counted(saved.runs, "run"),
                     saved.first,
                 ))
-                .hint("a longer --for, another --label, or --anew"));
+                .hint("use a longer --for, another --label, or --anew"));
             }
             (Some((run_began, saved)), _) if !is_over(run_began) => {
                 if labels.is_empty() {
@@ -127,19 +127,19 @@ impl MetricSeries {
         let end = minute(&end);
         let goes_on = match self.samples {
             0 => String::new(),
-            n => format!("; goes on after {}", counted(n, "run")),
+            n => format!("; continues after {}", counted(n, "run")),
         };
         let every = format_duration(args.every);
         format!("{:11}{key}={value}: a sample every {every} until {end} UTC{goes_on}\n", "watch")
     }
 }
 
-/// To the minute, as lists have it.
+/// Shortens a time to the minute, as in lists.
 fn minute(time: &str) -> String {
     time.get(..16).unwrap_or(time).replace('T', " ")
 }
 
-/// A watch under way.
+/// A running watch.
 struct Watch<'a> {
     args: &'a WatchArgs,
     site: Site,
@@ -180,8 +180,8 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Waits until a sample is due; false when the user ends the watch. A clock that is set back, or that
-    /// stood still while the machine slept, changes when the next is due, and no more.
+    /// Waits until a sample is due; returns false if the user ends the watch. If the clock is set back or the
+    /// machine was suspended, only the time of the next sample changes.
     fn wait(&self, due: &mut SystemTime, grid: &mut TimeGrid) -> bool {
         loop {
             if self.signals.received().is_some() {
@@ -248,19 +248,20 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Saves a run, and those that could not be saved before.
+    /// Saves a run, and earlier runs that could not be saved.
     fn save(&mut self, mut run: Record) {
         run.labels.extend(self.labels.iter().cloned());
         self.invalid |= run.measurements.iter().any(|m| m.validity.status == Status::Invalid);
         self.unsaved.push(run);
         if let Err(failure) = self.save_all() {
             let kept = counted(self.unsaved.len(), "run");
-            output::error(&format!("{}; {kept} kept to be saved later", failure.in_a_line()));
+            output::error(&format!("{}; {kept} will be saved later", failure.in_a_line()));
         }
     }
 
     fn save_all(&mut self) -> Result<(), Failure> {
-        // Opened for each sample: in a day the file may be moved, or its disk be away for a while.
+        // Opened for each sample: within a day the file may be moved, or its disk may be unavailable for a
+        // while.
         let mut store = session::open_store(&self.args.db)?;
         while let Some(run) = self.unsaved.first() {
             store.save(run)?;
@@ -269,7 +270,7 @@ impl<'a> Watch<'a> {
         Ok(())
     }
 
-    /// Says what came of it. What could not be saved goes to a file in the current folder.
+    /// Prints a summary and writes runs that could not be saved to a file in the current folder.
     fn end(mut self, (key, value): &(String, String)) -> Result<Exit, Failure> {
         let tallied =
             [(self.samples, "sample"), (self.skipped, "skipped"), (self.failed, "failed")];
@@ -300,7 +301,7 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// The figures that stand for a run: `memory 33.1 GB/s`.
+/// Returns the headline figures of a run, e.g. `memory 33.1 GB/s`.
 fn in_words(run: &Record) -> String {
     let heads = GAUGES.iter().flat_map(|gauge| gauge.headlines(run));
     let told = heads.filter_map(|head| {

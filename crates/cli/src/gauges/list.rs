@@ -1,4 +1,4 @@
-//! The gauges, in the order of a page: the one list that runs, shows, compares, describes and fuzzes them.
+//! List of all gauges in the order of a page, used to run, show, compare, describe and fuzz them.
 
 use nodegauge_curves::Curves;
 use nodegauge_gauge::Gauge;
@@ -12,7 +12,7 @@ pub(crate) const GAUGES: [&dyn Gauge; COUNT] = with_stream(&PLAIN_STREAM);
 
 static PLAIN_STREAM: Stream = Stream::PLAIN;
 
-/// Returns all gauges, with `stream` in the place of STREAM's.
+/// Returns all gauges, with `stream` as the gauge of STREAM.
 pub(crate) const fn with_stream(stream: &Stream) -> [&dyn Gauge; COUNT] {
     [
         stream,

@@ -1,4 +1,4 @@
-//! Standard output or a file that an option names.
+//! Destination given by an option: standard output or a file.
 
 use crate::failure::Failure;
 use nodegauge_os::{OutputError, OutputFile};
@@ -9,10 +9,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// Files that this command reads, and its history: no output replaces them.
+/// Input files and history of this command; outputs must not replace them.
 static INPUTS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// Refuses a file as an output of this command from now on.
+/// Prevents outputs of this command from replacing a file.
 pub(crate) fn protect(input: &Path) {
     let mut inputs = INPUTS.lock().unwrap_or_else(PoisonError::into_inner);
     if !inputs.iter().any(|known| known == input) {
@@ -27,14 +27,14 @@ fn inputs() -> Vec<PathBuf> {
 /// Destination of `--json` or `--csv`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Sink {
-    /// Standard output, which then holds nothing else.
+    /// Standard output; nothing else is printed there.
     Stdout,
-    /// A file, or something else that has a name.
+    /// A file, or another object with a path.
     File(PathBuf),
 }
 
 impl From<&str> for Sink {
-    /// `-`, or a path; one that leads to standard output, such as `/dev/stdout`, is that.
+    /// Parses `-` or a path. A path of standard output, such as `/dev/stdout`, is [`Self::Stdout`].
     fn from(text: &str) -> Self {
         let is_stdout = || std::fs::metadata(text).is_ok_and(|found| is(&found, io::stdout()));
         if text == "-" || is_stdout() { Self::Stdout } else { Self::File(PathBuf::from(text)) }
@@ -42,12 +42,12 @@ impl From<&str> for Sink {
 }
 
 impl Sink {
-    /// Writes `text` as a whole: nobody reads a half, and a failed write leaves an old file as it was.
+    /// Writes `text` atomically: readers never see a part, and a failed write leaves an old file unchanged.
     pub(crate) fn write(&self, text: &str) -> Result<(), Failure> {
         self.write_parts([Ok(text)].into_iter())
     }
 
-    /// Writes a text in parts, for texts that are too long for memory; stops at the first part that fails.
+    /// Writes a text in parts, for texts that do not fit into memory; stops at the first error.
     pub(crate) fn write_parts<T: AsRef<str>>(
         &self,
         mut parts: impl Iterator<Item = Result<T, Failure>>,
@@ -70,7 +70,7 @@ impl Sink {
         }
     }
 
-    /// Fails now, before anything is measured, when the file cannot be written.
+    /// Returns an error if the file cannot be written; called before anything is measured.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         match self {
             Self::Stdout => Ok(()),
@@ -81,7 +81,7 @@ impl Sink {
     }
 }
 
-/// True if `found` is what `stream` writes to.
+/// True if `stream` writes to the file `found`.
 fn is(found: &Metadata, stream: impl AsFd) -> bool {
     let stream = stream.as_fd().try_clone_to_owned().map(File::from);
     let stream = stream.and_then(|stream| stream.metadata());

@@ -1,5 +1,5 @@
-//! Applications in a process that an MPI launcher or srun has started as one of several ranks: rank 0 measures
-//! with all of them and prints, the others do as they are told.
+//! Applications in a process that an MPI launcher or srun has started as one of several ranks: rank 0 directs
+//! the measurement and prints, the other ranks follow its requests.
 
 use super::told;
 use crate::failure::{Exit, Failure};
@@ -12,15 +12,15 @@ use nodegauge_placement::{MemoryPolicy, Started, pin};
 use nodegauge_team::Workers;
 use nodegauge_team::mpi::World;
 
-/// All ranks, as rank 0 sees them.
+/// All ranks of the job, as known to rank 0.
 pub(super) struct MpiRanks<'a> {
     pub(super) started: &'a Started,
     world: &'static World,
-    /// The CPUs that each of them was given.
+    /// CPUs of each rank, as bound by the launcher.
     cpus: Vec<Vec<u32>>,
 }
 
-/// Lets rank 0 measure with `measure`.
+/// Joins the job: rank 0 runs `measure`, the other ranks follow it.
 pub(super) fn join(
     started: &Started,
     measure: impl FnOnce(&MpiRanks<'_>) -> Result<Exit, Failure>,
@@ -46,7 +46,7 @@ pub(super) fn join(
 }
 
 impl MpiRanks<'_> {
-    /// The ranks where the launcher has put them.
+    /// Returns the ranks as the launcher has placed them.
     pub(super) fn workers(
         &self,
         topology: &Topology,

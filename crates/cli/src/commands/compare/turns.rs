@@ -1,4 +1,4 @@
-//! Two commands started by turns: A B B A, so that what drifts evenly meets both alike.
+//! Two commands run alternately, A B B A, so that a linear drift affects both equally.
 
 use crate::args::CompareArgs;
 use crate::failure::Failure;
@@ -15,12 +15,12 @@ use nodegauge_measure::record;
 use nodegauge_toolchain::CommandLine;
 use std::time::{Duration, Instant};
 
-/// Which side runs when in a block.
+/// Order of the sides in a block.
 const BLOCK: [usize; 4] = [0, 1, 1, 0];
-/// Runs end by themselves; a hundred days are no limit.
+/// Time limit of a run: a hundred days, in practice none.
 const LIMIT: Duration = Duration::from_secs(100 * 24 * 3600);
-/// Both sides, as far as whole blocks were run, with what is to be said of where they are saved, and the
-/// signal that ended it early.
+/// Runs of both sides from complete blocks, a text with the place where they are saved, and the signal that
+/// ended the command early.
 pub(super) struct Turns {
     pub sides: [Side; 2],
     pub saved: Option<String>,
@@ -29,7 +29,7 @@ pub(super) struct Turns {
     pub signal: Option<u8>,
 }
 
-/// Starts both commands by turns and saves every run.
+/// Runs both commands alternately and saves every run.
 pub(super) fn measure(commands: &[CommandLine], args: &CompareArgs) -> Result<Turns, Failure> {
     let mut store = if args.no_save { None } else { Some(session::open_store(&args.db)?) };
     let started = Instant::now();

@@ -16,11 +16,11 @@ use nodegauge_stream::standard::figures;
 use nodegauge_stream::standard::output::StreamOutput;
 use std::path::{Path, PathBuf};
 
-/// Some ten thousand runs with all their samples: more are exported in parts.
+/// Maximum size of an import file in bytes: about ten thousand runs with all their samples.
 const LONGEST_EXPORT: u64 = 1 << 30;
 
-/// Saves records of other histories, each file as a whole, and outputs of other programs, all of which are
-/// read before one is saved.
+/// Saves records of other histories, each file as a whole, and outputs of other programs. All outputs are
+/// parsed before the first is saved.
 pub(super) fn execute(
     files: &[PathBuf],
     labels: &[(String, String)],
@@ -44,7 +44,7 @@ pub(super) fn execute(
     if let (Some(host), Some((file, _))) = (host, exports.first()) {
         let file = file.display();
         return Err(Failure::usage(format!(
-            "--host {host}: {file} names the host of its runs itself"
+            "--host {host}: {file} already contains the host of its runs"
         ))
         .hint("leave out --host"));
     }
@@ -58,7 +58,7 @@ pub(super) fn execute(
         };
         let all = || records(file, text).into_iter().flatten().map(labelled);
         let Imported { saved, known } = store.import(all)?;
-        let known = if known > 0 { format!(", {known} saved before") } else { String::new() };
+        let known = if known > 0 { format!(", {known} already saved") } else { String::new() };
         output::print(&format!("{}: {} saved{known}\n", file.display(), counted(saved, "run")));
     }
     let mut exit = Exit::Success;
@@ -74,7 +74,8 @@ pub(super) fn execute(
     Ok(exit)
 }
 
-/// The record of a saved output. Of the machine nothing is known but what the user says.
+/// Returns the record of another program's output. The machine is unknown except for the host that the user
+/// names.
 fn imported(
     file: &Path,
     text: &str,
@@ -86,7 +87,7 @@ fn imported(
         let imported = read.map_err(|error| {
             Failure::usage(format!("{shown}"))
                 .cause(error)
-                .hint("give a file with all that one run printed")
+                .hint("give a file with the complete output of one run")
         })?;
         let record = imported_record(file, labels, host, imported.measurements, Vec::new());
         return Ok(record);
@@ -95,9 +96,9 @@ fn imported(
         let output = osu::OsuOutput::read(text).map_err(|error| {
             Failure::usage(format!("{shown} is not the output of an OSU micro-benchmark"))
                 .cause(error)
-                .hint("give a file with all that one run printed")
+                .hint("give a file with the complete output of one run")
         })?;
-        let trust = "neither the MPI nor where its ranks were are known".to_owned();
+        let trust = "the MPI and the placement of its ranks are unknown".to_owned();
         let figures = osu::output::of_saved(&output);
         return Ok(imported_record(file, labels, host, figures, vec![trust]));
     }
@@ -108,7 +109,7 @@ fn imported(
         let measurements = read.map_err(|error| {
             Failure::usage(format!("{shown}"))
                 .cause(error)
-                .hint("give a file with all that one run printed")
+                .hint("give a file with the complete output of one run")
         })?;
         return Ok(imported_record(file, labels, host, measurements, Vec::new()));
     }
@@ -120,7 +121,7 @@ fn imported(
         let version = hpl.version.as_deref();
         let measurements =
             nodegauge_compute::reference::measurements(&hpl.rows, "xhpl", version, None);
-        let cut = "the output does not come to HPL's last line: runs may be missing";
+        let cut = "HPL's last line is missing: the output may be incomplete";
         let notices = if hpl.ended { Vec::new() } else { vec![cut.to_owned()] };
         return Ok(imported_record(file, labels, host, measurements, notices));
     }
@@ -130,14 +131,14 @@ fn imported(
                  nvbandwidth or an OSU micro-benchmark"
         ))
         .cause(error)
-        .hint("give a file with all that one run printed")
+        .hint("give a file with the complete output of one run")
     })?;
-    let trust = "neither the machine's caches nor the source are known: that the size follows STREAM's \
-                 rule and that the program was unmodified is taken on trust";
+    let trust = "the machine's caches and the program's source are unknown; STREAM's size rule and an \
+                 unmodified source are assumed";
     Ok(imported_record(file, labels, host, figures::of_saved(&output), vec![trust.to_owned()]))
 }
 
-/// A record of imported figures.
+/// Returns a record of imported figures.
 fn imported_record(
     file: &Path,
     labels: &[(String, String)],

@@ -10,10 +10,10 @@ use nodegauge_measure::keys::Registry;
 use nodegauge_report::history::{self, ListLine};
 use std::path::Path;
 
-/// Runs that are listed unless more are asked for: a screen of them.
+/// Default number of listed runs.
 const SHOWN: usize = 20;
-/// Fewest characters of an identifier: the first ten are its time in milliseconds, eight of them tell seconds
-/// apart.
+/// Minimum number of characters of an identifier. Its first ten encode the time in milliseconds; eight of
+/// them distinguish seconds.
 const ID: usize = 8;
 
 pub(super) fn execute(args: &ListArgs) -> Result<(), Failure> {
@@ -46,8 +46,8 @@ pub(super) fn execute(args: &ListArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The figures that stand for a run where there is room for one: the first that their gauge names, or the
-/// first of all; and how many more there are of the kind.
+/// Returns the headline figures of a run, else its first figures, and the number of further figures of that
+/// kind.
 fn headline<'a>(run: &'a RunLine, registry: &Registry) -> Option<(&'a ListedFigures, usize)> {
     let is_headline = |of: &&ListedFigures| registry.is_headline(&of.gauge, &of.test, &of.name);
     let named: Vec<&ListedFigures> = run.figures.iter().filter(is_headline).collect();
@@ -56,7 +56,7 @@ fn headline<'a>(run: &'a RunLine, registry: &Registry) -> Option<(&'a ListedFigu
     Some((*figures.first()?, count - 1))
 }
 
-/// A run as the list shows it.
+/// Returns the line of a run in the list.
 fn line(run: &RunLine, telling: usize, registry: &Registry) -> ListLine {
     let figure = headline(run, registry).map(|(of, more)| {
         let named = registry.is_headline(&of.gauge, &of.test, &of.name);
@@ -93,7 +93,7 @@ fn command(run: &RunLine) -> String {
     if run.complete { typed } else { format!("(incomplete) {typed}") }
 }
 
-/// The list for other programs: a line a run.
+/// Returns the list as CSV, one line per run.
 fn table(lines: &[RunLine], registry: &Registry) -> String {
     const COLUMNS: [&str; 14] = [
         "id", "started", "seconds", "host", "complete", "own", "command", "labels", "gauge",

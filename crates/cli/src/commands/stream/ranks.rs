@@ -1,5 +1,5 @@
-//! `stream` in a process that an MPI launcher or srun has started as one of several ranks: rank 0
-//! measures with all of them and prints, the others do as they are told.
+//! `stream` in a process that an MPI launcher or srun has started as one of several ranks: rank 0 directs the
+//! measurement and prints, the other ranks follow its requests.
 
 use crate::args::stream::StreamArgs;
 use crate::failure::{Exit, Failure};
@@ -10,7 +10,7 @@ use nodegauge_measure::FailureKind;
 use nodegauge_placement::{RankPlan, Started};
 use nodegauge_stream::ranks::{self, LaunchedRanks};
 
-/// Lets rank 0 measure with `measure`.
+/// Joins the job: rank 0 runs `measure`, the other ranks serve it.
 pub(super) fn join(
     started: Started,
     measure: impl FnOnce(&LaunchedRanks) -> Result<Exit, Failure>,
@@ -32,7 +32,7 @@ pub(super) fn join(
     result
 }
 
-/// The ranks as the user wants them, else where the launcher has put them.
+/// Returns the ranks as placed by the options, else as placed by the launcher.
 pub(super) fn plan(
     joined: &LaunchedRanks,
     args: &StreamArgs,

@@ -1,4 +1,4 @@
-//! `--sweep`: the axes that are asked for, and what each of their values changes.
+//! `--sweep`: its axes, and the option that each of their values replaces.
 
 use super::arrange;
 use crate::args::stream::StreamArgs;
@@ -14,8 +14,8 @@ use nodegauge_stream::ranks::LaunchedRanks;
 use nodegauge_stream::stream::Arrangement;
 use nodegauge_stream::sweep::SweepPlan;
 
-/// The axes: those of `--sweep`, `--threads` with several counts, and, next to another axis, the
-/// compilers of `--compiler` with the native kernels before them.
+/// Returns the axes: those of `--sweep`, `--threads` with several counts, and, if there is another axis,
+/// native kernels followed by the compilers of `--compiler`.
 pub(super) fn axes(args: &StreamArgs) -> Result<Vec<StreamAxis>, Failure> {
     let mut axes = args.sweep.axes.clone();
     let counts = args.placement.threads.as_ref();
@@ -45,7 +45,7 @@ pub(super) fn axes(args: &StreamArgs) -> Result<Vec<StreamAxis>, Failure> {
     Ok(axes)
 }
 
-/// Puts a value of an axis in the place of its option.
+/// Replaces an option by a value of its axis.
 fn set(args: &mut StreamArgs, setting: &StreamSetting) {
     match setting {
         StreamSetting::Threads(count) => args.placement.threads = ThreadList::new(vec![*count]),
@@ -59,12 +59,12 @@ fn set(args: &mut StreamArgs, setting: &StreamSetting) {
         StreamSetting::Ranks(count) => args.ranks.ranks = Some(*count),
         StreamSetting::Policy(policy) => args.ranks.policy = Some(*policy),
         StreamSetting::RankMap(map) => args.ranks.rank_map = Some(*map),
-        // Loops are made when all is planned.
+        // Loops are compiled after planning.
         StreamSetting::Compiler(_) => {}
     }
 }
 
-/// The plan of a sweep: every combination of values, resolved on this machine.
+/// Returns the plan of a sweep: every combination of values, resolved on this machine.
 pub(super) fn plan(
     args: &StreamArgs,
     axes: Vec<StreamAxis>,

@@ -1,9 +1,9 @@
-//! When samples are due: at whole multiples of a time after the first, by the clock on the wall, whatever a
-//! sample takes, however long the machine slept and wherever the clock is set.
+//! Times at which samples are due: integer multiples of an interval after the first, by wall-clock time,
+//! independent of the duration of samples, of suspends and of changes of the clock.
 
 use std::time::{Duration, SystemTime};
 
-/// Moments that lie evenly in time.
+/// Times at equal intervals.
 pub(super) struct TimeGrid {
     first: SystemTime,
     every: Duration,
@@ -14,8 +14,8 @@ impl TimeGrid {
         Self { first, every }
     }
 
-    /// The next moment after `now`. Those that passed meanwhile are not made up for. A clock that shows a time
-    /// before the first moment was set back: from then on it counts anew.
+    /// Returns the next time after `now`; missed times are skipped. If `now` is before the first time, the
+    /// clock was set back: the series then restarts at `now`.
     pub(super) fn next(&mut self, now: SystemTime) -> SystemTime {
         if now < self.first {
             self.first = now;
@@ -37,9 +37,9 @@ mod tests {
         for (now, next) in [(6.5, 600.0), (600.0, 1200.0), (606.0, 1200.0), (1900.0, 2400.0)] {
             assert_eq!(grid.next(at(now)), at(next), "{now}");
         }
-        // A night of sleep is one gap, not fifty samples at once.
+        // After a suspended night, one sample is due, not fifty.
         assert_eq!(grid.next(at(30_123.0)), at(30_600.0));
-        // Set back by an hour, into the series and to before its beginning.
+        // The clock is set back by an hour: into the series, and to before its start.
         assert_eq!(grid.next(at(27_000.0)), at(27_600.0));
         assert_eq!(grid.next(at(-3000.0)), at(-2400.0));
         assert_eq!(grid.next(at(-2395.0)), at(-1800.0));
