@@ -305,7 +305,9 @@ fn one_document_goes_to_standard_output() {
     harness
         .run(&["places", "--emit", "omp", "--threads", "1,2", "--topology", T2K])
         .exits(2)
-        .only_error("--emit requires a single placement\nhint: give one thread count, e.g. --threads 4");
+        .only_error(
+            "--emit requires a single placement\nhint: give one thread count, e.g. --threads 4",
+        );
 }
 
 /// Four devices, the first near to the last of four nodes of two CPUs.

@@ -44,7 +44,8 @@ fn one_count(
 
 /// Returns the error for several thread counts with ranks.
 fn one_a_rank() -> Failure {
-    Failure::usage("ranks require a single number of threads").hint("give one number, e.g. --threads 4")
+    Failure::usage("ranks require a single number of threads")
+        .hint("give one number, e.g. --threads 4")
 }
 
 /// Returns the memory policy of the options, else the inherited one of this process, with a notice.
@@ -81,8 +82,9 @@ pub(crate) fn one_team(
     topology: &Topology,
     mode: &str,
 ) -> Result<TeamRequest, Failure> {
-    let several =
-        || Failure::usage(format!("{mode} requires a single thread count")).hint("e.g. --threads 4");
+    let several = || {
+        Failure::usage(format!("{mode} requires a single thread count")).hint("e.g. --threads 4")
+    };
     let threads = one_count(args, several)?;
     let (request, mut said) = request(args, threads, &environment())?;
     let policy = policy(args, topology, &mut said)?;
@@ -142,10 +144,8 @@ pub(crate) fn ranks(
 ) -> Result<Option<RankPlan>, Failure> {
     let Some(ranks) = args.ranks else {
         return match args.given() {
-            Some(option) => {
-                Err(Failure::usage(format!("{option} requires --ranks"))
-                    .hint("give the number of ranks, e.g. --ranks 2"))
-            }
+            Some(option) => Err(Failure::usage(format!("{option} requires --ranks"))
+                .hint("give the number of ranks, e.g. --ranks 2")),
             None => Ok(None),
         };
     };

@@ -39,8 +39,7 @@ fn location(db: &Database) -> Result<PathBuf, Failure> {
             _ => Ok(path.clone()),
         },
         None => nodegauge_history::default_path(|name| std::env::var_os(name)).ok_or_else(|| {
-            Failure::missing("no home folder for the history")
-                .hint("give --db FILE, or --no-save")
+            Failure::missing("no home folder for the history").hint("give --db FILE, or --no-save")
         }),
     }
 }

@@ -140,7 +140,10 @@ fn sizes(text: &str) -> Result<Sizes, String> {
     let read = |word: &str| -> Result<u64, String> {
         let bytes: Bytes = word.trim().parse().map_err(|error| format!("{error}"))?;
         if bytes.0 > MOST_BYTES {
-            return Err(format!("{word} is larger than the maximum message size, {}", Bytes(MOST_BYTES)));
+            return Err(format!(
+                "{word} is larger than the maximum message size, {}",
+                Bytes(MOST_BYTES)
+            ));
         }
         Ok(bytes.0)
     };

@@ -21,7 +21,9 @@ pub(crate) fn execute(args: &HplArgs) -> Result<Exit, Failure> {
     let site = site(args)?;
     let placed = resolve::plan(&args.placement, &site.topology)?;
     let [placement] = placed.placements.as_slice() else {
-        return Err(Failure::usage("hpl requires a single thread count").hint("give --threads N once"));
+        return Err(
+            Failure::usage("hpl requires a single thread count").hint("give --threads N once")
+        );
     };
     let options = options(args, &site, placement.threads.len())?;
     let plan = HplPlan::new(&site, placement.clone(), options)?;

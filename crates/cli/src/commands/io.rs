@@ -20,9 +20,8 @@ pub(crate) fn execute(args: &IoArgs) -> Result<Exit, Failure> {
             .flatten()
             .any(|to| Sink::from(to.as_str()) == Sink::Stdout);
         if *sink == Sink::Stdout && (taken || args.iozone_text) {
-            return Err(
-                Failure::usage("only one document can go to standard output").hint("give --surface a file")
-            );
+            return Err(Failure::usage("only one document can go to standard output")
+                .hint("give --surface a file"));
         }
         sink.check()?;
     }

@@ -35,8 +35,9 @@ pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
     }
     if let Some(plan) = ranked {
         if args.verbose {
-            return Err(Failure::usage("-v requires a single process")
-                .hint("leave out -v, or --ranks"));
+            return Err(
+                Failure::usage("-v requires a single process").hint("leave out -v, or --ranks")
+            );
         }
         if !show(args, &[document(&topology, &plan)])? {
             output::print(&remarks(&plan));

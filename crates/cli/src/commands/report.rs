@@ -114,9 +114,7 @@ fn trend_of(label: &str, args: &ReportArgs) -> Result<Exit, Failure> {
     let title = file_stem(&format!("trend-{label}"));
     let format = args.format.0;
     let Some(render) = format.renderer() else {
-        return Err(
-            Failure::usage("--trend requires --format html").hint("history list --csv")
-        );
+        return Err(Failure::usage("--trend requires --format html").hint("history list --csv"));
     };
     let mut runs = trend::TrendRuns::default();
     if let Some(store) = open_to_read(&args.db)? {
