@@ -53,7 +53,8 @@ pub(crate) fn bytes_of(variant: &Variant) -> usize {
 pub(crate) fn pass(
     member: &Member<'_>,
     laps: &mut Laps<'_>,
-    (loops, elements): (&[Variant], usize),
+    loops: &[Variant],
+    elements: usize,
 ) -> Result<(), Failure> {
     let arrays = [0, 1, 2].map(|_| Array::<f64>::map(elements));
     let mut failed = Ok(());
@@ -96,7 +97,7 @@ mod tests {
         assert!(of(Kernel::Read) >= 1 && of(Kernel::Triad) >= of(Kernel::Read));
         let mut team = Team::start(&vec![Vec::new(); 2]).unwrap();
         for (elements, works) in [(1 << 16, true), (1 << 52, false)] {
-            let timed = team.timed(|member, laps| pass(member, laps, (&all, elements)).is_ok());
+            let timed = team.timed(|member, laps| pass(member, laps, &all, elements).is_ok());
             let timed = timed.unwrap();
             assert_eq!((timed.spans.len(), timed.made), (all.len(), vec![works; 2]));
         }

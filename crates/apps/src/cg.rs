@@ -107,8 +107,10 @@ impl<'a> Solver<'a> {
     pub fn new(
         threads: &mut impl Threads,
         system: &'a System,
-        (matrix, preconditioner): (&'a Matrix, &'a Preconditioner),
-        (halo, code): (&'a dyn Halo, Code),
+        matrix: &'a Matrix,
+        preconditioner: &'a Preconditioner,
+        halo: &'a dyn Halo,
+        code: Code,
     ) -> Result<Self, Failure> {
         let owned = 3 * system.rows.owned();
         let mut solver = Self {
@@ -173,9 +175,11 @@ impl<'a> Solver<'a> {
     /// other ranks; nothing else uses the solver meanwhile.
     pub unsafe fn advance(
         &self,
-        (context, laps): (&ThreadContext<'_>, &mut Laps<'_>),
+        context: &ThreadContext<'_>,
+        laps: &mut Laps<'_>,
         mut state: State,
-        (count, tolerance): (usize, Tolerance),
+        count: usize,
+        tolerance: Tolerance,
     ) -> (State, Vec<Times>) {
         let mut walk = self.walk(context);
         let mut all = Vec::with_capacity(count);
@@ -262,7 +266,7 @@ impl Walk<'_> {
         self.since = begun;
         // SAFETY: r and z have the rows, and only their threads use them.
         unsafe {
-            solver.preconditioner.apply((context, solver.code), &system.rows, r.at(0), z.at(0))
+            solver.preconditioner.apply(context, solver.code, &system.rows, r.at(0), z.at(0))
         };
         self.lap(PRECONDITIONER);
         // SAFETY: these rows are this thread's, here and below; the products before and behind read others'
@@ -319,7 +323,7 @@ impl Walk<'_> {
         let Solver { system, matrix, p, q, code, .. } = self.solver;
         // SAFETY: p has all columns, and q the rows; the rest is the caller's promise.
         unsafe {
-            matrix.multiply((&system.rows, self.context.thread), *code, p.at(0), q.at(0));
+            matrix.multiply(&system.rows, self.context.thread, *code, p.at(0), q.at(0));
         }
     }
 

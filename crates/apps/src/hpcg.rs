@@ -33,7 +33,7 @@ use nodegauge_team::{Interrupt, TeamError};
 use problem::{DomainLayout, GridPoints, ITERATIONS, LEAST, MULTIPLE, Operations, PARTS};
 use reference::PlacedXhpcg;
 pub use reference::XhpcgOptions;
-use set::{Set, Tests};
+use set::{DomainPlan, Set, SetRequest, Tests};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -155,8 +155,8 @@ impl Planned for HpcgPlan {
     fn figures(&self, _: &Site) -> Vec<Figures> {
         let names = ["rating"].into_iter().chain(PARTS);
         vec![
-            Figures::new((GAUGE, TEST), names, &[Unit::FlopsPerSecond]),
-            Figures::new((GAUGE, TEST), ["relative"], &[Unit::Factor]),
+            Figures::new(GAUGE, TEST, names, &[Unit::FlopsPerSecond]),
+            Figures::new(GAUGE, TEST, ["relative"], &[Unit::Factor]),
         ]
     }
 
@@ -262,8 +262,8 @@ impl HpcgRun<'_> {
             Some(set) => std::slice::from_ref(&codes[usize::from(set.ahead)]),
             None => &codes[..],
         };
-        let made_of = (&cell.layout, &cell.exchange, codes);
-        let asked = (cell.tests.is_some(), until);
+        let made_of = DomainPlan { layout: &cell.layout, exchange: &cell.exchange, codes };
+        let asked = SetRequest { tested: cell.tests.is_some(), until };
         // Threads end at their next look at `stop`.
         let mut ask = || {
             let end = interrupted();
@@ -275,7 +275,7 @@ impl HpcgRun<'_> {
         // SAFETY: the job computes, maps memory and meets the others at their own barrier.
         let made = unsafe {
             pool.sample(at, Interrupt::when(&mut ask).every(LOOK_EVERY), |member, laps| {
-                Set::of_member((member, laps), made_of, asked)
+                Set::of_member(member, laps, made_of, asked)
             })
         };
         let (sample, timed) = match made {
@@ -316,7 +316,7 @@ impl HpcgEvidence<'_> {
         let overhead = config.setup_s.unwrap_or(0.0) / 10.0;
         let rating = |seconds: f64| operations.total() / (seconds + overhead);
         let rating = figure("rating").timed(Quoted::HarmonicMean, timed, 0, &rating);
-        let counted: Vec<usize> = timed.2.counted(0).to_vec();
+        let counted: Vec<usize> = timed.group.counted(0).to_vec();
         let part = |(part, name): (usize, &&str)| {
             let rate = |set: &usize| operations.0[part] / cell.sets[*set].seconds[part];
             let rates = counted.iter().map(rate).collect();

@@ -132,7 +132,8 @@ impl Preconditioner {
     /// `r` and `z` have the rows, and nobody else uses them.
     pub unsafe fn apply(
         &self,
-        (context, code): (&ThreadContext<'_>, Code),
+        context: &ThreadContext<'_>,
+        code: Code,
         rows: &Numbering,
         r: *const f64,
         z: *mut f64,

@@ -46,7 +46,8 @@ impl Matrix {
     /// thread.
     pub unsafe fn multiply(
         &self,
-        (rows, thread): (&Numbering, usize),
+        rows: &Numbering,
+        thread: usize,
         code: Code,
         x: *const f64,
         y: *mut f64,
@@ -90,7 +91,8 @@ impl System {
     /// When the elements are degenerate, or the kernel gives no memory.
     pub fn assemble(
         threads: &mut impl Threads,
-        (subdomain, rows): (Subdomain, Numbering),
+        subdomain: Subdomain,
+        rows: Numbering,
         problem: &dyn Problem,
     ) -> Result<(Self, Blocks), Failure> {
         let assembler = Assembler::new(&subdomain, problem).map_err(Failure::usage)?;

@@ -88,7 +88,7 @@ fn solve(case: Case<'_>, tolerance: Tolerance) -> Solved {
     let mut team = Team::start(&vec![Vec::new(); case.threads]).unwrap();
     let whole = Subdomain::whole(Mesh { elements: case.elements });
     let rows = Numbering::new(&whole, case.order.unwrap_or(EliminationOrder::Domain), case.threads);
-    let (system, blocks) = System::assemble(&mut team, (whole, rows), case.problem).unwrap();
+    let (system, blocks) = System::assemble(&mut team, whole, rows, case.problem).unwrap();
     let preconditioner = match case.order {
         None => Preconditioner::diagonal(&mut team, &blocks, &system.rows),
         Some(_) => Preconditioner::incomplete(&mut team, &blocks, &system.rows),
@@ -99,15 +99,13 @@ fn solve(case: Case<'_>, tolerance: Tolerance) -> Solved {
         Storage::Sell => Matrix::sliced(&mut team, &blocks, &system.rows).unwrap(),
     };
     let mut solver =
-        Solver::new(&mut team, &system, (&matrix, &preconditioner), (&Alone, Code::widest(true)))
+        Solver::new(&mut team, &system, &matrix, &preconditioner, &Alone, Code::widest(true))
             .unwrap();
     let mut state = solver.start();
     while state.end.is_none() {
         let timed = team.timed(|member, laps| {
             // SAFETY: every thread of the team has its own context, and nothing else uses the solver.
-            unsafe {
-                solver.advance((&ThreadContext::of_thread(member), laps), state, (7, tolerance))
-            }
+            unsafe { solver.advance(&ThreadContext::of_thread(member), laps, state, 7, tolerance) }
         });
         let timed = timed.unwrap();
         let told = |reached: State| (reached.iterations, reached.end, reached.residual.to_bits());
@@ -281,15 +279,15 @@ fn ranks_solve_it_together() {
         let rows = Numbering::new(&part, EliminationOrder::Multicolour, 1);
         let ranks = shared.of_rank(member.index);
         let halo = ranks.halo(&part, &rows);
-        let made = System::assemble(&mut context, (part, rows), &Stretch);
+        let made = System::assemble(&mut context, part, rows, &Stretch);
         let (system, blocks) = made.unwrap();
         let factor = Preconditioner::incomplete(&mut context, &blocks, &system.rows).unwrap();
         let matrix = Matrix::Bcsr(blocks);
         let mut solver =
-            Solver::new(&mut context, &system, (&matrix, &factor), (&halo, Code::widest(false)))
+            Solver::new(&mut context, &system, &matrix, &factor, &halo, Code::widest(false))
                 .unwrap();
         // SAFETY: the rank has one thread, and all ranks do the same.
-        let (state, _) = unsafe { solver.advance((&context, laps), solver.start(), (1000, TIGHT)) };
+        let (state, _) = unsafe { solver.advance(&context, laps, solver.start(), 1000, TIGHT) };
         let error = system.error(solver.solution(), &Stretch);
         let residual = solver.true_residual(&mut context).unwrap();
         (state.iterations, state.residual.to_bits(), error, residual, halo.bytes())

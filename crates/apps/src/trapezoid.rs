@@ -78,7 +78,7 @@ impl Planned for TrapezoidPlan {
 
     fn figures(&self, _: &Site) -> Vec<Figures> {
         let units = &[Unit::FlopsPerSecond, Unit::Factor];
-        vec![Figures::new((GAUGE, TEST), ["rate", "efficiency", "relative"], units)]
+        vec![Figures::new(GAUGE, TEST, ["rate", "efficiency", "relative"], units)]
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {

@@ -59,7 +59,7 @@ pub fn observe(arrays: &Arrays, threads: usize) -> Vec<Share> {
 }
 
 /// Share of a range of memory on each node, 0 to 1; `None` if the kernel does not report it.
-pub fn of_range((start, length): (usize, usize)) -> Option<BTreeMap<NodeId, f64>> {
+pub fn of_range(start: usize, length: usize) -> Option<BTreeMap<NodeId, f64>> {
     let nodes = numa::pages_by_node(start, length, ASKED_OF_A_RANGE).ok()?.nodes;
     (!nodes.is_empty()).then(|| fractions(&nodes))
 }

@@ -69,12 +69,14 @@ impl Planned for CeilingsPlan {
     }
 
     fn figures(&self, _: &Site) -> Vec<Figures> {
-        let of = (roofline::GAUGE, roofline::PEAK);
         let names = self
             .parts
             .iter()
             .flat_map(|part| roofline::PEAKS.iter().map(|name| format!("{name}{}", part.suffix)));
-        vec![Figures::new(of, names, &[Unit::FlopsPerSecond]).limited(true)]
+        vec![
+            Figures::new(roofline::GAUGE, roofline::PEAK, names, &[Unit::FlopsPerSecond])
+                .limited(true),
+        ]
     }
 
     /// Measures all parts with one library, because environment variables that are set for one library affect

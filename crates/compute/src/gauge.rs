@@ -94,8 +94,8 @@ impl Gauge for ComputeGauge {
     }
 
     fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>> {
-        let what = ("floating point", "HPL's rating");
-        vec![Headline::of(what, (record, GAUGE), |m| (m.name == RATING).then_some(m.value))]
+        let rating = |m: &Measurement| (m.name == RATING).then_some(m.value);
+        vec![Headline::of("floating point", "HPL's rating", record, GAUGE, rating)]
     }
 
     fn view(&self, record: &Record, detail: Detail) -> Vec<Section> {

@@ -103,7 +103,7 @@ impl Planned for HplPlan {
     fn figures(&self, site: &Site) -> Vec<Figures> {
         let limited = site.machine.processor.flops_per_cycle.is_some();
         let names = [RATING, DGEMM, FMA_PEAK, FMA_PEAK_F32];
-        vec![Figures::new((GAUGE, TEST), names, &[Unit::FlopsPerSecond]).limited(limited).sized([])]
+        vec![Figures::new(GAUGE, TEST, names, &[Unit::FlopsPerSecond]).limited(limited).sized([])]
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {

@@ -110,9 +110,8 @@ impl Mode for Ceilings {
 
     fn figures(&self) -> Vec<Figures> {
         let (ceilings, kernels) = self.kernels.split_at(CEILINGS.len());
-        let of = |test, names, units| {
-            Figures::new((GAUGE, test), self.names(names), units).limited(true)
-        };
+        let of =
+            |test, names, units| Figures::new(GAUGE, test, self.names(names), units).limited(true);
         vec![
             of(BANDWIDTH, ceilings, &[Unit::BytesPerSecond]),
             of(KERNEL, kernels, &[Unit::FlopsPerSecond]),

@@ -67,8 +67,8 @@ impl Gauge for Curves {
             let idle = m.test == LATENCY && m.unit == Unit::Seconds;
             idle.then(|| m.read_config::<CurveConfig>().set_bytes.unwrap_or(0) as f64)
         };
-        let what = ("latency", "idle memory, of the largest set");
-        vec![Headline::of(what, (record, GAUGE), largest_set)]
+        let what = "idle memory, of the largest set";
+        vec![Headline::of("latency", what, record, GAUGE, largest_set)]
     }
 
     fn view(&self, record: &Record, _: Detail) -> Vec<Section> {

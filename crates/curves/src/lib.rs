@@ -155,7 +155,7 @@ impl Planned for CurvePlan {
     fn figures(&self, site: &Site) -> Vec<Figures> {
         let size = |name: &str| name.parse::<u64>().is_ok();
         let rate = &[Unit::BytesPerSecond];
-        let of = |test, names: &[&str], units| Figures::new((GAUGE, test), names.to_vec(), units);
+        let of = |test, names: &[&str], units| Figures::new(GAUGE, test, names.to_vec(), units);
         let limited = nodegauge_machine::bandwidth_of(&site.machine, &[]).is_some();
         let test = self.curve.test();
         vec![match self.curve {
@@ -167,9 +167,9 @@ impl Planned for CurvePlan {
                     .limited(limited)
             }
             Curve::Loaded => {
-                Figures::new((GAUGE, test), loaded::names(), &[Unit::BytesPerSecond, Unit::Seconds])
+                Figures::new(GAUGE, test, loaded::names(), &[Unit::BytesPerSecond, Unit::Seconds])
             }
-            Curve::Mix => Figures::new((GAUGE, test), mix::names(), rate).limited(limited),
+            Curve::Mix => Figures::new(GAUGE, test, mix::names(), rate).limited(limited),
             Curve::Ceilings => return self.mode.figures(),
         }]
     }

@@ -263,7 +263,7 @@ impl CurveRun<'_> {
         }
         config.engine = Some("native".to_owned());
         config.stopped = self.outcome.stop.map(|stop| stop.to_string());
-        config.round_trip_s = Some(timed.2.round_trip).filter(|trip| trip.is_finite());
+        config.round_trip_s = Some(timed.group.round_trip).filter(|trip| trip.is_finite());
         self.outcome.measurements.push(m.config(&config).judged(validity));
     }
 
@@ -286,7 +286,8 @@ impl CurveRun<'_> {
 
 /// Returns the share of a mapping on each NUMA node; `None` if the kernel does not report it.
 pub(crate) fn nodes_got(mapping: &PagedMapping) -> Option<BTreeMap<u32, f64>> {
-    let got = location::of_range(mapping.range())?;
+    let (start, length) = mapping.range();
+    let got = location::of_range(start, length)?;
     Some(got.into_iter().map(|(node, share)| (node.0, share)).collect())
 }
 

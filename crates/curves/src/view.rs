@@ -37,11 +37,13 @@ const LONGEST_BAR: usize = 30;
 
 /// Returns the sections of this gauge, one per test; empty if the record has no such figures.
 pub(crate) fn sections(record: &Record) -> Vec<Section> {
-    let sections = TESTS.into_iter().map(|of| section(of, &record.measurements));
+    let sections = TESTS
+        .into_iter()
+        .map(|(test, shows, view)| section(test, shows, view, &record.measurements));
     sections.filter(|section| !section.blocks.is_empty()).collect()
 }
 
-fn section((test, shows, view): (&'static str, Shows, View), all: &[Measurement]) -> Section {
+fn section(test: &'static str, shows: Shows, view: View, all: &[Measurement]) -> Section {
     let own = |m: &&Measurement| m.gauge == GAUGE && m.test == test;
     let own: Vec<&Measurement> = all.iter().filter(own).collect();
     let with_config = own.iter().map(|m| (*m, m.read_config()));
@@ -151,7 +153,9 @@ impl<'a> Curves<'a> {
     fn show(
         &self,
         section: &mut Section,
-        (unit, suffix, levels_of): (Unit, &str, &str),
+        unit: Unit,
+        suffix: &str,
+        levels_of: &str,
         more_titles: &[&str],
         more: impl Fn(u64) -> Vec<TableCell>,
     ) {
@@ -220,8 +224,8 @@ fn ladder(of: &[CurvesFigure<'_>], section: &mut Section) {
         let each = bytes(config.and_then(|config| config.thread_bytes));
         vec![or(each, "?"), or(config.and_then(|config| config.level.clone()), "")]
     };
-    let names = (Unit::BytesPerSecond, "", curves.kinds[0]);
-    curves.show(section, names, &[">a thread", "level"], more);
+    let titles = &[">a thread", "level"];
+    curves.show(section, Unit::BytesPerSecond, "", curves.kinds[0], titles, more);
     section.push(Block::Text("all threads together; a level is of all loops".to_owned()));
     evidence(section, of, "regular stores".to_owned());
 }
@@ -245,7 +249,7 @@ fn latency(of: &[CurvesFigure<'_>], section: &mut Section) {
     };
     let titles: &[&str] =
         if several { &[">5 %..95 %", ">x", "level"] } else { &[">5 %..95 %", "level"] };
-    curves.show(section, (Unit::Seconds, " pages", last), titles, more);
+    curves.show(section, Unit::Seconds, " pages", last, titles, more);
     let text = if several {
         format!(
             "spread and levels are of {last} pages; x: {first} over {last}, the cost of the TLB"
@@ -349,13 +353,13 @@ mod tests {
 
     #[test]
     fn what_a_view_cannot_show_stands_in_a_plain_table() {
-        for of in TESTS.into_iter().filter(|(test, ..)| *test != MIX) {
-            let m = Measurement::new(GAUGE, of.0, "odd", Unit::BytesPerSecond);
+        for (test, shows, view) in TESTS.into_iter().filter(|(test, ..)| *test != MIX) {
+            let m = Measurement::new(GAUGE, test, "odd", Unit::BytesPerSecond);
             let other = Measurement::new(GAUGE, "other", "odd", Unit::BytesPerSecond);
-            let section = section(of, &[m, other]);
+            let section = section(test, shows, view, &[m, other]);
             let [Block::Table(table)] = section.blocks.as_slice() else { panic!("{section:?}") };
             assert_eq!(table.rows.len(), 1);
-            assert_eq!(table.rows[0][0].text, format!("{} odd", of.0));
+            assert_eq!(table.rows[0][0].text, format!("{test} odd"));
         }
     }
 }

@@ -56,7 +56,7 @@ pub fn roof_parts(
         DeviceStreamOptions { budget: of_stream, samples, ..DeviceStreamOptions::default() };
     Ok(InTurn(vec![
         Box::new(DeviceStreamPlan::new(devices.clone(), stream, notices)?),
-        Box::new(PeakPlan::new(devices, Vec::new(), (of_peaks, samples), Vec::new())),
+        Box::new(PeakPlan::new(devices, Vec::new(), of_peaks, samples, Vec::new())),
     ]))
 }
 
@@ -134,7 +134,7 @@ impl Gauge for Devices {
     }
 
     fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>> {
-        let triad = Headline::of(("device", "Triad"), (record, GAUGE), |m| {
+        let triad = Headline::of("device", "Triad", record, GAUGE, |m| {
             (m.test == stream::TEST && m.name == TRIAD).then_some(m.value)
         });
         if triad.figure.is_some() { vec![triad] } else { Vec::new() }

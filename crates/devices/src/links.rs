@@ -166,8 +166,8 @@ impl Planned for LinkPlan {
         };
         let latencies = [TO_DEVICE, TO_HOST, ACROSS].map(|name| format!("{name}{LATENCY}"));
         vec![
-            Figures::new((GAUGE, TEST), names, &[Unit::BytesPerSecond]).sized(sizes),
-            Figures::new((GAUGE, TEST), latencies, &[Unit::Seconds]),
+            Figures::new(GAUGE, TEST, names, &[Unit::BytesPerSecond]).sized(sizes),
+            Figures::new(GAUGE, TEST, latencies, &[Unit::Seconds]),
         ]
     }
 

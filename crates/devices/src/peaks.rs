@@ -53,7 +53,8 @@ impl PeakPlan {
     pub fn new(
         devices: Vec<DeviceInfo>,
         elements: Vec<Element>,
-        (budget, samples): (Duration, Option<usize>),
+        budget: Duration,
+        samples: Option<usize>,
         notices: Vec<Notice>,
     ) -> Self {
         let elements =
@@ -102,7 +103,7 @@ impl Planned for PeakPlan {
     }
 
     fn figures(&self, _: &Site) -> Vec<Figures> {
-        vec![Figures::new((GAUGE, TEST), [FMA, DGEMM], &[Unit::FlopsPerSecond]).limited(true)]
+        vec![Figures::new(GAUGE, TEST, [FMA, DGEMM], &[Unit::FlopsPerSecond]).limited(true)]
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
@@ -143,7 +144,7 @@ impl Planned for PeakPlan {
         let mut measurements = Vec::new();
         for (number, cell) in cells.iter_mut().enumerate() {
             let checked = failure.is_none().then(|| cell.check()).transpose()?.flatten();
-            measurements.extend(cell.figure(number, site, (&judged, checked), stopped.as_ref()));
+            measurements.extend(cell.figure(number, site, &judged, checked, stopped.as_ref()));
         }
         notices.extend(limits.overrun(GAUGE, Duration::ZERO));
         Ok(Outcome { measurements, notices, stop, failure, ..Outcome::default() })
@@ -216,7 +217,8 @@ impl PeakCell {
         &self,
         number: usize,
         site: &Site,
-        (judged, worst): (&OneRegime, Option<f64>),
+        judged: &OneRegime,
+        worst: Option<f64>,
         stopped: Option<&String>,
     ) -> Option<Measurement> {
         let timed = judged.of(number)?;

@@ -71,7 +71,8 @@ impl UsersProgram {
     pub fn babelstream(
         &self,
         device: &DeviceInfo,
-        (element, elements): (Element, u64),
+        element: Element,
+        elements: u64,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Vec<Measurement>, Failure> {
         let repeats = REPEATS[usize::from(device.class == Class::Cpu)];

@@ -192,7 +192,7 @@ impl Planned for DeviceStreamPlan {
 
     fn figures(&self, _: &Site) -> Vec<Figures> {
         let names = self.options.kernels.iter().map(|kernel| kernel.name());
-        vec![Figures::new((GAUGE, TEST), names, &[Unit::BytesPerSecond]).limited(true)]
+        vec![Figures::new(GAUGE, TEST, names, &[Unit::BytesPerSecond]).limited(true)]
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
@@ -242,8 +242,9 @@ impl Planned for DeviceStreamPlan {
         if let (Some(program), true) = (&self.babelstream, going_on) {
             observer.phase("BabelStream");
             let figures = cells.iter().map(|cell| {
-                let arrays = (cell.bench.element, cell.bench.elements);
-                program.babelstream(cell.device.info(), arrays, &|| observer.interrupted())
+                let bench = &cell.bench;
+                let interrupted = || observer.interrupted();
+                program.babelstream(cell.device.info(), bench.element, bench.elements, &interrupted)
             });
             match figures.collect::<Result<Vec<_>, _>>() {
                 Ok(figures) => reference = figures.concat(),

@@ -5,6 +5,7 @@ use nodegauge_measure::Bytes;
 use nodegauge_measure::grammar::{Cursor, SyntaxError};
 use nodegauge_measure::quantity::read_bytes;
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 /// A size of files and a size of blocks.
@@ -22,17 +23,17 @@ impl CellSize {
 }
 
 /// Smallest and largest file of the automatic mode.
-pub(crate) const FILES: (Bytes, Bytes) = (Bytes::kib(64), Bytes::mib(512));
+pub(crate) const FILES: RangeInclusive<Bytes> = Bytes::kib(64)..=Bytes::mib(512);
 /// Smallest and largest block of the automatic mode.
-pub(crate) const BLOCKS: (Bytes, Bytes) = (Bytes::kib(4), Bytes::mib(16));
+pub(crate) const BLOCKS: RangeInclusive<Bytes> = Bytes::kib(4)..=Bytes::mib(16);
 /// Files beyond this are not measured with blocks below the next.
 const CROSSOVER: Bytes = Bytes::mib(16);
 const LARGE_BLOCK: Bytes = Bytes::kib(64);
 
-/// Each twice the one before.
-pub(crate) fn doubling((first, last): (Bytes, Bytes)) -> Vec<Bytes> {
-    std::iter::successors(Some(first), |size| size.0.checked_mul(2).map(Bytes))
-        .take_while(|size| *size <= last)
+/// Returns the sizes of a range, each twice as large as the one before.
+pub(crate) fn doubling(range: RangeInclusive<Bytes>) -> Vec<Bytes> {
+    std::iter::successors(Some(*range.start()), |size| size.0.checked_mul(2).map(Bytes))
+        .take_while(|size| size <= range.end())
         .collect()
 }
 
@@ -84,7 +85,7 @@ impl FromStr for SizeList {
             if last < first {
                 return Err(cursor.error_at(start, "the range ends before it begins"));
             }
-            sizes.extend(doubling((first, last)));
+            sizes.extend(doubling(first..=last));
             if !cursor.eat(',') {
                 break;
             }

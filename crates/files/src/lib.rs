@@ -89,8 +89,10 @@ impl Gauge for Files {
             is.then_some((config.direct, config.block_bytes, config.file_bytes))
         };
         vec![Headline::of(
-            ("files", "read, past the cache where measured, largest blocks"),
-            (record, GAUGE),
+            "files",
+            "read, past the cache where measured, largest blocks",
+            record,
+            GAUGE,
             read,
         )]
     }

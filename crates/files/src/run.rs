@@ -42,9 +42,8 @@ impl Planned for FilesPlan {
                 blocks.entry(operation.name).or_default().push(task.cell.block.0);
             }
         }
-        let figures = |(name, sizes)| {
-            Figures::new((GAUGE, TEST), [name], &[Unit::BytesPerSecond]).sized(sizes)
-        };
+        let figures =
+            |(name, sizes)| Figures::new(GAUGE, TEST, [name], &[Unit::BytesPerSecond]).sized(sizes);
         blocks.into_iter().map(figures).collect()
     }
 

@@ -146,8 +146,10 @@ impl<'r> Headline<'r> {
     /// Selects the figure with the highest `rank` among those of `gauge` that the record's run measured itself;
     /// none if `rank` returns `None` for all of them.
     pub fn of<K: PartialOrd>(
-        (title, what): (&'static str, &'static str),
-        (record, gauge): (&'r Record, &str),
+        title: &'static str,
+        what: &'static str,
+        record: &'r Record,
+        gauge: &str,
         rank: impl Fn(&Measurement) -> Option<K>,
     ) -> Self {
         let own = record.measurements.iter();

@@ -174,7 +174,8 @@ impl<
     unsafe fn side_by_side(
         at: &[*mut V::Scalar; ARRAYS],
         mut i: usize,
-        (lines, pages): (usize, usize),
+        lines: usize,
+        pages: usize,
         s: V,
         sums: &mut [V; U],
     ) {
@@ -244,7 +245,7 @@ impl<
             }
             let mut i = head;
             while SIDE && n - i >= way.pages * Self::SPAN {
-                Self::side_by_side(&at, i, (SPAN / LINE, way.pages), s, &mut [s; U]);
+                Self::side_by_side(&at, i, SPAN / LINE, way.pages, s, &mut [s; U]);
                 i += way.pages * Self::SPAN;
             }
             while n - i >= Self::STEP {
@@ -285,7 +286,7 @@ impl<
                 while line < SPAN / LINE {
                     let mut sums = [none; U];
                     let first = i + line * Self::LINE;
-                    Self::side_by_side(&at, first, (lines, way.pages), none, &mut sums);
+                    Self::side_by_side(&at, first, lines, way.pages, none, &mut sums);
                     total.add(sum_of(sums));
                     line += lines;
                 }
@@ -322,7 +323,7 @@ impl<
             for _ in 0..args.repeats {
                 let mut i = 0;
                 while SIDE && n - i >= way.pages * Self::SPAN {
-                    Self::side_by_side(&at, i, (SPAN / LINE, way.pages), s, &mut sums);
+                    Self::side_by_side(&at, i, SPAN / LINE, way.pages, s, &mut sums);
                     i += way.pages * Self::SPAN;
                 }
                 while i < stepped {

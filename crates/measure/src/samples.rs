@@ -6,7 +6,7 @@
 
 mod one_regime;
 
-pub use one_regime::OneRegime;
+pub use one_regime::{CellSamples, OneRegime};
 
 use crate::clock;
 use crate::interference::Cause;
@@ -263,7 +263,8 @@ impl Sorted {
         samples: &[Sample],
         group: &RegimeGroup,
         part: usize,
-        (what, guest): (Plural, bool),
+        what: Plural,
+        guest: bool,
     ) -> Option<String> {
         let Plural { one, several } = what;
         let (disturbed, for_lack) = group.disturbed(samples, part);

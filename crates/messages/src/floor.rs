@@ -34,8 +34,10 @@ pub(crate) type Shares = BTreeMap<(Pattern, u64), Share>;
 /// Compares an MPI's figures with the lower bound. The share is that of the quoted figures; its interval is from the
 /// starts of both, interleaved, that met the same regime of the machine.
 pub(crate) fn shares(
-    (figures, mpi): (&[MessageFigure], &StartReport),
-    (floors, floor): (&[MessageFigure], &StartReport),
+    figures: &[MessageFigure],
+    mpi: &StartReport,
+    floors: &[MessageFigure],
+    floor: &StartReport,
 ) -> Shares {
     let mut shares = Shares::new();
     for own in floors {
@@ -114,7 +116,7 @@ pub(crate) fn remarks(
             };
             let slow = || {
                 let (least, most) = of_range(&|config| 1.0 / config.share);
-                let look = look_at(mpi, floor, (pattern, from, to), eager);
+                let look = look_at(mpi, floor, pattern, from, to, eager);
                 let times = times(least, most);
                 format!("{times} the time that this node allows (the floor); {look}")
             };
@@ -150,7 +152,9 @@ fn times(least: f64, most: f64) -> String {
 fn look_at(
     mpi: &StartReport,
     floor: &StartReport,
-    (pattern, from, to): (Pattern, u64, u64),
+    pattern: Pattern,
+    from: u64,
+    to: u64,
     eager: Option<&EagerLimit>,
 ) -> String {
     let runs = &floor.output.sizes;
@@ -216,7 +220,7 @@ mod tests {
 
     /// Returns the notes on an MPI compared with a lower bound, and the doubtful sizes with the reason.
     fn judged(mpi: &StartReport, floor: &StartReport) -> (Vec<String>, Vec<(u64, String)>) {
-        let shares = shares((&figures(mpi), mpi), (&figures(floor), floor));
+        let shares = shares(&figures(mpi), mpi, &figures(floor), floor);
         let (notices, doubts) = remarks("MPICH", mpi, floor, &shares, None);
         let notices = notices.into_iter().map(|notice| notice.message).collect();
         (notices, doubts.into_iter().map(|((_, bytes), why)| (bytes, why)).collect())
@@ -232,7 +236,7 @@ mod tests {
         let mpi = report(&[(NEAR, [2.0; 3]), (FAR, [9.0; 3]), (NEAR, [2.2; 3]), (NEAR, [2.0; 3])]);
         let floor =
             report(&[(NEAR, [1.0; 3]), (NEAR, [1.0; 3]), (NEAR, [1.1; 3]), (NEAR, [1.0; 3])]);
-        let of = |start: &StartReport| shares((&figures(start), start), (&figures(&floor), &floor));
+        let of = |start: &StartReport| shares(&figures(start), start, &figures(&floor), &floor);
         let [low, high] = of(&mpi)[&(Pattern::Latency, 8)].config.ci95.unwrap();
         assert!((low - 0.5).abs() < 1e-9 && (high - 0.5).abs() < 1e-9, "{low} to {high}");
         // Two starts tell no interval, and without one nothing is said.
@@ -282,7 +286,7 @@ mod tests {
         let (slow_mpi, slow_floor) = (starts(&[4.0; 3]), starts(&[1.0; 3]));
         let mut doubted = figures(&slow_floor);
         doubted.iter_mut().for_each(|of| of.measurement.validity.suspect("busy"));
-        let shares = shares((&figures(&slow_mpi), &slow_mpi), (&doubted, &slow_floor));
+        let shares = shares(&figures(&slow_mpi), &slow_mpi, &doubted, &slow_floor);
         assert_eq!(remarks("MPICH", &slow_mpi, &slow_floor, &shares, None).1.len(), 0);
     }
 
@@ -304,7 +308,7 @@ mod tests {
         let (mpi, mut floor) = (starts(&[4.0; 3]), starts(&[1.0; 3]));
         let limit = EagerLimit { bytes: 4096, variable: "btl_sm_eager_limit".to_owned() };
         let look = |lower: &StartReport, from| {
-            look_at(&mpi, lower, (Pattern::Latency, from, 1 << 20), Some(&limit))
+            look_at(&mpi, lower, Pattern::Latency, from, 1 << 20, Some(&limit))
         };
         assert!(look(&floor, 8).starts_with("see that its transport is shared memory: it is pml"));
         assert!(look(&floor, 4096).starts_with("messages of 4 KiB and more wait for the receiver"));

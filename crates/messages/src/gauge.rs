@@ -42,7 +42,7 @@ impl Planned for MessagesPlan {
         };
         let figures = |(launch, pattern): (&Launch, &Pattern)| {
             let of = |test| {
-                let of = Figures::new((GAUGE, test), [pattern.name()], units(pattern));
+                let of = Figures::new(GAUGE, test, [pattern.name()], units(pattern));
                 // OSU's programs double from the least size on.
                 if self.osu.is_empty() {
                     of.sized(launch.sizes_of(*pattern, &self.options))
@@ -299,7 +299,7 @@ fn finish(
     judge_curves(&mut figures, limit.as_ref());
     let mut notices = notices(starter, &report);
     if let Some((floors, floor)) = floor {
-        let shares = floor::shares((&figures, &report), (floors, floor));
+        let shares = floor::shares(&figures, &report, floors, floor);
         let name = starter.transport.name();
         let (remarks, doubts) = floor::remarks(&name, &report, floor, &shares, limit.as_ref());
         notices.extend(remarks);

@@ -134,8 +134,8 @@ fn compile(compiler: &Compiler, interrupted: &dyn Fn() -> bool) -> Result<Vec<u8
     }
     let source = scratch.path().join(SOURCES[0].0);
     let flags: Vec<String> = FLAGS.split(' ').map(str::to_owned).collect();
-    let (limit, made) = (CompileLimits::USUAL.compile, (&scratch, "messages"));
-    let program = compiler.compile(limit, (&[&source], &flags), made, interrupted)?;
+    let limit = CompileLimits::USUAL.compile;
+    let program = compiler.compile(limit, &[&source], &flags, &scratch, "messages", interrupted)?;
     std::fs::read(&program.path).map_err(|cause| MessagesError::write(&program.path, &cause))
 }
 

@@ -13,7 +13,7 @@ use crate::{GAUGE, TEST, TRANSPORT};
 use nodegauge_measure::interference::Cause;
 use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Validity};
 use nodegauge_measure::regime::{self, Regime};
-use nodegauge_measure::samples::{self, RegimeGroup, Sample, Sorted, Sorting};
+use nodegauge_measure::samples::{self, CellSamples, RegimeGroup, Sample, Sorted, Sorting};
 use nodegauge_measure::stats::{self, Better};
 use nodegauge_measure::{Seconds, Unit};
 use nodegauge_placement::cpus::ranges;
@@ -260,7 +260,7 @@ impl SizeEvidence<'_> {
     fn figure(&self, unit: Unit, figure: &dyn Fn(f64) -> f64) -> MessageFigure {
         let Batches { samples, sorted, counted, .. } = &self.batches;
         let value_of = |seconds: f64| digits(figure(seconds));
-        let timed = (&samples[..], sorted, counted);
+        let timed = CellSamples { samples, sorted, group: counted };
         let mut measurement = blank_of(self.starter.transport, self.run.pattern, unit).timed(
             Quoted::Mean,
             timed,

@@ -58,7 +58,7 @@ pub fn place(measured: Vec<Measurement>, points: Vec<RooflinePoint>) -> Vec<Meas
 /// Returns the figures of the points, for the check of expectations.
 pub fn figures(points: &[RooflinePoint]) -> Figures {
     let names = points.iter().map(|point| point.name.as_str());
-    Figures::new((GAUGE, POINT), names, &[Unit::FlopsPerSecond]).limited(true)
+    Figures::new(GAUGE, POINT, names, &[Unit::FlopsPerSecond]).limited(true)
 }
 
 /// The roofline gauge: ceilings that other gauges measure, and points under them.

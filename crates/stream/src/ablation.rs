@@ -67,7 +67,7 @@ impl Planned for AblationPlan {
     }
 
     fn figures(&self, _: &Site) -> Vec<Figures> {
-        vec![Figures::new((GAUGE, TEST), STEPS.into_iter().chain([WHOLE, MEMCPY]), &[Unit::Factor])]
+        vec![Figures::new(GAUGE, TEST, STEPS.into_iter().chain([WHOLE, MEMCPY]), &[Unit::Factor])]
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {

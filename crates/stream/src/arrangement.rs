@@ -377,7 +377,7 @@ pub(crate) fn stream_figures(kernels: &[Kernel], site: &Site) -> Vec<Figures> {
     let limited = nodegauge_machine::bandwidth_of(&site.machine, &[]).is_some();
     let names = kernels.iter().map(|kernel| kernel.name());
     vec![
-        Figures::new((GAUGE, nodegauge_arena::names::STREAM), names, &[Unit::BytesPerSecond])
+        Figures::new(GAUGE, nodegauge_arena::names::STREAM, names, &[Unit::BytesPerSecond])
             .limited(limited),
     ]
 }

@@ -80,7 +80,7 @@ impl Gauge for Stream {
 
     fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>> {
         let triad = |m: &Measurement| (m.test == STREAM && m.name == TRIAD).then_some(m.value?);
-        vec![Headline::of(("memory", "Triad, best"), (record, GAUGE), triad)]
+        vec![Headline::of("memory", "Triad, best", record, GAUGE, triad)]
     }
 
     fn view(&self, record: &Record, detail: Detail) -> Vec<Section> {

@@ -162,20 +162,20 @@ impl StreamPoint {
     /// As [`Target::trial`], and before each kernel the team waits at the gate for other processes.
     pub(crate) fn trial_with(&mut self, gate: Gate<'_>) -> Result<(Sample, Spans), ArenaError> {
         let parts = self.parts();
-        self.over_part(gate, (self.trials % parts, parts))
+        self.over_part(gate, ArrayShare { index: self.trials % parts, count: parts })
     }
 
-    /// Runs each kernel once over the whole arrays, or over a part of them: `(number, of so many)` for
-    /// the first kernel, and another part for each of the others, so that none finds in a cache what the
+    /// Runs each kernel once over the whole arrays, or over a part of them: `part` for the first
+    /// kernel, and another part for each of the others, so that none finds in a cache what the
     /// one before left. Returns also what each kernel summed.
     fn timed(
         &mut self,
         gate: Gate<'_>,
-        part: Option<(usize, usize)>,
+        part: Option<ArrayShare>,
     ) -> Result<(Sample, Spans, Vec<f64>), ArenaError> {
         let (arrays, loops) = (&self.arrays, &self.loops);
         let (sample, timed) = self.team.sample(&self.shared_lines, |member, laps| {
-            run(member, laps, (arrays, part), loops, gate)
+            run(member, laps, arrays, part, loops, gate)
         })?;
         let sum = |i: usize| timed.made.iter().map(|sums| sums[i]).sum();
         let sums = (0..loops.len()).map(sum).collect();
@@ -187,7 +187,7 @@ impl StreamPoint {
     pub(crate) fn over_part(
         &mut self,
         gate: Gate<'_>,
-        part: (usize, usize),
+        part: ArrayShare,
     ) -> Result<(Sample, Spans), ArenaError> {
         /// Number of times that all kernels may run over a part before it is filled again: values grow at
         /// most fiftyfold each time, and single precision ends at 50^22.
@@ -195,7 +195,7 @@ impl StreamPoint {
         /// Trials with the fourth array before a refill: it holds a product of two others and grows with the square.
         const TIMES_OF_PRODUCTS: usize = TIMES / 2;
         let times = if self.config.arrays > STREAM_ARRAYS { TIMES_OF_PRODUCTS } else { TIMES };
-        if self.trials >= times * part.1 {
+        if self.trials >= times * part.count {
             self.fill()?;
         }
         self.trials += 1;
@@ -247,7 +247,7 @@ impl Target for StreamPoint {
         Ok(self.trial_with(None)?.0)
     }
 
-    fn part(&mut self, part: (usize, usize)) -> Result<Option<Sample>, ArenaError> {
+    fn part(&mut self, part: ArrayShare) -> Result<Option<Sample>, ArenaError> {
         Ok(Some(self.over_part(None, part)?.0))
     }
 
@@ -304,7 +304,8 @@ impl Target for StreamPoint {
 fn run(
     member: &Member<'_>,
     laps: &mut Laps<'_>,
-    (arrays, part): (&Arrays, Option<(usize, usize)>),
+    arrays: &Arrays,
+    part: Option<ArrayShare>,
     loops: &[Loop],
     gate: Gate<'_>,
 ) -> Vec<f64> {
@@ -319,9 +320,9 @@ fn run(
     let run = |(i, each): (usize, &Loop)| {
         let args = match part {
             None => arrays.share(share_of(member)),
-            Some((part, parts)) => {
-                let index = (part + i * parts / loops.len()) % parts;
-                arrays.part(share_of(member), ArrayShare { index, count: parts })
+            Some(ArrayShare { index: first, count }) => {
+                let index = (first + i * count / loops.len()) % count;
+                arrays.part(share_of(member), ArrayShare { index, count })
             }
         };
         together();
@@ -470,7 +471,8 @@ mod tests {
     #[test]
     fn parts_of_any_size_spoil_no_check() {
         let mut point = point(Element::F64);
-        for part in [(0, 1), (0, 2), (1, 2)].repeat(20) {
+        for (index, count) in [(0, 1), (0, 2), (1, 2)].repeat(20) {
+            let part = ArrayShare { index, count };
             assert_eq!(point.part(part).unwrap().unwrap().seconds.len(), STREAM.len());
         }
         // Nothing has overflowed, and a pass begins with fresh values.

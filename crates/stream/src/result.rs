@@ -22,7 +22,7 @@ use nodegauge_measure::clock::{self, ClockQuality, MIN_TICKS};
 use nodegauge_measure::keys::shared::CompilerConfig;
 use nodegauge_measure::record::{Finding, Limit, Measurement, Quoted, Severity, Traffic, Validity};
 use nodegauge_measure::repeat::Stop;
-use nodegauge_measure::samples::{self, Sample, Sorted};
+use nodegauge_measure::samples::{self, CellSamples, Sample, Sorted};
 use nodegauge_measure::{BytesPerSec, Outcome, Seconds, Unit};
 use nodegauge_placement::{Bind, MemoryPolicy, ThreadPlace};
 use nodegauge_toolchain::Compiler;
@@ -118,19 +118,21 @@ fn one(
 ) -> Option<Measurement> {
     let kernel = each.kernel();
     let bytes = counted(evidence.target, i);
-    let timed = (evidence.samples, &evidence.sorted, evidence.sorted.headline()?);
+    let sorted = &evidence.sorted;
+    let timed = CellSamples { samples: evidence.samples, sorted, group: sorted.headline()? };
     let m = figure(kernel).timed(Quoted::Best, timed, i, &|seconds| bytes / seconds);
     let m = limited(m, &evidence.site.machine, config.numa.as_ref());
     let best = m.value?;
     let mut validity = doubts.clone();
-    if let (Stop::Budget, passes @ ..samples::LEAST_IN_REGIME) = (evidence.stop, timed.2.all.len())
+    if let (Stop::Budget, passes @ ..samples::LEAST_IN_REGIME) =
+        (evidence.stop, timed.group.all.len())
     {
         validity.suspect(format!(
             "the time was enough for {passes} passes only: give a larger --budget"
         ));
     }
     let guest = evidence.site.machine.virtualisation.is_some();
-    if let Some(doubt) = timed.1.doubt(timed.0, timed.2, i, (samples::PASSES, guest)) {
+    if let Some(doubt) = sorted.doubt(timed.samples, timed.group, i, samples::PASSES, guest) {
         validity.suspect(doubt);
     }
     if let Some(limit) = m.limit.as_ref().filter(|limit| limit.fraction > 1.0) {

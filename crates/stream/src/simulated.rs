@@ -2,7 +2,7 @@
 
 use crate::kernels::{Element, Kernel, KernelShape, Loop};
 use crate::target::{Seen, Target, TargetConfig};
-use nodegauge_arena::ArenaError;
+use nodegauge_arena::{ArenaError, ArrayShare};
 use nodegauge_measure::clock;
 use nodegauge_measure::samples::Sample;
 use std::time::Duration;
@@ -55,8 +55,8 @@ impl Target for Simulated {
     fn pass(&mut self) -> Result<Sample, ArenaError> {
         Ok(self.runs(1.0))
     }
-    fn part(&mut self, part: (usize, usize)) -> Result<Option<Sample>, ArenaError> {
-        Ok(Some(self.runs(1.0 / part.1 as f64)))
+    fn part(&mut self, part: ArrayShare) -> Result<Option<Sample>, ArenaError> {
+        Ok(Some(self.runs(1.0 / part.count as f64)))
     }
     fn check(&mut self) -> Result<(), ArenaError> {
         self.runs(1.0);

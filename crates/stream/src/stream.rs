@@ -96,8 +96,8 @@ pub(crate) fn measure(
     // Every element is compared behind the passes, about as long as it took to fill them.
     let limits = Limits { reserve: setting_up / 2, ..limits };
     let mut schedule = Schedule::new(policy::STREAM, limits, 1);
-    let shown = (shown, kernel, result::counted(&*target, shown));
-    let latest = |samples: &[Vec<Sample>]| latest(&samples[0], shown);
+    let bytes = result::counted(&*target, shown);
+    let latest = |samples: &[Vec<Sample>]| latest(&samples[0], shown, kernel, bytes);
     let pass = |_| target.pass().map(|pass| vec![pass]);
     let stop = schedule.run(observer, Some(&latest), pass)?;
     let traffic = if stop == Stop::Interrupted { None } else { target.traffic()? };
@@ -116,7 +116,7 @@ pub(crate) fn measure(
 }
 
 /// Returns the current state of a run for the user: the best of Triad so far, or of the first kernel.
-fn latest(samples: &[Sample], (shown, kernel, bytes): (usize, Kernel, f64)) -> String {
+fn latest(samples: &[Sample], shown: usize, kernel: Kernel, bytes: f64) -> String {
     let fastest = samples.iter().map(|s| s.seconds[shown]).fold(f64::INFINITY, f64::min);
     format!("{kernel} {}", BytesPerSec(bytes / fastest))
 }

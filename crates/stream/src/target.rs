@@ -5,7 +5,7 @@ use crate::config::RankConfig;
 use crate::kernels::{Element, Kernel, KernelShape, Loop};
 use crate::traffic::Counted;
 use nodegauge_arena::location::Share;
-use nodegauge_arena::{ArenaError, ArrayLayout, ArraysConfig, RequestedPages};
+use nodegauge_arena::{ArenaError, ArrayLayout, ArrayShare, ArraysConfig, RequestedPages};
 use nodegauge_machine::{CpuId, NodeId};
 use nodegauge_measure::samples::Sample;
 use nodegauge_placement::MemoryPolicy;
@@ -105,12 +105,12 @@ pub trait Target {
         self.pass()
     }
 
-    /// Runs each kernel once over a part of the arrays, number `part.0` of `part.1`; `None` where parts
-    /// cannot be had. The next pass fills the arrays anew.
+    /// Runs each kernel once over a part of the arrays; returns `None` if the target has no parts. The next pass
+    /// fills the arrays again.
     ///
     /// # Errors
     /// As all methods.
-    fn part(&mut self, _part: (usize, usize)) -> Result<Option<Sample>, ArenaError> {
+    fn part(&mut self, _part: ArrayShare) -> Result<Option<Sample>, ArenaError> {
         Ok(None)
     }
 

@@ -233,7 +233,7 @@ impl Planned for TunePlan {
 
     fn figures(&self, site: &Site) -> Vec<Figures> {
         let mut figures = arrangement::stream_figures(&self.options.kernels, site);
-        figures.push(Figures::new((GAUGE, TUNE), [CHOICE], &[Unit::Factor]));
+        figures.push(Figures::new(GAUGE, TUNE, [CHOICE], &[Unit::Factor]));
         figures
     }
 

@@ -81,8 +81,10 @@ impl Compiler {
     pub fn compile(
         &self,
         limit: Duration,
-        (sources, flags): (&[&Path], &[String]),
-        (scratch, name): (&Scratch, &str),
+        sources: &[&Path],
+        flags: &[String],
+        scratch: &Scratch,
+        name: &str,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<CompiledProgram, ToolchainError> {
         let path = scratch.path().join(name);

@@ -44,7 +44,7 @@ fn compiled(command: &str, source: &str) -> Option<(Scratch, SharedObject)> {
         other => other.unwrap(),
     };
     let flags = ["-fPIC", "-shared"].map(str::to_owned);
-    let library = compiler.compile(LONG, (&[&file], &flags), (&scratch, "loops.so"), &no).unwrap();
+    let library = compiler.compile(LONG, &[&file], &flags, &scratch, "loops.so", &no).unwrap();
     let object = SharedObject::open(&library.path).unwrap();
     Some((scratch, object))
 }
@@ -136,7 +136,7 @@ fn streaming_stores_are_seen_in_every_dress() {
     std::fs::write(&file, LOOPS).unwrap();
     if let Ok(clang) = Compiler::find("clang -O3 -mavx2 -fnt-store".parse().unwrap(), LONG, &no) {
         let flags = ["-fPIC", "-shared"].map(str::to_owned);
-        match clang.compile(LONG, (&[&file], &flags), (&scratch, "nt.so"), &no) {
+        match clang.compile(LONG, &[&file], &flags, &scratch, "nt.so", &no) {
             Ok(library) => {
                 let library_object = SharedObject::open(&library.path).unwrap();
                 assert!(of(&library_object, "triad").1);

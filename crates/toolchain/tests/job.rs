@@ -20,8 +20,10 @@ fn job(scratch: &Scratch, source: &str, limit: Duration) -> Result<Job, Toolchai
     assert!(compiler.version.as_ref().is_some_and(|version| version.contains("gcc")));
     let program = compiler.compile(
         LONG,
-        (&[&file], &["-DWORD=\"well\"".to_owned()]),
-        (scratch, "program"),
+        &[&file],
+        &["-DWORD=\"well\"".to_owned()],
+        scratch,
+        "program",
         &no,
     )?;
     Ok(Job {

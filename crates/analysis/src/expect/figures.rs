@@ -23,7 +23,8 @@ pub struct Figures {
 impl Figures {
     /// Returns figures with these names and units, without a known limit.
     pub fn new<S: Into<String>>(
-        (gauge, test): (&'static str, &'static str),
+        gauge: &'static str,
+        test: &'static str,
         names: impl IntoIterator<Item = S>,
         units: &'static [Unit],
     ) -> Self {
@@ -151,19 +152,20 @@ mod tests {
 
     fn refusal(text: &str) -> Option<String> {
         let figures = [
-            Figures::new(("memory", "stream"), ["copy", "triad"], &[Unit::BytesPerSecond])
+            Figures::new("memory", "stream", ["copy", "triad"], &[Unit::BytesPerSecond])
                 .limited(true),
-            Figures::new(("memory", "ladder"), ["65536"], &[Unit::BytesPerSecond])
+            Figures::new("memory", "ladder", ["65536"], &[Unit::BytesPerSecond])
                 .or_like(|name| name.parse::<u64>().is_ok()),
             Figures::new(
-                ("messages", "mpi"),
+                "messages",
+                "mpi",
                 ["mbw_mr"],
                 &[Unit::BytesPerSecond, Unit::MessagesPerSecond],
             )
             .sized([8, 1 << 10, 1 << 20]),
-            Figures::new(("messages", "transport"), ["mbw_mr", "bibw"], &[Unit::BytesPerSecond])
+            Figures::new("messages", "transport", ["mbw_mr", "bibw"], &[Unit::BytesPerSecond])
                 .scoped(),
-            Figures::new(("compute", "hpl"), ["rating"], &[Unit::FlopsPerSecond]).sized([]),
+            Figures::new("compute", "hpl", ["rating"], &[Unit::FlopsPerSecond]).sized([]),
         ];
         let refusal = text.parse::<Expectation>().unwrap().refusal(&figures);
         refusal.map(|why| why.to_string())

@@ -36,13 +36,35 @@ pub(super) struct Set {
     pub seconds: [f64; PARTS.len()],
 }
 
+/// Parts that a member builds its domain from.
+#[derive(Clone, Copy)]
+pub struct DomainPlan<'a> {
+    /// Partition of the mesh.
+    pub layout: &'a DomainLayout,
+    /// Exchange of halos between the members.
+    pub exchange: &'a DomainExchange,
+    /// Candidate loops; the first is used until one is chosen.
+    pub codes: &'a [Code],
+}
+
+/// Request for one set.
+#[derive(Clone, Copy)]
+pub struct SetRequest<'a> {
+    /// True if HPCG's tests have passed already.
+    pub tested: bool,
+    /// End of the iterations.
+    pub until: Until<'a>,
+}
+
 impl Set {
     /// Runs the set of a member's domain, which it makes.
     pub fn of_member(
-        (member, laps): (&Member<'_>, &mut Laps<'_>),
-        (layout, exchange, codes): (&DomainLayout, &DomainExchange, &[Code]),
-        (tested, until): (bool, Until<'_>),
+        member: &Member<'_>,
+        laps: &mut Laps<'_>,
+        plan: DomainPlan<'_>,
+        request: SetRequest<'_>,
     ) -> Result<Self, Failure> {
+        let DomainPlan { layout, exchange, codes } = plan;
         let finite = |x: f64| Some(x).filter(|x| x.is_finite());
         let place = DomainExchangePoint::new(exchange, member);
         let begun = monotonic_nanos();
@@ -57,11 +79,11 @@ impl Set {
         if codes.len() > 1 {
             domain.choose(&place, codes);
         }
-        let tests = (!tested).then(|| Tests {
+        let tests = (!request.tested).then(|| Tests {
             departures: domain.symmetry_test(&place, member.index).map(finite),
             iterations: domain.spectral_test(&place, layout, member.index),
         });
-        let solved = laps.time(|| domain.solve(&place, until));
+        let solved = laps.time(|| domain.solve(&place, request.until));
         Ok(Self {
             setup_s,
             ahead: domain.asks_ahead(),

@@ -41,9 +41,7 @@ pub fn follow(world: &World) -> Result<u8, Failure> {
         match serde_json::from_slice(&world.hear(0)).map_err(Failure::missing)? {
             SolverRequest::Solve(job) => drop(solution::mpi_rank(world, &job, &mut || false)?),
             SolverRequest::Bandwidth(elements) => {
-                mpi::timed(world, |member, laps| {
-                    bandwidth::pass(member, laps, (&loops, elements))
-                })?;
+                mpi::timed(world, |member, laps| bandwidth::pass(member, laps, &loops, elements))?;
             }
             SolverRequest::End(code) => {
                 world.leave();

@@ -99,7 +99,7 @@ impl Planned for IccgPlan {
             "relative",
         ];
         let units = &[Unit::Seconds, Unit::FlopsPerSecond, Unit::BytesPerSecond, Unit::Factor];
-        vec![Figures::new((GAUGE, TEST), names, units)]
+        vec![Figures::new(GAUGE, TEST, names, units)]
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
@@ -181,8 +181,7 @@ impl IccgRun<'_> {
         let options = (*options).clone();
         let job = Job { mesh: size.mesh, method: options.method, options, products };
         follow::tell(workers, || SolverRequest::Solve(job.clone()))?;
-        let Some((solution, samples)) = solution::solve(pool, (at, workers), &job, observer)?
-        else {
+        let Some((solution, samples)) = solution::solve(pool, at, workers, &job, observer)? else {
             return Ok(Vec::new());
         };
         let seconds = samples.iter().map(|sample| sample.seconds[0]).sum();
@@ -198,7 +197,7 @@ impl IccgRun<'_> {
             // SAFETY: the job computes, maps memory and meets the others at their own barrier.
             let (sample, timed) = unsafe {
                 self.pool.sample(at, Interrupt::never(), |member, laps| {
-                    bandwidth::pass(member, laps, (loops, elements))
+                    bandwidth::pass(member, laps, loops, elements)
                 })
             }?;
             timed.made.into_iter().collect::<Result<(), Failure>>()?;
@@ -239,7 +238,7 @@ impl IccgRun<'_> {
         let Self { size, options, .. } = *self;
         let options = options.clone();
         let job = Job { mesh: size.mesh, options, products, method: Method::Natural };
-        let solved = solution::solve(&mut pool, (0, &threads[0]), &job, observer)?;
+        let solved = solution::solve(&mut pool, 0, &threads[0], &job, observer)?;
         Ok((solved.map(|(solution, _): (Solution, _)| solution.iterations), None))
     }
 }

@@ -87,13 +87,14 @@ pub(super) fn parts(work: &Work) -> impl Iterator<Item = usize> {
 /// When memory or a worker fails.
 pub(super) fn solve(
     pool: &mut WorkerPool<'_>,
-    (at, workers): (usize, &Workers),
+    at: usize,
+    workers: &Workers,
     job: &Job,
     observer: &mut dyn Observer,
 ) -> Result<Option<(Solution, Vec<Sample>)>, Failure> {
     match workers {
         Workers::Threads(_) => by_threads(pool, at, job, observer),
-        Workers::Ranks(plan) => by_ranks(pool, (at, plan.ranks.len()), job, observer),
+        Workers::Ranks(plan) => by_ranks(pool, at, plan.ranks.len(), job, observer),
         Workers::Mpi(_, world) => by_mpi(world, job, observer),
     }
 }
@@ -118,7 +119,7 @@ fn by_threads(
         let (sample, timed) = unsafe {
             pool.sample(at, Interrupt::never(), |member, laps| {
                 let context = ThreadContext::of_thread(member);
-                solver.advance((&context, laps), state, (count, job.tolerance()))
+                solver.advance(&context, laps, state, count, job.tolerance())
             })
         }?;
         let (reached, times) = &timed.made[0];
@@ -136,7 +137,8 @@ fn by_threads(
 
 fn by_ranks(
     pool: &mut WorkerPool<'_>,
-    (at, ranks): (usize, usize),
+    at: usize,
+    ranks: usize,
     job: &Job,
     observer: &mut dyn Observer,
 ) -> Result<Option<(Solution, Vec<Sample>)>, Failure> {
@@ -147,7 +149,7 @@ fn by_ranks(
         pool.sample(at, Interrupt::when(&mut || observer.interrupted()), |member, laps| {
             let own_range = shared.of_rank(member.index);
             // Whoever waits for them ends them.
-            part_of_rank((member, laps), job, (&own_range, grid), &mut || false)
+            part_of_rank(member, laps, job, &own_range, grid, &mut || false)
         })
     };
     match solved {
@@ -182,7 +184,7 @@ pub(super) fn mpi_rank(
 ) -> Result<Option<Timed<OfRank>>, Failure> {
     let grid = size::grid(job.mesh, world.count)?;
     let ranks = MpiRanks::new(world, job.mesh, grid)?;
-    mpi::timed(world, |member, laps| part_of_rank((member, laps), job, (&ranks, grid), interrupted))
+    mpi::timed(world, |member, laps| part_of_rank(member, laps, job, &ranks, grid, interrupted))
 }
 
 /// Combines the results of all ranks to one solution.
@@ -202,22 +204,25 @@ fn joined(
 
 /// Part of a solution of one rank.
 fn part_of_rank(
-    (member, laps): (&Member<'_>, &mut Laps<'_>),
+    member: &Member<'_>,
+    laps: &mut Laps<'_>,
     job: &Job,
-    (ranks, grid): (&impl Ranks, [usize; 3]),
+    ranks: &impl Ranks,
+    grid: [usize; 3],
     interrupted: &mut dyn FnMut() -> bool,
 ) -> OfRank {
     let subdomain = Subdomain::of_rank(job.mesh, member.index, grid);
     let subdomain = subdomain.ok_or_else(|| Failure::missing("a rank has no nodes"))?;
     let context = &mut ThreadContext::of_rank(member);
-    as_rank(context, laps, subdomain, (job, ranks), interrupted)
+    as_rank(context, laps, subdomain, job, ranks, interrupted)
 }
 
 fn as_rank(
     context: &mut ThreadContext<'_>,
     laps: &mut Laps<'_>,
     subdomain: Subdomain,
-    (job, ranks): (&Job, &impl Ranks),
+    job: &Job,
+    ranks: &impl Ranks,
     interrupted: &mut dyn FnMut() -> bool,
 ) -> Result<Option<(Solution, Vec<Times>)>, Failure> {
     let prepared = Unstored::assemble(context, subdomain, job, |part, rows| ranks.halo(part, rows));
@@ -234,7 +239,7 @@ fn as_rank(
     while state.end.is_none() {
         // SAFETY: the rank has one thread, and all ranks do the same.
         let (reached, more) =
-            unsafe { solver.advance((context, laps), state, (count, job.tolerance())) };
+            unsafe { solver.advance(context, laps, state, count, job.tolerance()) };
         state = reached;
         let last = more.last().map_or(1.0, |iteration| iteration[0]);
         times.extend(more);
@@ -333,7 +338,7 @@ impl Prepared {
         halo: &'a dyn Halo,
     ) -> Result<Solver<'a>, Failure> {
         let code = Code::widest(self.products.ahead);
-        Solver::new(threads, &self.system, (&self.matrix, &self.preconditioner), (halo, code))
+        Solver::new(threads, &self.system, &self.matrix, &self.preconditioner, halo, code)
     }
 
     fn solution(&self, solver: &mut Solver<'_>, state: State, residual: f64) -> Solution {
@@ -366,7 +371,7 @@ impl Unstored {
         let since = |since_nanos: u64| (monotonic_nanos() - since_nanos) as f64 * 1e-9;
         let rows = Numbering::new(&subdomain, job.method.order(), threads.count());
         let halo = halo(&subdomain, &rows);
-        let (system, blocks) = System::assemble(threads, (subdomain, rows), &Stretch)?;
+        let (system, blocks) = System::assemble(threads, subdomain, rows, &Stretch)?;
         let preconditioner = match job.method {
             Method::Diagonal => Preconditioner::diagonal(threads, &blocks, &system.rows)?,
             _ => Preconditioner::incomplete(threads, &blocks, &system.rows)?,
@@ -405,7 +410,7 @@ impl Unstored {
                 .collect();
             let turns = |context: &ThreadContext<'_>| {
                 // SAFETY: each thread has its own context, and nothing else uses the vectors.
-                unsafe { products(context, (&self.system.rows, halo), &ways, vectors) }
+                unsafe { products(context, &self.system.rows, halo, &ways, vectors) }
             };
             let all = threads.map(turns)?;
             for ((matrix, ahead, _), [seconds, cost]) in ways.iter().zip(&all[0]) {
@@ -433,7 +438,8 @@ impl Unstored {
 /// Every thread of every rank calls it with its own context, and nothing else uses the vectors meanwhile.
 unsafe fn products(
     context: &ThreadContext<'_>,
-    (rows, halo): (&Numbering, &dyn Halo),
+    rows: &Numbering,
+    halo: &dyn Halo,
     ways: &[(&Matrix, bool, f64)],
     [x, y]: &[SharedArray<f64>; 2],
 ) -> Vec<[f64; 2]> {
@@ -447,7 +453,7 @@ unsafe fn products(
             context.barrier_of_all();
             let begun = monotonic_nanos();
             // SAFETY: x has all columns, y the rows, of which each thread writes its own.
-            unsafe { matrix.multiply((rows, context.thread), code, x.at(0), y.at(0)) };
+            unsafe { matrix.multiply(rows, context.thread, code, x.at(0), y.at(0)) };
             context.barrier_of_all();
             *least = least.min((monotonic_nanos() - begun) as f64 * 1e-9);
         }

@@ -47,9 +47,11 @@ pub(crate) fn execute(args: &DeviceArgs) -> Result<Exit, Failure> {
         }
         Some(DeviceCommand::Peaks(of)) => {
             let (devices, notices) = find(&of.which)?;
-            let limits = (of.common.budget.unwrap_or(PeakPlan::BUDGET), samples(&of.common));
+            let budget = of.common.budget.unwrap_or(PeakPlan::BUDGET);
+            let samples = samples(&of.common);
             let elements = once(&of.element, Element::ALL.iter().copied());
-            conduct(&of.common, Box::new(PeakPlan::new(devices, elements, limits, notices)))
+            let plan = PeakPlan::new(devices, elements, budget, samples, notices);
+            conduct(&of.common, Box::new(plan))
         }
         None => {
             let (devices, notices) = find(&args.which)?;

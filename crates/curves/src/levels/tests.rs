@@ -17,14 +17,14 @@ fn curves(all: &[&[f64]]) -> Vec<Dot> {
 }
 
 /// L1 and L2 of a thread, and its part of a last-level cache.
-fn reported(l1_kib: u64, l2_kib: u64, (whole_kib, l3_kib): (u64, u64)) -> [Reported; 3] {
+fn reported(l1_kib: u64, l2_kib: u64, whole_kib: u64, l3_kib: u64) -> [Reported; 3] {
     let cache = |level, whole, bytes| Reported { level, whole: whole << 10, bytes: bytes << 10 };
     [cache(1, l1_kib, l1_kib), cache(2, l2_kib, l2_kib), cache(3, whole_kib, l3_kib)]
 }
 
 /// Two virtual CPUs of a Sapphire Rapids guest, told 105 MiB of L3, which busy neighbours share.
 fn sapphire_rapids(threads: u64) -> [Reported; 3] {
-    reported(48, 2048, (105 << 10, (105 << 10) / threads))
+    reported(48, 2048, 105 << 10, (105 << 10) / threads)
 }
 
 /// Nanoseconds a step there, huge pages, 4 KiB to 512 MiB; lines that went to L3 are gone when the
@@ -161,7 +161,7 @@ fn what_a_ladder_gets_of_a_shared_cache_is_found() {
 
 #[test]
 fn levels_of_zen_guests_are_found_and_named() {
-    let caches = reported(48, 1024, (32 << 10, 32 << 10));
+    let caches = reported(48, 1024, 32 << 10, 32 << 10);
     let l3 = "L3 of 32 MiB, as reported by the system: the curve leaves it between";
     let dots = curves(&[&ZEN5]);
     has_levels(
@@ -175,7 +175,7 @@ fn levels_of_zen_guests_are_found_and_named() {
         ],
     );
     assert_eq!(said(&dots, &caches), [format!("{l3} 6 MiB and 8 MiB")]);
-    let (zen4_dots, zen4_caches) = (curves(&[&ZEN4]), reported(32, 1024, (32 << 10, 32 << 10)));
+    let (zen4_dots, zen4_caches) = (curves(&[&ZEN4]), reported(32, 1024, 32 << 10, 32 << 10));
     has_levels(
         &zen4_dots,
         &zen4_caches,
@@ -216,7 +216,7 @@ fn loads_as_slow_as_those_of_flushed_lines_are_of_memory() {
     assert!(names.len() > 3 && names[2..].iter().all(|name| *name == "memory"), "{found:?}");
     assert!(said(&dots, &caches).iter().any(|text| text.starts_with("L3 of 105 MiB, as reported")));
     // A cache that is larger than a hypervisor says is none the less one.
-    let told = reported(48, 2048, (4 << 10, 4 << 10));
+    let told = reported(48, 2048, 4 << 10, 4 << 10);
     let mut zen5_dots = curves(&[&ZEN5]);
     zen5_dots.iter_mut().for_each(|dot| dot.cached = Some(dot.bytes < 16 << 20));
     let named = name(&zen5_dots, levels(&zen5_dots), &told, true);
@@ -239,7 +239,7 @@ fn one_flat_curve_is_one_level_and_a_steady_slope_none() {
 fn a_cache_without_a_plateau_is_said() {
     let mut values = vec![1.0; 8];
     values.extend([100.0; 23]);
-    let (dots, caches) = (curves(&[&values]), reported(48, 1024, (32 << 10, 32 << 10)));
+    let (dots, caches) = (curves(&[&values]), reported(48, 1024, 32 << 10, 32 << 10));
     let not_seen = |cache: &str| {
         format!(
             "{cache}, as reported by the system, is not seen: sets of 64 KiB to 128 MiB are all as fast as \

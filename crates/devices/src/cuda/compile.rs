@@ -89,13 +89,20 @@ type Length = unsafe extern "C" fn(Program, *mut usize) -> c_int;
 type Fill = unsafe extern "C" fn(Program, *mut c_char) -> c_int;
 type Destroy = unsafe extern "C" fn(*mut Program) -> c_int;
 
+/// Pair of functions that return a result of a program: its length, then its bytes.
+#[derive(Clone, Copy)]
+struct ResultCalls {
+    length: Length,
+    fill: Fill,
+}
+
 /// NVRTC or hipRTC, whose functions have the same arguments.
 struct Compiler {
     dialect: VendorApi,
     create: Create,
     compile: Compile,
-    log: (Length, Fill),
-    code: (Length, Fill),
+    log: ResultCalls,
+    code: ResultCalls,
     destroy: Destroy,
 }
 
@@ -118,14 +125,14 @@ impl Compiler {
                 dialect,
                 create: library.function(&named("CreateProgram"))?,
                 compile: library.function(&named("CompileProgram"))?,
-                log: (
-                    library.function(&named("GetProgramLogSize"))?,
-                    library.function(&named("GetProgramLog"))?,
-                ),
-                code: (
-                    library.function(&named(&format!("Get{code}Size")))?,
-                    library.function(&named(&format!("Get{code}")))?,
-                ),
+                log: ResultCalls {
+                    length: library.function(&named("GetProgramLogSize"))?,
+                    fill: library.function(&named("GetProgramLog"))?,
+                },
+                code: ResultCalls {
+                    length: library.function(&named(&format!("Get{code}Size")))?,
+                    fill: library.function(&named(&format!("Get{code}")))?,
+                },
                 destroy: library.function(&named("DestroyProgram"))?,
             })
         }
@@ -165,7 +172,8 @@ impl Compiler {
     }
 
     /// Returns the result of a pair of calls for the length and the bytes, followed by a zero.
-    fn filled(&self, program: Program, (length, fill): (Length, Fill)) -> Option<Vec<u8>> {
+    fn filled(&self, program: Program, calls: ResultCalls) -> Option<Vec<u8>> {
+        let ResultCalls { length, fill } = calls;
         let mut bytes = 0;
         // SAFETY: the program lives; the call fills in the length.
         if unsafe { length(program, &raw mut bytes) } != 0 || bytes == 0 {

@@ -3,7 +3,7 @@
 use crate::interference::Cause;
 use crate::keys::{self, shared};
 use crate::quantity::Bytes;
-use crate::samples::{RegimeGroup, Sample, Sorted};
+use crate::samples::{CellSamples, RegimeGroup, Sample, Sorted};
 use crate::stats::{self, Better, Summary};
 use crate::unit::Unit;
 use schemars::JsonSchema;
@@ -308,10 +308,11 @@ impl Measurement {
     pub fn timed(
         self,
         quoted: Quoted,
-        (samples, sorted, group): (&[Sample], &Sorted, &RegimeGroup),
+        cell: CellSamples<'_>,
         part: usize,
         value_of: &dyn Fn(f64) -> f64,
     ) -> Self {
+        let CellSamples { samples, sorted, group } = cell;
         let mut timed = self.sampled(quoted, group.values(samples, part, value_of));
         if let Some(summary) = &mut timed.summary {
             summary.best = group.best(samples, part, timed.unit.better(), value_of);

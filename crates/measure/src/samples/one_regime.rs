@@ -15,6 +15,17 @@ pub struct OneRegime {
     pub trips: Vec<f64>,
 }
 
+/// Samples of a cell, and those of them that its figures are computed from.
+#[derive(Debug, Clone, Copy)]
+pub struct CellSamples<'a> {
+    /// All samples.
+    pub samples: &'a [Sample],
+    /// Samples sorted by regime.
+    pub sorted: &'a Sorted,
+    /// Samples of the regime that counts.
+    pub group: &'a RegimeGroup,
+}
+
 impl OneRegime {
     /// Sorts the samples of each cell and chooses the regime in which most cells were measured; if several
     /// have as many cells, the one with most samples. `known` are round trips of other runs.
@@ -47,10 +58,11 @@ impl OneRegime {
 
     /// Returns the samples of a cell and the group of them that counts: the group of the run's regime, or else
     /// the headline group of the cell. Returns `None` if no group counts.
-    pub fn of(&self, cell: usize) -> Option<(&[Sample], &Sorted, &RegimeGroup)> {
+    pub fn of(&self, cell: usize) -> Option<CellSamples<'_>> {
         let (samples, sorted) = &self.cells[cell];
         let of_run = sorted.groups.iter().find(|group| self.is_of_run(group));
-        Some((samples, sorted, of_run.or_else(|| sorted.headline())?))
+        let group = of_run.or_else(|| sorted.headline())?;
+        Some(CellSamples { samples, sorted, group })
     }
 
     fn is_of_run(&self, group: &RegimeGroup) -> bool {
@@ -64,19 +76,21 @@ impl OneRegime {
 
     /// Returns the seconds of part number `part` in each counted sample of a cell.
     pub fn seconds(&self, cell: usize, part: usize) -> Vec<f64> {
-        let Some((samples, _, group)) = self.of(cell) else { return Vec::new() };
+        let Some(CellSamples { samples, group, .. }) = self.of(cell) else { return Vec::new() };
         group.values(samples, part, &|seconds| seconds)
     }
 
     /// Returns the reasons why the figures of a part of a cell are suspect: they are of another regime than
     /// the run, or disturbed. In a `guest` the hypervisor may be the cause.
     pub fn doubts(&self, cell: usize, part: usize, guest: bool) -> Vec<String> {
-        let Some((samples, sorted, group)) = self.of(cell) else { return Vec::new() };
+        let Some(CellSamples { samples, sorted, group }) = self.of(cell) else {
+            return Vec::new();
+        };
         let mut doubts = Vec::new();
         if !self.is_of_run(group) {
             doubts.push(other_regime(group));
         }
-        doubts.extend(sorted.doubt(samples, group, part, (SAMPLES, guest)));
+        doubts.extend(sorted.doubt(samples, group, part, SAMPLES, guest));
         doubts
     }
 }

@@ -45,7 +45,7 @@ fn a_disturbance_costs_one_part_and_nothing_of_the_best() {
     let figure = |index| {
         Measurement::new("memory", "stream", "x", Unit::BytesPerSecond).timed(
             Quoted::Best,
-            (&samples, &sorted, group),
+            CellSamples { samples: &samples, sorted: &sorted, group },
             index,
             &|seconds| 57.0 / seconds,
         )
@@ -96,7 +96,7 @@ fn when_the_regime_changes_in_every_pass_there_is_still_an_answer_and_the_reason
         let sorted = sort(samples);
         let headline = sorted.headline().unwrap();
         assert_eq!(headline.counted(0), [1, 2, 3]);
-        sorted.doubt(samples, headline, 0, (PASSES, guest)).unwrap()
+        sorted.doubt(samples, headline, 0, PASSES, guest).unwrap()
     };
     let changing = vec![sample(1.0, 1e-7, 4e-7, vec![]); 4];
     assert!(doubt(&changing, true).starts_with("the hypervisor moved the cpus in every pass: "));
@@ -117,11 +117,11 @@ fn when_all_is_disturbed_all_counts_and_it_is_said_with_the_count_of_the_record(
     assert_eq!((group.counted(0).len(), group.disturbed(&samples, 0)), (19, (18, true)));
     let m = Measurement::new("memory", "stream", "x", Unit::Seconds).timed(
         Quoted::Median,
-        (&samples, &sorted, group),
+        CellSamples { samples: &samples, sorted: &sorted, group },
         0,
         &|seconds| seconds,
     );
-    let said = sorted.doubt(&samples, group, 0, (PASSES, false)).unwrap();
+    let said = sorted.doubt(&samples, group, 0, PASSES, false).unwrap();
     let all = m.disturbed.iter().filter(|d| d.counts == Counts::All).count();
     assert_eq!(said, format!("{all} of 19 passes were disturbed, so disturbed ones count too"));
 }

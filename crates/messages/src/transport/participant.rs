@@ -72,8 +72,10 @@ fn timed(each: bool, n: u64, mut operation: impl FnMut() -> io::Result<()>) -> i
 #[inline]
 fn exchange<L: Link>(
     link: &mut L,
-    (sent, to_send): (&[Message], usize),
-    (received, to_receive): (&mut [Message], usize),
+    sent: &[Message],
+    to_send: usize,
+    received: &mut [Message],
+    to_receive: usize,
 ) -> io::Result<()> {
     let (mut out, mut done_out, mut slot_out) = (0, 0, 0);
     let (mut into, mut done_into, mut slot_into) = (0, 0, 0);
@@ -180,14 +182,14 @@ impl<L: Link> Participant<'_, L> {
         let link: &mut L = link;
         let (mut slot, buffers) = (0, sent.len());
         let seconds = if both_ways {
-            timed(each, n, || exchange(link, (sent, window), (received, window)))
+            timed(each, n, || exchange(link, sent, window, received, window))
         } else if self.pattern.is_rate() {
             timed(each, n, || {
                 if sender {
-                    exchange(link, (sent, window), (received, 0))?;
+                    exchange(link, sent, window, received, 0)?;
                     receive(link, &mut [0; ANSWER])
                 } else {
-                    exchange(link, (sent, 0), (received, window))?;
+                    exchange(link, sent, 0, received, window)?;
                     send(link, &[0; ANSWER])
                 }
             })

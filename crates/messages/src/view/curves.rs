@@ -134,8 +134,10 @@ fn at<'a>(
 fn over_sizes(
     own: &[&ShownFigure<'_>],
     title: &str,
-    (patterns, unit): (&[&str], Unit),
-    (titles, more): (&[String], &dyn Fn(u64) -> Vec<TableCell>),
+    patterns: &[&str],
+    unit: Unit,
+    titles: &[String],
+    more: &dyn Fn(u64) -> Vec<TableCell>,
 ) -> Option<Table> {
     patterns.first()?;
     let column = |heading: &str| Column { title: heading.to_owned(), right: !heading.is_empty() };
@@ -168,7 +170,7 @@ fn latencies(own: &[&ShownFigure<'_>]) -> Option<Table> {
     let mut titles = vec![format!("{whose}min"), "median".into(), "p99".into(), "max".into()];
     titles.extend(floor.titles());
     let more = |size: u64| [spread(size), floor.cells(size)].concat();
-    over_sizes(own, "us", (&there, Unit::Seconds), (&titles, &more))
+    over_sizes(own, "us", &there, Unit::Seconds, &titles, &more)
 }
 
 /// Lower bound of the hardware, next to the first of some patterns.
@@ -219,7 +221,7 @@ fn rates(own: &[&ShownFigure<'_>]) -> Option<Table> {
     let counted = counting.map(|_| messages.name.to_owned());
     let mut titles: Vec<String> = counted.into_iter().chain(floor.titles()).collect();
     titles.push(String::new());
-    over_sizes(own, "GB/s", (&there, Unit::BytesPerSecond), (&titles, &more))
+    over_sizes(own, "GB/s", &there, Unit::BytesPerSecond, &titles, &more)
 }
 
 fn collectives(own: &[&ShownFigure<'_>]) -> Option<Table> {
@@ -229,7 +231,7 @@ fn collectives(own: &[&ShownFigure<'_>]) -> Option<Table> {
         Some(ranks) => format!("us, {ranks} ranks"),
         None => "us".to_owned(),
     };
-    over_sizes(own, &title, (&there, Unit::Seconds), (&[], &|_| Vec::new()))
+    over_sizes(own, &title, &there, Unit::Seconds, &[], &|_| Vec::new())
 }
 
 /// A bar of a share of the width.

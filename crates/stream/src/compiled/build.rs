@@ -135,9 +135,9 @@ impl<'a> KernelBuilder<'a> {
         let mut flags = SHARED.map(str::to_owned).to_vec();
         flags.push(format!("-DELEMENT={element}"));
         let name = format!("kernels-{}.so", self.made);
-        let made = (&self.scratch, name.as_str());
+        let limit = self.limits.compile;
         let program =
-            compiler.compile(self.limits.compile, (&[&source], &flags), made, interrupted)?;
+            compiler.compile(limit, &[&source], &flags, &self.scratch, &name, interrupted)?;
         Ok(program.path)
     }
 

@@ -67,7 +67,8 @@ impl MeasuredKernels {
 pub(super) fn run(
     site: &Site,
     mut arrangement: Arrangement,
-    (compiled, limits): (&[CompiledKernels], Limits),
+    compiled: &[CompiledKernels],
+    limits: Limits,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, Failure> {
     let make = &mut |of: &Arrangement| of.point();

@@ -162,6 +162,6 @@ impl Planned for CompiledPlan {
         arrangement.notices.extend(made.notices);
         let variants: Vec<CompiledKernels> =
             made.variants.into_iter().map(|(_, variant)| variant).collect();
-        comparison::run(site, arrangement, (&variants, limits), observer)
+        comparison::run(site, arrangement, &variants, limits, observer)
     }
 }

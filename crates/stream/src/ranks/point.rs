@@ -6,7 +6,7 @@ use crate::config::{RankConfig, RankMemory};
 use crate::kernels::{Kernel, KernelShape, Loop};
 use crate::point::{TargetConfig, native_loops};
 use crate::target::{RankSeen, Seen, Target};
-use nodegauge_arena::ArenaError;
+use nodegauge_arena::{ArenaError, ArrayShare};
 use nodegauge_machine::{CpuId, Topology};
 use nodegauge_measure::Failure;
 use nodegauge_measure::samples::Sample;
@@ -128,8 +128,8 @@ impl Target for RanksPoint {
         self.run(Over::Trial)
     }
 
-    fn part(&mut self, (number, of): (usize, usize)) -> Result<Option<Sample>, ArenaError> {
-        self.run(Over::Part(number, of)).map(Some)
+    fn part(&mut self, part: ArrayShare) -> Result<Option<Sample>, ArenaError> {
+        self.run(Over::Part { index: part.index, count: part.count }).map(Some)
     }
 
     fn check(&mut self) -> Result<(), ArenaError> {

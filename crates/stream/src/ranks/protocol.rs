@@ -52,8 +52,13 @@ pub enum Over {
     Whole,
     /// The part whose turn it is: a trial of loops.
     Trial,
-    /// This part, of so many.
-    Part(usize, usize),
+    /// One of several equal parts.
+    Part {
+        /// Number of the part, from 0.
+        index: usize,
+        /// Number of parts.
+        count: usize,
+    },
 }
 
 /// Response of a rank.

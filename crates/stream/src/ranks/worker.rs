@@ -3,6 +3,7 @@
 use super::protocol::{MeasuringRanks, Over, Passed, Request, Response};
 use crate::point::StreamPoint;
 use crate::target::Target;
+use nodegauge_arena::ArrayShare;
 use nodegauge_measure::Failure;
 use nodegauge_team::launched::{self, RankBarrier, Service};
 use std::collections::BTreeMap;
@@ -86,7 +87,9 @@ impl Rank {
         let passed = match over {
             Over::Whole => point.pass_with(Some(&gate)),
             Over::Trial => point.trial_with(Some(&gate)),
-            Over::Part(own, of) => point.over_part(Some(&gate), (own, of)),
+            Over::Part { index, count } => {
+                point.over_part(Some(&gate), ArrayShare { index, count })
+            }
         };
         let (sample, spans) = passed?;
         let after = latency(point)?;

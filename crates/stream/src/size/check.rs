@@ -6,7 +6,7 @@
 use crate::config::SizeCheckConfig;
 use crate::kernels::Kernel;
 use crate::target::Target;
-use nodegauge_arena::ArenaError;
+use nodegauge_arena::{ArenaError, ArrayShare};
 use nodegauge_measure::Observer;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{Limits, RepetitionPolicy, Schedule, policy};
@@ -85,7 +85,7 @@ pub(crate) fn run(
     let most = if targets == 1 { policy::SIZE.most } else { Some(policy::SIZE.fewest) };
     let mut schedule = Schedule::new(RepetitionPolicy { most, ..policy::SIZE }, limits, 2);
     let ran = schedule.run(observer, None, |turn| {
-        let part = (0, 1 + turn.cell);
+        let part = ArrayShare { index: 0, count: 1 + turn.cell };
         let warm = target.part(part)?;
         Ok::<_, ArenaError>(if warm.is_some() {
             target.part(part)?.into_iter().collect()

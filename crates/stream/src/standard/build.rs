@@ -167,7 +167,7 @@ pub fn build(
     sources.extend(source.helpers.iter().map(PathBuf::as_path));
     let flags = wanted.flags(source.dialect);
     let limit = CompileLimits::USUAL.compile;
-    let program = compiler.compile(limit, (&sources, &flags), (scratch, name), interrupted)?;
+    let program = compiler.compile(limit, &sources, &flags, scratch, name, interrupted)?;
     Ok(StandardBuild { compiler, program, source: source.clone(), wanted })
 }
 

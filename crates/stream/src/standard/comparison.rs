@@ -59,14 +59,24 @@ struct BuildRun {
     round_trips: (f64, f64),
 }
 
+/// Own loops, ready to be measured.
+pub(super) struct NativeLoops {
+    pub(super) ready: Ready<StreamPoint>,
+    /// Choice of the loops; `None` if the user named them.
+    pub(super) chosen: Option<ChosenLoops>,
+}
+
 /// Measures both. Where the user has not `named` compilers, one build is enough for a short budget.
 pub(super) fn run(
     site: &Site,
     arrangement: Arrangement,
-    (ready, chosen): (Ready<StreamPoint>, Option<ChosenLoops>),
-    (builds, named, limits): (&[StandardBuild], bool, Limits),
+    native: NativeLoops,
+    builds: &[StandardBuild],
+    named: bool,
+    limits: Limits,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, Failure> {
+    let NativeLoops { ready, chosen } = native;
     let Ready { target: point, setting_up: filling, check } = ready;
     let several = if builds.len() == 1 { "a build" } else { &format!("{} builds", builds.len()) };
     observer.phase(&format!("native and {several} of stream.c interleaved"));

@@ -2,6 +2,7 @@
 
 use super::build::{self, Source, StandardBuild, Wanted};
 use super::comparison;
+use super::comparison::NativeLoops;
 use super::output::OutputFormat;
 use crate::GAUGE;
 use crate::arrangement::{self, Arrangement, SettingUp};
@@ -173,6 +174,7 @@ impl Planned for StandardPlan {
             builds = self.built(&scratch, observer)?.map_or(builds, |(longer, _)| longer);
         }
         let named = !self.choices.is_empty();
-        comparison::run(site, self.arrangement, (ready, chosen), (&builds, named, limits), observer)
+        let native = NativeLoops { ready, chosen };
+        comparison::run(site, self.arrangement, native, &builds, named, limits, observer)
     }
 }

@@ -5,7 +5,8 @@ use nodegauge_team::Team;
 
 /// Runs a job with all domains together, and returns the result of each.
 fn each<T: Send>(
-    (local, count): (GridPoints, usize),
+    local: GridPoints,
+    count: usize,
     code: Code,
     job: impl Fn(&mut Domain, &DomainExchangePoint<'_>, &DomainLayout, usize) -> T + Sync,
 ) -> Vec<T> {
@@ -29,7 +30,7 @@ fn set(domain: &mut Domain, place: &DomainExchangePoint<'_>) -> Solved {
 #[test]
 fn residuals_are_those_of_xhpcg() {
     for (local, count, printed) in [([64; 3], 1, 1.13589e-11), ([32; 3], 2, 1.26595e-16)] {
-        let solved = each((local, count), Code::widest(true), |domain, place, _, _| {
+        let solved = each(local, count, Code::widest(true), |domain, place, _, _| {
             let solved = set(domain, place);
             (solved, domain.distance())
         });
@@ -45,7 +46,7 @@ fn residuals_are_those_of_xhpcg() {
 #[test]
 fn the_same_domains_give_the_same_bits() {
     let run =
-        || each(([16, 24, 32], 2), Code::widest(true), |domain, place, _, _| set(domain, place));
+        || each([16, 24, 32], 2, Code::widest(true), |domain, place, _, _| set(domain, place));
     let residuals = |all: Vec<Solved>| all.iter().map(|s| s.residual.to_bits()).collect::<Vec<_>>();
     let first = residuals(run());
     assert_eq!(first, residuals(run()));
@@ -56,7 +57,7 @@ fn the_same_domains_give_the_same_bits() {
 #[test]
 fn tests_of_hpcg_are_passed_and_leave_no_trace() {
     for (count, expected) in [(1, [11, 1]), (2, [11, 2])] {
-        each(([32; 3], count), Code::widest(true), |domain, place, layout, number| {
+        each([32; 3], count, Code::widest(true), |domain, place, layout, number| {
             let before = set(domain, place).residual;
             assert_eq!(domain.spectral_test(place, layout, number), expected);
             let departures = domain.symmetry_test(place, number);
@@ -68,7 +69,7 @@ fn tests_of_hpcg_are_passed_and_leave_no_trace() {
 
 #[test]
 fn a_matrix_that_is_not_symmetric_is_seen() {
-    let departures = each(([16; 3], 1), Code::widest(true), |domain, place, _, number| {
+    let departures = each([16; 3], 1, Code::widest(true), |domain, place, _, number| {
         let slices = domain.levels[0].matrix.shape.all_slices();
         // The neighbour before the second point of a line.
         domain.levels[0].matrix.lower[(slices / 2 * 13 + 12) * 8 + 1] = -1.5;
@@ -79,7 +80,7 @@ fn a_matrix_that_is_not_symmetric_is_seen() {
 
 #[test]
 fn an_end_is_seen_by_all() {
-    let ended = each(([16; 3], 3), Code::widest(true), |domain, place, _, number| {
+    let ended = each([16; 3], 3, Code::widest(true), |domain, place, _, number| {
         let stop = AtomicBool::new(number == 0);
         let until = Until { iterations: 50, tolerance: 0.0, preconditioned: true, stop: &stop };
         domain.solve(place, until)
