@@ -47,7 +47,7 @@ fn published_figures_are_no_results() {
     harness
         .run(&[&copy[..], &FAST].concat())
         .exits(2)
-        .complains("there is no such measurement; there is copy\n");
+        .complains("there is no such measurement; available: copy\n");
     harness.run(&[&copy[..5], &FAST].concat()).exits(0);
     harness
         .run(&["compare", "latest", "latest~1", "--json"])

@@ -34,7 +34,7 @@ fn findings_in_words_have_their_remedies() {
     let count =
         |label: &str| said.stdout.lines().filter(|l| l.trim_start().starts_with(label)).count();
     let found = ["critical  ", "warning   ", "info      "].iter().map(|l| count(l)).sum::<usize>();
-    let clean = "nothing found that would spoil a measurement\n";
+    let clean = "no condition found that disturbs measurements\n";
     if found != count("remedy    ") || (found == 0) != (said.stdout == clean) {
         said.fail("expected a remedy for each finding");
     }

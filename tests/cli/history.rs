@@ -43,18 +43,18 @@ fn a_run_is_found_by_every_name() {
     harness
         .run(&["history", "show", &first[..shortest - 1]])
         .exits(2)
-        .complains(&format!("is the beginning of several runs: {second}, {first}\n"));
+        .complains(&format!("is the prefix of several runs: {second}, {first}\n"));
     harness
         .run(&["history", "show", &first[..2]])
         .exits(2)
         .complains("hint: give at least 4 characters of the identifier\n");
     harness.run(&["history", "show", "latest~2"]).exits(2).only_error(
-        "no saved run 'latest~2'; there are latest, latest~1\nhint: nodegauge history list",
+        "no saved run 'latest~2'; available: latest, latest~1\nhint: nodegauge history list",
     );
     harness
         .run(&["history", "show", "nsp=4"])
         .exits(2)
-        .complains("error: no saved run 'nsp=4'; there are nps=4");
+        .complains("error: no saved run 'nsp=4'; available: nps=4");
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn a_record_in_a_file_is_shown_with_and_without_a_history() {
     harness
         .run(&["history", "show", "other.json"])
         .exits(2)
-        .complains("error: other.json is not a record of nodegauge: ")
+        .complains("error: other.json is not a nodegauge record: ")
         .complains("\nhint: give a file that --json FILE wrote\n");
 }
 
@@ -192,7 +192,7 @@ fn records_move_between_histories_and_keep_what_they_are() {
     harness.write("other.jsonl", exported.replace("\"n\":1", "\"n\":7"));
     import(&["other.jsonl"])
         .exits(2)
-        .complains(&format!("error: run {old} is in history database there.db with other content"));
+        .complains(&format!("error: run {old} is in history database there.db with different content"));
     harness.write("cut.jsonl", &exported[..exported.len() - 30]);
     import(&["cut.jsonl"])
         .exits(2)

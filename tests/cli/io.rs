@@ -356,7 +356,7 @@ fn expectations_and_csv_know_files() {
     let unmeasured = ["-o", "read", "--expect", "read>=1kB/s@3KiB"];
     io(&harness, &[&SMALL[..], &unmeasured].concat())
         .exits(2)
-        .complains("that size is not measured; there is @16KiB");
+        .complains("that size is not measured; available: @16KiB");
     let unmet = ["-o", "read", "--expect", "io.read>=900TB/s"];
     io(&harness, &[&SMALL[..], &unmet[..]].concat()).exits(1).complains("900 TB/s");
 }

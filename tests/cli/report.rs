@@ -361,10 +361,10 @@ fn pages_say_what_they_lack_and_stay_small() {
         std::fs::read_to_string(page).unwrap()
     };
     let imported = page("import-stream-c");
-    assert!(imported.contains("the record has none: each figure was measured once"));
+    assert!(imported.contains("none in the record: each figure was measured once"));
     assert!(imported.contains("unknown: no limit is known"), "{imported}");
     assert!(imported.len() < 1_500_000 && page("run").len() < 1_500_000);
-    assert!(page("stream-nothing").contains("the record has none"));
+    assert!(page("stream-nothing").contains("none in the record"));
     let run = page("run");
     for title in ["memory", "latency", "floating point", "messages", "files"] {
         assert!(run.contains(&format!("<th scope=\"row\">{title}<small>")), "{title}");
@@ -403,7 +403,7 @@ fn what_cannot_be_reported_is_refused_and_nothing_is_lost() {
         .complains("found schema nodegauge/2, required is nodegauge/1");
     let half = std::fs::read_to_string(golden("stream")).unwrap();
     let half_file = harness.write("half.json", &half[..half.len() / 2]);
-    harness.run(&["report", &half_file]).exits(2).complains("is not a record of nodegauge");
+    harness.run(&["report", &half_file]).exits(2).complains("is not a nodegauge record");
     let record = golden("stream");
     let record = record.to_str().unwrap();
     harness

@@ -134,10 +134,10 @@ fn expectations_decide_the_exit_code() {
         .complains("error: expected triad >= 900 TB/s, measured ");
     stream(&["-q", "--expect", "tirad>=1MB/s"])
         .exits(2)
-        .only_error("expected tirad >= 1 MB/s, but there is no such measurement; there are triad, scale, add, copy\nhint: did you mean triad?");
+        .only_error("expected tirad >= 1 MB/s, but there is no such measurement; available: triad, scale, add, copy\nhint: did you mean triad?");
     stream(&["-q", "--kernels", "copy", "--expect", "triad>=1MB/s"])
         .exits(2)
-        .complains("there is no such measurement; there is copy\n");
+        .complains("there is no such measurement; available: copy\n");
     stream(&["-q", "--expect", "triad>=1us"])
         .exits(2)
         .only_error("expected triad >= 1 us, but triad is in B/s\nhint: give a bound in B/s");

@@ -120,7 +120,7 @@ fn its_figures_never_pass_for_an_mpis() {
     run("latency<1s@8B").exits(2).complains("hint: did you mean transport.latency?");
     run("transport.latency<1s@3B")
         .exits(2)
-        .complains("at 3 B, but that size is not measured; there are @8B, @1KiB");
+        .complains("at 3 B, but that size is not measured; available: @8B, @1KiB");
     assert!(!harness.run(&["history", "list"]).stdout.contains("mpi"));
     run("messages.latency<1s@8B").exits(2);
     run("transport.latency<1s@8B").exits(0);

@@ -58,7 +58,7 @@ impl Ratio {
         Some(Self { value, interval })
     }
 
-    /// True if the interval does not contain 1.
+    /// True if the interval does not contain 1, so that the settings differ.
     pub fn is_told(&self) -> bool {
         self.interval.is_some_and(|[low, high]| low > 1.0 || high < 1.0)
     }
@@ -81,14 +81,14 @@ pub fn digits([low, high]: [f64; 2]) -> usize {
 mod tests {
     use super::*;
 
-    /// Rates by round of two settings whose factor is `factor`, on a machine whose neighbours disturb
-    /// the share `busy` of all passes, and half of the rounds as a whole.
+    /// Returns the rates by round of two settings that differ by `factor`, on a machine where other programs
+    /// disturb the share `busy` of all passes, and half of the rounds completely.
     fn rounds(seed: u64, n: usize, factor: f64, busy: f64) -> [Vec<f64>; 2] {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut exponential = |share: f64, scale: f64, of: bool| match (random.f64(), of) {
             (x, true) if x < share => -scale * (1.0 - random.f64()).ln(),
             (_, true) => 0.0,
-            // Noise of the machine itself.
+            // Noise of the machine without other programs.
             _ => scale * (random.f64() + random.f64() + random.f64() - 1.5),
         };
         let mut sides = [Vec::new(), Vec::new()];
@@ -102,7 +102,7 @@ mod tests {
         sides
     }
 
-    /// Share of simulated runs of which `holds` is true.
+    /// Returns the share of simulated runs for which `holds` is true.
     fn share(n: usize, factor: f64, busy: f64, holds: impl Fn(Ratio) -> bool) -> f64 {
         let runs = 200;
         let of = |seed| {
@@ -125,7 +125,7 @@ mod tests {
             let told = share(n, 1.0, busy, |ratio| ratio.is_told());
             assert!(told <= 1.0 - least, "{n} rounds, {busy} busy: told from 1 in {told}");
         }
-        // What is there is found, also in a busy minute.
+        // A real difference is detected, even under load.
         assert!(share(10, 1.15, 0.1, |ratio| ratio.is_told()) > 0.99);
         assert!(share(20, 1.15, 0.6, |ratio| ratio.is_told()) > 0.9);
     }
@@ -137,11 +137,11 @@ mod tests {
         let of = |x: &[f64], y: &[f64]| Ratio::of_bests(x, y).unwrap();
         let product = of(&a, &b).value * of(&b, &c).value;
         assert!((product / of(&a, &c).value - 1.0).abs() < 1e-12);
-        // What moves together is known exactly.
+        // If both settings vary together, their ratio is exact.
         let [low, high] = of(&b, &c).interval.unwrap();
         assert!((low - 1.5).abs() < 1e-9 && (high - 1.5).abs() < 1e-9);
         assert_eq!(of(&a, &b), of(&a, &b));
-        // Samples of other lengths are drawn apart.
+        // Samples of different lengths are drawn independently.
         let [low_subset, high_subset] = of(&a, &b[..9]).interval.unwrap();
         assert!(low_subset < of(&a, &b[..9]).value && high_subset > low_subset);
     }

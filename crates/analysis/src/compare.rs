@@ -40,13 +40,13 @@ pub struct Side {
     pub others: Vec<Record>,
 }
 
-/// Label that marks runs made by turns.
+/// Label of alternating runs.
 pub const TURNS: &str = "turns";
 
 /// Design of the comparison: order of the runs, and treatment of suspect figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Design {
-    /// True if the sides took turns: runs 2k and 2k + 1 of both sides form a block A B B A.
+    /// True if the sides alternated: runs 2k and 2k + 1 of both sides form a block A B B A.
     pub blocks: bool,
     /// True if suspect figures count like valid ones.
     pub accept_suspect: bool,

@@ -58,7 +58,7 @@ pub fn written(rows: &[Vec<String>]) -> String {
     for row in rows {
         writer
             .write_record(row.iter().map(|cell| no_formula(cell)))
-            .expect("memory takes every write, and rows are equally long");
+            .expect("writes to memory succeed, and rows are equally long");
     }
     let bytes = writer.into_inner().expect("memory takes every write");
     String::from_utf8(bytes).expect("text and separators are UTF-8")
@@ -113,7 +113,7 @@ mod tests {
     use serde_json::json;
 
     nodegauge_measure::config! {
-        /// Some keys.
+        /// Configuration keys of the test.
         pub struct Keys {
             message_bytes: shared::message_bytes;
             threads: shared::threads;
@@ -135,7 +135,7 @@ mod tests {
         Registry::new([nodegauge_measure::keys::ConfigKind::of::<Keys>("memory", &["stream"])])
     }
 
-    /// A record with a measurement of memory, one without a result, and one of messages.
+    /// Returns a record with a memory measurement, one without a result, and a message measurement.
     fn record() -> Record {
         serde_json::from_value(json!({
             "schema": "nodegauge/1", "id": "01KA0000000000000000000001",

@@ -274,14 +274,14 @@ impl ExpectationVerdict {
     }
 }
 
-/// Returns a list of names in words: `there are triad, copy and 3 more`.
+/// Returns a list of names in words: `available: triad, copy and 3 more`.
 fn listed(known: &[String]) -> String {
     let shown = known.iter().take(OFFERED).cloned().collect::<Vec<_>>().join(", ");
     let more = match known.len().saturating_sub(OFFERED) {
         0 => String::new(),
         n => format!(" and {n} more"),
     };
-    format!("there {} {shown}{more}", if known.len() == 1 { "is" } else { "are" })
+    format!("available: {shown}{more}")
 }
 
 impl Judged {

@@ -33,8 +33,7 @@ pub enum HistoryError {
 fn near(candidates: &[String]) -> String {
     match candidates {
         [] => String::new(),
-        [one] => format!("; there is {one}"),
-        several => format!("; there are {}", several.join(", ")),
+        several => format!("; available: {}", several.join(", ")),
     }
 }
 

@@ -95,7 +95,7 @@ impl Store {
                 let offered = matching.join(", ");
                 if matching.len() > 1 && prefix.len() >= SHORTEST {
                     return Err(Failure::usage(format!(
-                        "'{selector}' is the beginning of several runs: {offered}"
+                        "'{selector}' is the prefix of several runs: {offered}"
                     ))
                     .hint("give more of the identifier")
                     .into());

@@ -51,7 +51,7 @@ pub fn read_file(path: &Path) -> Result<Record, HistoryError> {
         .map_err(|_| "it is not text".to_owned())
         .and_then(|text| parse(&text))
         .map_err(|cause| -> HistoryError {
-            Failure::usage(format!("{shown} is not a record of nodegauge"))
+            Failure::usage(format!("{shown} is not a nodegauge record"))
                 .cause(cause)
                 .hint("give a file that --json FILE wrote")
                 .into()

@@ -167,10 +167,10 @@ impl Store {
         rows(&self.connection, record, &json, own).map_err(|error| {
             match error.sqlite_error_code() {
                 Some(ErrorCode::ConstraintViolation) => Failure::usage(format!(
-                    "run {id} is in history database {} already",
+                    "run {id} is already in history database {}",
                     self.path.display(),
                 ))
-                .hint(format!("nodegauge history remove {id}, to save it anew"))
+                .hint(format!("nodegauge history remove {id}, then save the run again"))
                 .into(),
                 _ => self.failed(Access::Write)(error),
             }

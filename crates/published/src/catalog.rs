@@ -441,7 +441,7 @@ mod tests {
                 let found = find(&title).unwrap_or_else(|unknown| panic!("{unknown}"));
                 assert!(found.contains(&node), "{title}");
             }
-            // The whole title is of this node, and of those that are called the same.
+            // The complete title matches this node and nodes with the same title.
             let found = names(&node.to_string());
             assert!(found.iter().all(|name| *name == node.to_string()), "{node}: {found:?}");
         }
@@ -457,7 +457,7 @@ mod tests {
             triad.config["source"],
             "OCI HPC performance tips: STREAM on BM.Standard.E5.192"
         );
-        // Of a sweep the row with as many threads.
+        // For a sweep, the row with this number of threads is returned.
         let sweep = all().iter().find(|swept| !swept.rows.is_empty()).unwrap();
         let row = sweep.measurements(Some(20), "asked");
         assert_eq!((row.len(), row[3].value), (4, Some(140_583.9e6)));

@@ -226,11 +226,11 @@ fn kernel(machine: &Machine) -> String {
     parts.join("; ")
 }
 
-/// Returns the findings that would spoil a measurement, the most severe first.
+/// Returns the findings that disturb measurements, the most severe first.
 pub fn findings(findings: &[Finding]) -> Section {
     let mut section = Section::new("findings");
     if findings.is_empty() {
-        section.push(Block::Text("nothing found that would spoil a measurement".to_owned()));
+        section.push(Block::Text("no condition found that disturbs measurements".to_owned()));
     }
     for finding in findings {
         section.push(self::finding(finding));

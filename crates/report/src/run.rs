@@ -16,7 +16,7 @@ const NAME: usize = 40;
 const ID: usize = 8;
 
 /// Message about a run that was interrupted.
-pub(crate) const INCOMPLETE: &str = "the run was interrupted before all was measured";
+pub(crate) const INCOMPLETE: &str = "the run was interrupted before the end";
 /// Maximum number of findings on the page; `doctor` shows all.
 const FINDINGS_SHOWN: usize = 2;
 
@@ -50,11 +50,11 @@ pub fn whole(record: &Record, gauges: &[&dyn Gauge], others: &[Record]) -> Page 
         && measured.clone().all(|m| m.samples.len() + m.disturbed.len() < 2)
     {
         let text =
-            "the record has none: each figure was measured once, or another program printed it";
+            "none in the record: each figure was measured once, or another program printed it";
         node.note("samples", text);
     }
     if measured.clone().next().is_none() {
-        node.note("figures", "the record has none");
+        node.note("figures", "none in the record");
     }
     let mut all = begun(record, gauges, Detail::Full);
     let parts = all.sections.drain(..).skip(1);

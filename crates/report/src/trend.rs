@@ -112,7 +112,7 @@ impl TrendRuns {
         if self.timeless > 0 {
             about.note(
                 "left out",
-                format!("{}: they have no start time", counted(self.timeless, "run")),
+                format!("{} without a start time", counted(self.timeless, "run")),
             );
         }
         if self.figures.is_empty() {

@@ -11,7 +11,7 @@ fn figure(test: &str, name: &str, value: f64, config: Value) -> Measurement {
     m
 }
 
-/// A node of 100 GFLOP/s and 10 GB/s; its L1 reads 200 GB/s.
+/// Returns the figures of a node with 100 GFLOP/s, 10 GB/s from memory and 200 GB/s from L1.
 fn measured() -> Vec<Measurement> {
     vec![
         figure(BANDWIDTH, "L1_read", 200e9, json!({"level": "L1", "kernel": "read"})),
@@ -41,11 +41,11 @@ fn points_and_kernels_are_held_against_their_roof() {
     assert_eq!(limit("L1_axpy").basis, "L1 read at 0.0833 FLOP/B");
     assert_eq!((limit("spmv").value, limit("spmv").fraction), (1.25e9, 0.8));
     assert_eq!(of("spmv").validity.status, Status::Valid);
-    // Eight times its roof: no such point is possible.
+    // The rate is eight times the roof, which is impossible.
     assert_eq!(of("wrong").validity.status, Status::Suspect);
     assert!(of("wrong").validity.reasons[0].starts_with("700 % above its roof"));
     assert_eq!(of("fma").limit, None);
-    // A level without a roof holds nothing down.
+    // A level without a roof limits no point.
     let above = place(measured(), vec![given("x,1,1,1,L4")]);
     assert_eq!(above.last().unwrap().limit, None);
 }
@@ -68,7 +68,7 @@ fn the_page_has_a_chart_on_logarithmic_axes_and_every_figure() {
     });
     let chart = chart.unwrap();
     assert!(matches!(chart.vertical(), Some(ChartAxis::Logarithmic(..))));
-    // The first is the point; lines of peaks, and of each level the faster one.
+    // The first series is the point; then lines of the peaks and of the fastest bandwidth per level.
     let of: Vec<(&str, DotConnection)> =
         chart.series.iter().map(|one| (one.name.as_str(), one.joined)).collect();
     assert_eq!(of[0], ("spmv", DotConnection::Apart));
@@ -89,7 +89,7 @@ fn the_page_has_a_chart_on_logarithmic_axes_and_every_figure() {
     assert_eq!(tables, [4, 3, 1, 1]);
     let closing = serde_json::to_string(sections.last().unwrap()).unwrap();
     assert!(
-        closing.contains("memory binds below 10.00 FLOP/B; above, FMA at 100.0 GFLOP/s"),
+        closing.contains("memory is the limit below 10.00 FLOP/B; above, FMA at 100.0 GFLOP/s"),
         "{closing}"
     );
     assert!(

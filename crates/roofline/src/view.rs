@@ -225,7 +225,7 @@ fn closing(roofline: &Roofline) -> Option<String> {
         .into_iter()
         .filter_map(|level| {
             let ridge = roofline.ridge(roofline.bandwidth(level)?)?;
-            Some(format!("{level} binds below {} FLOP/B", intensity(ridge)))
+            Some(format!("{level} is the limit below {} FLOP/B", intensity(ridge)))
         })
         .collect();
     let peak = roofline.peak()?;

@@ -102,7 +102,7 @@ mod tests {
     use nodegauge_measure::record::Validity;
     use serde_json::json;
 
-    /// A run with a figure of each of these names and values.
+    /// Returns a run with one figure per name and value.
     fn run(host: &str, figures: &[(&str, Unit, f64)]) -> Record {
         let of = |(name, unit, value): &(&str, Unit, f64)| Measurement {
             value: Some(*value),
@@ -137,7 +137,7 @@ mod tests {
         let marked: Vec<_> = known.figures.iter().map(Shared::best_and_worst).collect();
         assert_eq!(marked, [Some([1, 2]), Some([2, 1])]);
         assert!(known.figures.iter().all(Shared::is_of_all));
-        // Of one value that is valid, and of equal ones, none is best.
+        // A single valid value or equal values have no best run.
         runs[2] = run("n2", &[]);
         runs[1].measurements[0].value = Some(3.0);
         let known_again = several(&runs, &registry());

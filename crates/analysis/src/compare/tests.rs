@@ -8,7 +8,7 @@ use serde_json::json;
 mod noise;
 
 nodegauge_measure::config! {
-    /// The keys that the measurements of these tests have.
+    /// Configuration keys of the measurements in these tests.
     pub struct Keys {
         /// Type of the elements.
         element: String = Identity "elements";
@@ -57,12 +57,12 @@ fn registry() -> Registry {
     )
 }
 
-/// Compares with the keys of these tests.
+/// Compares two sides with the keys of these tests.
 fn compare(a: &Side, b: &Side) -> Comparison {
     super::compare(a, b, Design::default(), &registry())
 }
 
-/// A record of one host with these measurements.
+/// Returns a record of one host with these measurements.
 fn record(id: &str, measurements: Vec<Measurement>) -> Record {
     Record {
         schema: SCHEMA.to_owned(),
@@ -99,7 +99,7 @@ fn side(runs: Vec<Record>) -> Side {
     Side { asked: "latest".to_owned(), runs, others: Vec::new() }
 }
 
-/// Other runs of what `m` measured, that differ by a standard deviation of 1 %.
+/// Returns other runs of the measurement `m`, with a standard deviation of 1 %.
 fn known(m: &Measurement, id: &str) -> Vec<Record> {
     let run = |(i, factor): (usize, &f64)| {
         let value = m.value.map(|value| value * factor);
@@ -108,7 +108,7 @@ fn known(m: &Measurement, id: &str) -> Vec<Record> {
     [0.99, 1.0, 1.01, 0.99, 1.01].repeat(2).iter().enumerate().map(run).collect()
 }
 
-/// One run a side, and saved ones like them.
+/// Returns sides of one run each, with similar saved runs.
 fn sides(a: Measurement, b: Measurement) -> [Side; 2] {
     [("A", a), ("B", b)].map(|(id, m)| Side {
         others: known(&m, &format!("{id}-other")),
@@ -147,7 +147,7 @@ fn a_time_that_is_shorter_is_faster() {
 #[test]
 fn what_is_not_the_same_thing_is_not_compared() {
     let of = |config: Value| measurement("triad", "B/s", &[1e9; 8], config);
-    // Of two questions: what one question came to is one thing.
+    // The commands of the sides differ, so different identities prevent a comparison.
     let reasons = |a: Value, b: Value| {
         let [a, mut b] = sides(of(a), of(b));
         b.runs[0].command.push("--other".to_owned());
@@ -171,7 +171,7 @@ fn what_is_not_the_same_thing_is_not_compared() {
     assert_eq!(one(invalid, triad(&[1e9; 8])).reasons, ["A has no valid result: a[0] is 1, not 2"]);
 }
 
-/// A measurement in a regime, and another regime that it met.
+/// Returns a measurement in one regime, optionally with samples of another regime.
 fn in_regime(trip: f64, rate: f64, other: Option<(f64, f64)>) -> Measurement {
     let mut m = triad(&[rate; 12]);
     m.config.insert("round_trip_s".to_owned(), json!(trip));
@@ -192,7 +192,7 @@ fn regimes_of_a_virtual_machine_are_never_held_against_each_other() {
     let pair = one(in_regime(115e-9, 48e9, None), in_regime(390e-9, 82e9, None));
     assert_eq!(pair.verdict, Verdict::NotComparable);
     assert!(pair.reasons[0].starts_with("different regimes of a virtual machine"), "{pair:?}");
-    // B met that of A as well: they are compared there.
+    // B also has samples in the regime of A: they are compared in that regime.
     let pair_moved =
         one(in_regime(115e-9, 48e9, None), in_regime(390e-9, 82e9, Some((114e-9, 48.5e9))));
     assert_eq!((pair_moved.verdict, pair_moved.b.value), (Verdict::WithinNoise, Some(48.5e9)));
@@ -200,7 +200,7 @@ fn regimes_of_a_virtual_machine_are_never_held_against_each_other() {
         pair_moved.reasons[0].contains("12 samples of other regimes are left out"),
         "{pair_moved:?}"
     );
-    // On bare metal round trips differ with the setting, and tell no regimes.
+    // On bare metal, round trips differ with the setting and do not identify regimes.
     let mut bare = sides(in_regime(115e-9, 48e9, None), in_regime(390e-9, 82e9, None));
     for side in &mut bare {
         side.runs
@@ -223,12 +223,12 @@ fn measurements_are_paired_by_what_tells_them_apart() {
     assert_eq!(titles, ["bw 4 KiB"]);
     assert_eq!(comparison.only_a[0].title, "bw 8 B");
     assert_eq!(comparison.only_b[0].title, "bw 64 KiB");
-    // What B lacks fails every condition that names it; what A lacks fails none.
+    // A measurement missing in B fails every condition that names it; one missing in A fails none.
     let check = |text: &str| text.parse::<Threshold>().unwrap().check(&comparison);
     let missing = || threshold::ThresholdResult::Met(vec!["bw 8 B is missing on B".to_owned()]);
     assert_eq!((check("bw<-5%@8B"), check("slower")), (missing(), missing()));
     assert!(!check("bw<-5%@4KiB").fails() && check("bw<-5%@1KiB").fails());
-    // A sweep is held against a run with one of its thread counts.
+    // A sweep is compared with a run of one of its thread counts.
     let of_threads =
         |n: u64| measurement("triad", "B/s", &[n as f64 * 1e9; 8], json!({"threads": n}));
     let sweep = side(vec![record("S", [1, 2, 4].map(of_threads).to_vec())]);
@@ -236,11 +236,11 @@ fn measurements_are_paired_by_what_tells_them_apart() {
     let with_single = compare(&sweep, &single);
     assert_eq!(with_single.pairs[0].title(), "triad, threads 2");
     assert_eq!((with_single.pairs.len(), with_single.only_a.len()), (1, 2));
-    // One count against another is a difference of setting, and compared.
+    // Different thread counts are a difference of settings and are compared.
     let same_threads = compare(&single, &side(vec![record("T", vec![of_threads(4)])]));
     assert_eq!(same_threads.pairs[0].ratio, Some(2.0));
     assert!(same_threads.differences.iter().any(|d| d.what == "threads" && d.sides == ["2", "4"]));
-    // What nothing tells apart is told apart by its number.
+    // Figures that no key distinguishes are numbered.
     let twice = side(vec![record("D", vec![triad(&[1e9; 8]), triad(&[2e9; 8])])]);
     let titles_of_twice: Vec<String> =
         compare(&twice, &twice).pairs.iter().map(Pair::title).collect();
@@ -250,7 +250,7 @@ fn measurements_are_paired_by_what_tells_them_apart() {
 #[test]
 fn what_was_chosen_on_the_way_pairs_nothing_and_is_listed() {
     let of = |config: Value| measurement("triad", "B/s", &[1e9; 8], config);
-    // Native loops beside those of two compilers: another run chose other native ones.
+    // Native loops and those of two compilers; another run chose different native loops.
     let run = |stores: &str, unroll: u64| {
         let compiled = |command: &str| {
             of(json!({"engine": "compiled", "compiler": {"command": command}, "stores": "regular"}))
@@ -268,16 +268,16 @@ fn what_was_chosen_on_the_way_pairs_nothing_and_is_listed() {
         "{:?}",
         comparison.differences
     );
-    // Where nothing else tells them apart, as in a sweep, it does.
+    // If no other key distinguishes them, as in a sweep, the choice does.
     let sweep = ["regular", "nontemporal"].map(|stores| of(json!({"stores": stores})));
     let sweep = side(vec![record("S", sweep.to_vec())]);
     assert_eq!(compare(&sweep, &sweep).pairs[1].title(), "triad, stores nontemporal");
-    // Two MPIs are told apart by library and version.
+    // Two MPIs are distinguished by library and version.
     let mpi =
         |version: &str| of(json!({"mpi": {"library": "MPICH", "version": version, "mpicc": "cc"}}));
     let two = side(vec![record("M", vec![mpi("4.0"), mpi("4.1")])]);
     assert_eq!(compare(&two, &two).pairs[1].title(), "triad MPICH 4.1");
-    // What the same question came to is no other thing; between two questions it is.
+    // Different results of one command are comparable; different identities of two commands are not.
     let arrays = |bytes: u64| of(json!({"array_bytes": bytes}));
     let mut other = side(vec![record("O", vec![arrays(2000)])]);
     let one = side(vec![record("N", vec![arrays(1000)])]);
@@ -325,7 +325,7 @@ fn what_differs_is_listed_and_evidence_is_not() {
         .iter()
         .map(|d| format!("{}: {}", d.what, d.sides.join(" | ")))
         .collect();
-    // The governor of A is not known, which is no difference.
+    // The unknown governor of A is not a difference.
     assert_eq!(
         told,
         [
@@ -395,9 +395,9 @@ fn conditions_fail_beyond_the_bound_but_not_within_noise() {
     let finding = check("triad<-1%", &noise);
     assert!(!finding.fails());
     let words = finding.in_words(&"triad<-1%".parse().unwrap()).unwrap();
-    assert_eq!(words, "triad<-1% would be met, but within noise: triad -1.5 %");
+    assert_eq!(words, "triad<-1% holds only within noise: triad -1.5 %");
     assert!(!check("slower", &noise).fails());
-    // Times that got longer are a loss of speed.
+    // Longer times are a loss of speed.
     let time = |t: f64| measurement("latency", "s", &[t; 20], json!({}));
     let longer = pair(time(1e-6), time(1.2e-6));
     assert!(check("latency>10%", &longer).fails() && check("any<-10%", &longer).fails());
@@ -406,7 +406,8 @@ fn conditions_fail_beyond_the_bound_but_not_within_noise() {
         check("triad<-5%", &pair(triad(&[1e9; 8]), standard)).fails(),
         "what cannot be compared does not pass"
     );
-    // Where nobody can tell noise, a bound is held against the figures, and a verdict is missed.
+    // If the noise is unknown, a bound is checked against the figures, and conditions on verdicts are
+    // undecided.
     let [a, b] =
         [1e9, 0.9e9].map(|rate| side(vec![record(&rate.to_string(), vec![triad(&[rate])])]));
     let untold = compare(&a, &b);

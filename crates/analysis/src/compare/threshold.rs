@@ -137,7 +137,7 @@ impl ThresholdResult {
         match self {
             Self::Passed => None,
             Self::Noise(pairs) => {
-                Some(format!("{threshold} would be met, but within noise: {}", listed(pairs)))
+                Some(format!("{threshold} holds only within noise: {}", listed(pairs)))
             }
             Self::Untold(pairs) => Some(format!("{threshold} is undecided for {}", listed(pairs))),
             Self::Met(pairs) => Some(format!("{threshold}: {}", listed(pairs))),

@@ -1,10 +1,10 @@
-//! Figures that a run will measure, as far as they are known in advance. A condition on other figures is rejected
-//! before the run, and not after an hour.
+//! Figures that a run will measure, as far as they are known in advance. A condition on other figures is
+//! rejected before the run.
 
 use super::{Expectation, PERCENT, base_of, exact, listed};
 use nodegauge_measure::{Bytes, Failure, Unit};
 
-/// Figures of one test that a run may give.
+/// Figures of one test that a run may produce.
 #[derive(Debug, Clone)]
 pub struct Figures {
     gauge: &'static str,
@@ -191,24 +191,24 @@ mod tests {
         for (text, why) in [
             (
                 "tryad>=300GB/s",
-                "expected tryad >= 300 GB/s, but there is no such measurement; there are triad, \
+                "expected tryad >= 300 GB/s, but there is no such measurement; available: triad, \
                  transport.bibw, transport.mbw_mr, rating, copy, 65536, mbw_mr\nhint: did you mean triad?",
             ),
             (
                 "hpl.triad>=3GB/s",
-                "expected hpl.triad >= 3 GB/s, but there is no such measurement; there are \
+                "expected hpl.triad >= 3 GB/s, but there is no such measurement; available: \
                  hpl.rating, stream.triad, transport.bibw, mpi.mbw_mr, ladder.65536, transport.mbw_mr, \
                  stream.copy\nhint: did you mean stream.triad?",
             ),
             (
                 "bibw>=3GB/s",
-                "expected bibw >= 3 GB/s, but there is no such measurement; there are mbw_mr, \
+                "expected bibw >= 3 GB/s, but there is no such measurement; available: mbw_mr, \
                  triad, rating, 65536, copy, transport.bibw, transport.mbw_mr\nhint: did you mean \
                  transport.bibw?",
             ),
             (
                 "mbw_mr>=1msg/s@3B",
-                "expected mbw_mr >= 1 msg/s at 3 B, but that size is not measured; there are @8B, @1KiB, \
+                "expected mbw_mr >= 1 msg/s at 3 B, but that size is not measured; available: @8B, @1KiB, \
                  @1MiB\nhint: name one of these, e.g. @8B",
             ),
             (

@@ -1,4 +1,4 @@
-//! Conditions as scripts give them, and what people are told.
+//! Conditions as scripts give them, and their messages.
 
 use super::*;
 use nodegauge_measure::keys::ConfigKind;
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 nodegauge_measure::config! {
-    /// The keys that the measurements of these tests have.
+    /// Configuration keys of the measurements in these tests.
     pub struct Keys {
         /// Bytes of an array.
         array_bytes: u64 = Identity "arrays";
@@ -33,13 +33,13 @@ fn measurement(test: &str, name: &str, unit: &str, value: Option<f64>) -> Measur
     Measurement { value, ..Measurement::new(gauge, test, name, unit) }
 }
 
-/// Triad at 78.412 GB/s, 78.4 % of its limit.
+/// Returns Triad at 78.412 GB/s, 78.4 % of its limit.
 fn triad() -> Measurement {
     let limit = Limit { value: 1e11, basis: "option".to_owned(), fraction: 0.784 };
     Measurement { limit: Some(limit), ..measurement("stream", "triad", "B/s", Some(78.412e9)) }
 }
 
-/// Bandwidth of messages of a size.
+/// Returns the bandwidth of messages of one size.
 fn bw(bytes: u64, value: f64) -> Measurement {
     let config = [("message_bytes".to_owned(), bytes.into())].into_iter().collect();
     Measurement { config, ..measurement("mpi", "bw", "B/s", Some(value)) }
@@ -70,7 +70,7 @@ fn what_is_suspect_meets_nothing_unless_it_is_accepted() {
     let all = [triad(), suspect];
     let met = |of: &[Measurement], accept| judged("triad>=78GB/s", of, accept).is_met();
     assert!(!met(&all, false) && met(&all, true) && met(&all[..1], false));
-    // What is missed is missed, whatever else.
+    // One figure that misses the bound decides, whatever the others are.
     assert!(matches!(check("triad>=79GB/s", &all), ExpectationVerdict::NotMet(_)));
 }
 
@@ -130,7 +130,7 @@ fn of_several_the_worst_decides() {
     assert_eq!(check("bw>=2GB/s", &sizes), ExpectationVerdict::NotMet(1e9));
     assert_eq!(check("bw>=1GB/s", &sizes), ExpectationVerdict::Met(1e9));
     assert_eq!(check("bw<=9GB/s", &sizes), ExpectationVerdict::Met(9e9));
-    // Which of them it is, and how many more.
+    // The message names the deciding figure and the number of others.
     for (text, said) in [
         ("bw>=2GB/s", "expected bw >= 2 GB/s, measured 1.000 GB/s (bw, message bytes 1 KiB)"),
         (
@@ -150,7 +150,7 @@ fn a_size_narrows_what_is_meant() {
     assert_eq!(
         told("bw>=2GB/s@2MiB", &sizes),
         "expected bw >= 2 GB/s at 2 MiB, but there is no such measurement; \
-         there are bw@1MiB, bw@1KiB"
+         available: bw@1MiB, bw@1KiB"
     );
 }
 
@@ -161,7 +161,7 @@ fn the_size_is_the_last_one_declared_or_that_of_the_arrays() {
         size_of(&Measurement { config, ..triad() }, &registry()).map(|size| size.0)
     };
     assert_eq!(size(json!({"message_bytes": 8, "array_bytes": 64})), Some(8));
-    // In whatever order the record has them.
+    // The order of keys in the record does not matter.
     assert_eq!(size(json!({"grid_points": 16, "file_bytes": 4096})), Some(16));
     assert_eq!(size(json!({"array_bytes": 64, "moved_bytes": 192})), Some(64));
     assert_eq!(size(json!({"moved_bytes": 192, "other_bytes": 1})), None);
@@ -190,12 +190,12 @@ fn a_verdict_reads_well() {
         ("triad>=1us", "expected triad >= 1 us, but the measurement is in B/s"),
         (
             "traid>=1GB/s",
-            "expected traid >= 1 GB/s, but there is no such measurement; there are triad, copy",
+            "expected traid >= 1 GB/s, but there is no such measurement; available: triad, copy",
         ),
         (
             "hpl.triad>=1GB/s",
             "expected hpl.triad >= 1 GB/s, but there is no such measurement; \
-             there are stream.triad, stream.copy",
+             available: stream.triad, stream.copy",
         ),
     ] {
         assert_eq!(told(text, &all), expected);

@@ -135,7 +135,7 @@ mod tests {
         Measurement::new("messages", "mpi", "bw", unit).sampled(quoted, samples)
     }
 
-    /// Samples around 1 whose noise is even within a percent.
+    /// Returns samples around `centre` with uniform noise of 1 %.
     fn samples(seed: u64, n: usize, centre: f64) -> Vec<f64> {
         let mut random = fastrand::Rng::with_seed(seed);
         (0..n).map(|_| centre * (0.02 * (random.f64() - 0.5)).exp()).collect()

@@ -2,13 +2,14 @@ use super::*;
 use nodegauge_measure::stats::Better;
 use std::collections::BTreeMap;
 
-/// `n` samples around `centre` with a relative spread; successive ones alike by `memory`.
+/// Returns `n` samples around `centre` with a relative spread; `memory` is the correlation of successive
+/// samples.
 fn drifting(seed: u64, n: usize, centre: f64, spread: f64, memory: f64) -> Vec<f64> {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut drift = 0.0;
     (0..n)
         .map(|_| {
-            // Box and Muller.
+            // Box-Muller transform.
             let radius = (-2.0 * (1.0 - random.f64()).ln()).sqrt();
             let normal = radius * (std::f64::consts::TAU * random.f64()).cos();
             drift = memory * drift + (1.0 - memory * memory).sqrt() * normal;
@@ -33,7 +34,7 @@ fn one_run_a_side_tells_nothing_without_others_like_it() {
     let half = stats::student(TWO_SIDED, 9.0) * 0.00752 * 2f64.sqrt();
     assert_eq!(found.basis, Basis::History);
     assert!((found.ci95[1].ln() - 1.1f64.ln() - half).abs() < 0.001, "{found:?}");
-    // Where one of ten was at another level, two runs may be.
+    // If one of ten runs was at another level, two other runs may be, too.
     let mut busy = ten;
     busy[3] = 50.0;
     assert!(interval(&runs(&[100.0], &busy), &runs(&[60.0], &[])).unwrap().ci95[1] > 1.0);
@@ -47,7 +48,7 @@ fn several_runs_speak_for_themselves() {
     let far = runs(&[90.0, 100.0, 110.0, 95.0, 105.0], &[]);
     let [far_low, far_high] = interval(&far, &far).unwrap().ci95;
     assert!(far_low < 0.92 && far_high > 1.08, "{far_low} {far_high}");
-    // Runs that happen to agree are no better known than each by itself.
+    // The spread within each run is a lower bound, even if the runs agree by chance.
     let agreeing = SideRuns { within: 0.05, ..near };
     assert!(interval(&agreeing, &agreeing).unwrap().ci95[1] > 1.05);
 }
@@ -73,8 +74,8 @@ fn the_deviation_within_a_run_knows_that_samples_are_alike() {
         let of = |seed| within(&drifting(seed, 200, 1.0, 0.01, memory), Quoted::Mean, unit);
         stats::mean(&(0..20).map(of).collect::<Vec<_>>())
     };
-    // Of independent samples the textbook's; of alike ones sqrt((1 + m) / (1 - m)) times that, of
-    // which blocks find most.
+    // For independent samples, the textbook value; for correlated samples, sqrt((1 + m) / (1 - m)) times that
+    // value, most of which the block bootstrap detects.
     let textbook = 0.01 / 200f64.sqrt();
     assert!((deviation(0.0) / textbook - 1.0).abs() < 0.15, "{}", deviation(0.0) / textbook);
     assert!(deviation(0.8) / textbook > 2.0, "{}", deviation(0.8) / textbook);
@@ -86,14 +87,14 @@ fn the_deviation_within_a_run_knows_that_samples_are_alike() {
     assert_eq!(unit.direction(), Some(Better::Higher));
 }
 
-/// Values of valid runs of one command, one after another, in order of time: best passes, recorded on a
-/// two-CPU Sapphire Rapids guest with busy neighbours.
+/// Returns the values of successive valid runs of one command in chronological order: best passes, recorded
+/// on a two-CPU Sapphire Rapids virtual machine on a busy host.
 fn recorded() -> BTreeMap<String, Vec<f64>> {
     let text = include_str!("../../tests/data/same-command-runs.json");
     serde_json::from_str(text).unwrap()
 }
 
-/// Comparisons that are drawn from the runs of a series.
+/// Number of comparisons drawn from the runs of a series.
 const DRAWN: usize = 1000;
 
 /// Number of false verdicts on runs of one command, and number of comparisons.
@@ -114,12 +115,13 @@ impl Told {
     }
 }
 
-/// `n` runs that are drawn from recorded ones.
+/// Returns `n` runs drawn from recorded ones.
 fn drawn(random: &mut fastrand::Rng, runs: &[f64], n: usize) -> Vec<f64> {
     (0..n).map(|_| runs[random.usize(..runs.len())]).collect()
 }
 
-/// The ratios of five blocks A B B A of runs drawn from recorded ones, where B is `faster`.
+/// Returns the ratios of five blocks A B B A of runs drawn from recorded ones, where B is faster by the
+/// factor `faster`.
 fn blocks(random: &mut fastrand::Rng, runs: &[f64], faster: f64) -> Vec<f64> {
     let block = |block_runs: &[f64]| {
         faster * (block_runs[1] * block_runs[2] / (block_runs[0] * block_runs[3])).sqrt()
@@ -140,7 +142,7 @@ fn of_recorded_runs_of_one_command_at_most_one_in_twenty_gets_a_verdict() {
                     || SideRuns { figures: drawn(&mut random, runs, n), ..SideRuns::default() };
                 told.entry("several runs").or_default().add(&interval(&side(), &side()).unwrap());
             }
-            // Two runs, and as long a history as chance has it.
+            // Two runs per side, with a history of random length.
             let mut all = runs.clone();
             random.shuffle(&mut all);
             let (two, like) = all.split_at(2);

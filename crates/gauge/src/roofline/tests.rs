@@ -10,7 +10,7 @@ fn figure(test: &str, name: &str, value: f64, config: Value) -> Measurement {
     m
 }
 
-/// A node of 100 GFLOP/s and 10 GB/s; its L1 reads 200 GB/s.
+/// Returns the figures of a node with 100 GFLOP/s, 10 GB/s from memory and 200 GB/s from L1.
 fn measured() -> Vec<Measurement> {
     vec![
         figure(BANDWIDTH, "L1_read", 200e9, json!({"level": "L1", "kernel": "read"})),
@@ -25,7 +25,7 @@ fn measured() -> Vec<Measurement> {
     ]
 }
 
-/// Williams, Waterman, Patterson: attainable is the lower one of the peak and intensity x bandwidth.
+/// Williams, Waterman, Patterson: the attainable rate is the minimum of peak and intensity x bandwidth.
 #[test]
 fn a_roof_is_the_lower_one_of_bandwidth_and_peak() {
     let roofline = Roofline::of(&measured(), false);

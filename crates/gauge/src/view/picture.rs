@@ -214,7 +214,7 @@ impl Picture {
         });
         let start = times.fold(f64::INFINITY, f64::min);
         let one = |m: &&&Measurement| {
-            // Disturbed values that count all the same are also among the samples.
+            // Disturbed values that count nevertheless are also among the samples.
             let again = |value: f64| {
                 let counts = |d: &&_| matches!(d, Counts::All);
                 m.disturbed.iter().any(|d| d.value == value && counts(&&d.counts))

@@ -1,4 +1,4 @@
-//! Several programs at one database.
+//! Several programs that use one database.
 
 use super::*;
 use std::sync::Barrier;
@@ -84,7 +84,8 @@ fn others_save_while_a_long_import_goes_on() {
     let others_are_saved = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let importer = scope.spawn(|| {
-            // The second pass ends only when another program has saved: one long transaction would lock it out.
+            // The second pass ends only after another program has saved; one long transaction would prevent
+            // that.
             let records = || {
                 let is_check = passes.fetch_add(1, Ordering::Relaxed) == 0;
                 let others_are_saved = &others_are_saved;

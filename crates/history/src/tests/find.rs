@@ -1,4 +1,4 @@
-//! Naming a run: identifiers, labels, files, and what is said when there is none.
+//! Selection of a run by identifier, label or file, and the error if there is none.
 
 use super::*;
 
@@ -39,12 +39,12 @@ fn a_label_names_all_runs_that_carry_it() {
 fn a_run_that_is_not_there_is_answered_with_what_comes_near() {
     let (folder, store, ..) = two_runs();
     for (selector, expected) in [
-        ("01ABCX", "no saved run '01ABCX'; there are 01ABCE0002, 01ABCD0001\n"),
-        ("nsp=4", "no saved run 'nsp=4'; there is nps=4\n"),
-        ("tunde", "no saved run 'tunde'; there is bios=tuned\n"),
-        ("latest~2", "no saved run 'latest~2'; there are latest, latest~1\n"),
-        ("", "no saved run ''; there are 01ABCE0002, 01ABCD0001, bios=tuned, nps=4\n"),
-        ("01ABC", "'01ABC' is the beginning of several runs: 01ABCE0002, 01ABCD0001"),
+        ("01ABCX", "no saved run '01ABCX'; available: 01ABCE0002, 01ABCD0001\n"),
+        ("nsp=4", "no saved run 'nsp=4'; available: nps=4\n"),
+        ("tunde", "no saved run 'tunde'; available: bios=tuned\n"),
+        ("latest~2", "no saved run 'latest~2'; available: latest, latest~1\n"),
+        ("", "no saved run ''; available: 01ABCE0002, 01ABCD0001, bios=tuned, nps=4\n"),
+        ("01ABC", "'01ABC' is the prefix of several runs: 01ABCE0002, 01ABCD0001"),
         ("01", "'01' is too short to select a run; it matches 01ABCE0002, 01ABCD0001"),
         ("./no.json", "cannot read ./no.json: No such file or directory (os error 2)"),
     ] {
@@ -57,7 +57,7 @@ fn a_run_that_is_not_there_is_answered_with_what_comes_near() {
     assert!(hint("01ABC").ends_with("\nhint: give more of the identifier"));
     assert!(hint("01").ends_with("\nhint: give at least 4 characters of the identifier"));
     store.remove("latest").unwrap();
-    assert!(hint("latest~1").starts_with("no saved run 'latest~1'; there is latest\n"));
+    assert!(hint("latest~1").starts_with("no saved run 'latest~1'; available: latest\n"));
     store.remove("latest").unwrap();
     assert!(hint("latest").starts_with("no saved run 'latest'\n"));
 }
@@ -95,7 +95,7 @@ fn a_file_with_a_record_is_read_and_others_are_refused_with_the_reason() {
         assert_eq!(
             text(&error, &folder),
             format!(
-                "/r.json is not a record of nodegauge: {cause}\n\
+                "/r.json is not a nodegauge record: {cause}\n\
                  hint: give a file that --json FILE wrote"
             )
         );

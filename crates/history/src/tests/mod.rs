@@ -1,4 +1,4 @@
-//! The history as its users meet it.
+//! Tests of the public interface of the history.
 
 use super::*;
 use nodegauge_measure::record::{
@@ -56,7 +56,7 @@ fn folder() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
-/// A folder with a history of two runs, the second of them the newest.
+/// Returns a folder with a history of two runs; the second run is the newest.
 fn two_runs() -> (tempfile::TempDir, Store, Record, Record) {
     let folder = folder();
     let mut store = Store::open(&folder.path().join("deep/er/history.db")).unwrap();
@@ -78,7 +78,7 @@ fn is_environment(error: &HistoryError) -> bool {
     Failure::from(error).kind == FailureKind::Missing
 }
 
-/// The full text of an error, with the folder that tests run in left out.
+/// Returns the full text of an error without the path of the test folder.
 fn text(error: &HistoryError, folder: &tempfile::TempDir) -> String {
     Failure::from(error).to_string().replace(folder.path().to_str().unwrap(), "")
 }

@@ -1,8 +1,8 @@
-//! Opening: what is refused, what is missing, databases of earlier versions.
+//! Opening of databases: rejected files, missing files, earlier versions.
 
 use super::*;
 
-/// Both ways of opening, by their errors.
+/// Returns the errors of opening for writing and for reading.
 fn refusals(path: &Path) -> [HistoryError; 2] {
     [Store::open(path).unwrap_err(), Store::open_to_read(path).unwrap_err()]
 }
@@ -77,7 +77,7 @@ fn a_newer_history_is_refused_with_both_versions() {
     }
 }
 
-/// The tables of every version and a run in them, as the programs of that time made them.
+/// Tables of every version with one run, as the programs of that version wrote them.
 const SAVED: [(&[&str], &str); 3] = [
     (&[include_str!("../schema/1.sql")], include_str!("v1.sql")),
     (&[include_str!("../schema/1.sql"), include_str!("../schema/2.sql")], include_str!("v2.sql")),
@@ -159,7 +159,7 @@ fn a_folder_that_cannot_be_made_is_an_environment_error() {
         "cannot write history database /file/h.db: File exists (os error 17)\n\
          hint: --no-save, or --db FILE in a folder you can write"
     );
-    // A folder where a file should be.
+    // The path is a folder.
     let folder_error = Store::open(folder.path()).unwrap_err();
     assert!(is_environment(&folder_error));
     assert!(
@@ -169,7 +169,7 @@ fn a_folder_that_cannot_be_made_is_an_environment_error() {
     let read_error = Store::open_to_read(folder.path()).unwrap_err();
     assert!(is_environment(&read_error));
     assert!(read_error.to_string().starts_with("cannot read history database"), "{read_error}");
-    // Nobody may make files in /proc, not even root.
+    // Even root cannot create files in /proc.
     let proc_error = Store::open(Path::new("/proc/nodegauge.db")).unwrap_err();
     assert!(is_environment(&proc_error));
     assert!(proc_error.to_string().contains(": its folder cannot be written\n"), "{proc_error}");

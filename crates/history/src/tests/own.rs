@@ -1,4 +1,4 @@
-//! Figures of this node, and none of others, are what comes back into new runs.
+//! New runs use only saved figures of this node.
 
 use super::*;
 use nodegauge_measure::record::MachineSource;
@@ -16,7 +16,7 @@ fn only_what_the_node_measured_itself_comes_back() {
         change(&mut record);
         record
     };
-    // Each of these is a reason of its own.
+    // Each of these changes alone makes a run foreign.
     let foreign = [
         with(1e9, &|run| run.machine.source = MachineSource::Import),
         with(2e9, &|run| run.machine.host = Some("n02".to_owned())),
@@ -38,7 +38,7 @@ fn only_what_the_node_measured_itself_comes_back() {
     assert_eq!(all.iter().filter(|run| !run.own).count(), 2, "both imported ones");
     let filter = RunFilter { own: true, ..RunFilter::default() };
     assert_eq!(store.ids(&filter).unwrap().len(), all.len() - 2);
-    // A published figure beside the node's own is left out of the record that comes back.
+    // A published figure is left out of the returned record.
     let beside = with(8e9, &|run| {
         let published = Measurement {
             category: Category::Reference,

@@ -57,7 +57,7 @@ fn a_series_is_known_by_its_label_on_its_host() {
     {
         assert_eq!(series(&store, host, key, value), None);
     }
-    // Without a value the one that has the latest run.
+    // Without a value, the series with the latest run is returned.
     let started = "2031-01-02T00:00:00Z".to_owned();
     let labels = [("nps".to_owned(), "1".to_owned())].into();
     let third =
@@ -91,7 +91,7 @@ fn a_published_figure_is_no_headline() {
     store.save(&record).unwrap();
     let figures = &store.list(&RunFilter::default()).unwrap()[0].figures;
     assert_eq!((figures.len(), figures[0].best, figures[0].count), (1, Some(1e9), 1));
-    // What another program printed is all that an imported output has.
+    // An imported output has only figures of the other program.
     let command = ["history", "import", "logs/osu.log"].map(str::to_owned).to_vec();
     let started = "2031-01-01T00:00:00Z".to_owned();
     let measurements = record.measurements.split_off(1);
@@ -101,7 +101,7 @@ fn a_published_figure_is_no_headline() {
     let line = store.list(&RunFilter::default()).unwrap().remove(0);
     assert_eq!(line.figures[0].best, Some(9e9));
     assert_eq!(line.imported_from.as_deref(), Some("logs/osu.log"));
-    // What was typed does not decide.
+    // The command in the record does not decide.
     let later = "2032-01-01T00:00:00Z".to_owned();
     store.save(&Record { id: "01ABCE0009".to_owned(), started: later, ..imported }).unwrap();
     let final_line = store.list(&RunFilter::default()).unwrap().remove(0);
@@ -194,8 +194,8 @@ fn a_run_is_saved_once_and_a_record_that_would_not_read_back_never() {
     let error = store.save(&first).unwrap_err();
     assert_eq!(
         text(&error, &folder),
-        "run 01ABCD0001 is in history database /deep/er/history.db already\n\
-         hint: nodegauge history remove 01ABCD0001, to save it anew"
+        "run 01ABCD0001 is already in history database /deep/er/history.db\n\
+         hint: nodegauge history remove 01ABCD0001, then save the run again"
     );
     assert!(!is_environment(&error));
     let mut endless = Record { id: "01ENDLESS".to_owned(), ..record(1e9) };

@@ -1,4 +1,4 @@
-//! Records that come from another history.
+//! Import of records from another history.
 
 use super::*;
 use std::path::Path;

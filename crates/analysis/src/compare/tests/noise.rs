@@ -1,9 +1,9 @@
-//! Verdicts on runs that differ by themselves: recorded ones, blocks, suspects.
+//! Verdicts on runs with noise: recorded runs, blocks, suspect runs.
 
 use super::*;
 
-/// Triad of eight runs of one setting on a two-CPU Zen 5 guest, half a minute apart, while others
-/// used the host: B/s, with the round trip.
+/// Returns Triad of eight runs of one setting on a two-CPU Zen 5 virtual machine, half a minute apart, on a
+/// shared host: B/s, with the round trip.
 fn eight_runs() -> Vec<Measurement> {
     #[derive(serde::Deserialize)]
     struct Recorded {
