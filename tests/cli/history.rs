@@ -190,9 +190,9 @@ fn records_move_between_histories_and_keep_what_they_are() {
     assert!(harness.run(&["history", "list", "--json"]).json()[0]["own"] == true);
     // An identifier stands for one content.
     harness.write("other.jsonl", exported.replace("\"n\":1", "\"n\":7"));
-    import(&["other.jsonl"])
-        .exits(2)
-        .complains(&format!("error: run {old} is in history database there.db with different content"));
+    import(&["other.jsonl"]).exits(2).complains(&format!(
+        "error: run {old} is in history database there.db with different content"
+    ));
     harness.write("cut.jsonl", &exported[..exported.len() - 30]);
     import(&["cut.jsonl"])
         .exits(2)

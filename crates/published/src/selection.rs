@@ -28,8 +28,7 @@ pub fn add_to(found: &mut Outcome, machine: &Machine, against: Option<&Against>)
         && figures.is_empty()
         && !found.measurements.is_empty()
     {
-        let text =
-            format!("--against {asked}: no published figures for the tests of this run");
+        let text = format!("--against {asked}: no published figures for the tests of this run");
         found.notices.push(Notice::new(NoticeId::Published, "", text));
     }
     found.measurements.extend(figures);
