@@ -70,13 +70,13 @@ pub(super) struct NativeLoops {
 pub(super) fn run(
     site: &Site,
     arrangement: Arrangement,
-    native: NativeLoops,
+    prepared: NativeLoops,
     builds: &[StandardBuild],
     named: bool,
     limits: Limits,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, Failure> {
-    let NativeLoops { ready, chosen } = native;
+    let NativeLoops { ready, chosen } = prepared;
     let Ready { target: point, setting_up: filling, check } = ready;
     let several = if builds.len() == 1 { "a build" } else { &format!("{} builds", builds.len()) };
     observer.phase(&format!("native and {several} of stream.c interleaved"));
