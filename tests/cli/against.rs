@@ -1,9 +1,9 @@
-//! `--against`: published figures beside those of the node.
+//! `--against`: published figures compared with those of the node.
 
 use crate::harness::{FAST, Harness, measurements};
 use serde_json::Value;
 
-/// The published figures of a record.
+/// Returns the published figures of a record.
 fn published(record: &Value) -> Vec<&Value> {
     measurements(record).iter().filter(|m| m["config"]["engine"] == "published").collect()
 }
@@ -24,7 +24,7 @@ fn published_figures_stand_beside_the_measurement_and_are_kept() {
         assert_eq!((&m["category"], &m["samples"]), (&"reference".into(), &Value::Array(vec![])));
         assert_eq!(m["config"]["source"], "ORFEO tutorial: the STREAM benchmark");
     }
-    // What is shown again is what was printed.
+    // `history show` repeats the printed output.
     harness.run(&["history", "show", "latest"]).exits(0).tells("342.5 83.6 %");
     let list = harness.run(&["history", "list"]).exits(0).stdout;
     assert_eq!(list.matches("triad ").count(), 1, "{list}");
@@ -35,7 +35,7 @@ fn published_figures_stand_beside_the_measurement_and_are_kept() {
 #[test]
 fn published_figures_are_no_results() {
     let harness = Harness::new();
-    // 342.5 GB/s were published, and this node has less than 20 TB/s.
+    // 342.5 GB/s were published; this node has less than 20 TB/s.
     harness
         .stream(&["--against", "EPYC 7H12", "--expect", "triad>=20TB/s"])
         .exits(1)
@@ -53,7 +53,7 @@ fn published_figures_are_no_results() {
         .run(&["compare", "latest", "latest~1", "--json"])
         .exits(0)
         .tells("\"only_b\": [ \"scale\", \"add\", \"triad\" ]");
-    // The classic table is of this node alone.
+    // The classic table has only figures of this node.
     let table = harness.stream(&["--against", "EPYC 7H12", "--stream-text"]).exits(0).stdout;
     assert_eq!(table.matches("Triad:").count(), 1);
 }
@@ -61,12 +61,12 @@ fn published_figures_are_no_results() {
 #[test]
 fn published_and_imported_figures_are_never_taken_for_those_of_the_node() {
     let harness = Harness::new();
-    // 342.5 GB/s were published, and more is imported as if it had been measured here.
+    // 342.5 GB/s were published; a higher value is imported as if it had been measured here.
     let record = harness.stream_record(&["--kernels", "copy", "--against", "EPYC 7H12"]);
     let host = record["machine"]["host"].as_str().unwrap();
     let file = harness.write("stream.txt", crate::compare::stream_c([999_999.0; 4]));
     harness.run(&["history", "import", &file, "--host", host]).exits(0);
-    // Readers of the history: hpl holds its products against Triad, `stream` takes what was tuned.
+    // Commands that read the history: hpl compares its products with Triad, `stream` uses the tuned choice.
     let small = ["hpl", "--order", "600", "--nb", "64", "--blas", "builtin", "--budget", "1"];
     harness
         .run(&[&small[..], &["--json", "hpl.json"]].concat())
@@ -74,7 +74,7 @@ fn published_and_imported_figures_are_never_taken_for_those_of_the_node() {
         .never_says("1000.0 GB/s")
         .never_says("of Triad's");
     harness.stream(&["--kernels", "copy"]).exits(0).never_says("as tuned");
-    // A Triad of its own is one.
+    // A Triad that this node measured is used.
     harness.stream(&["--against", "EPYC 7H12"]).exits(0);
     harness.run(&small).never_says("342.5");
 }

@@ -100,7 +100,7 @@ fn threads_and_ranks_solve_elasticity_and_say_what_bandwidth_predicts() {
             assert!(number("error") < 1e-6 && number("residual") < 1e-7, "{m:#}");
             assert!(number("natural_iterations") <= number("iterations") + 3.0, "{m:#}");
             assert_eq!((number("n"), m["unit"].as_str()), (1008.0, Some("s")));
-            // Caches hold such a mesh.
+            // This mesh fits into the caches.
             assert_eq!(m["validity"]["status"], "suspect");
         }
         let page = harness.run(&["history", "show", "latest"]).exits(0);
@@ -139,7 +139,7 @@ fn workers_are_swept_and_held_against_one_of_them() {
     }
 }
 
-/// The processes that the threads of a process have started.
+/// Returns the child processes of a process.
 pub fn children(of: u32) -> Vec<u32> {
     let threads = std::fs::read_dir(format!("/proc/{of}/task"));
     let thread_children =
@@ -149,7 +149,7 @@ pub fn children(of: u32) -> Vec<u32> {
     all.split_whitespace().filter_map(|id| id.parse().ok()).collect()
 }
 
-/// Two ranks that work for a long time, with the processes that they are.
+/// Starts two ranks that work for a long time; returns their processes, too.
 fn working(harness: &Harness, args: &[&str]) -> (Running, Vec<u32>) {
     let running = harness.start(&[&["apps"], args, &["--ranks", "2"]].concat());
     let process = running.process();

@@ -15,20 +15,20 @@ fn what_ranks_of_a_launcher_cannot_do_is_told_by_one_of_them() {
         let started = [(variables[0], rank), (variables[1], "2")];
         harness.run_with(&started, &["apps", app]).exits(code).prints_nothing()
     };
-    run("0", "hpcg", 2).complains("has started 2 ranks").complains("start one, with --ranks 2");
+    run("0", "hpcg", 2).complains("has started 2 ranks").complains("start one process with --ranks 2");
     assert_eq!(run("1", "hpcg", 2).stderr, "");
-    // A rank of which MPI does not know.
+    // A rank that is not part of the MPI job.
     if !installed(&harness).is_empty() {
         run("0", "iccg", 3).complains("Open MPI has started 2 ranks, but Open MPI v");
         assert_eq!(run("1", "iccg", 3).stderr, "");
     }
 }
 
-/// As Open MPI wants to be told in root's containers.
+/// Variables that allow Open MPI to run as root in containers.
 const ROOT: [(&str, &str); 2] =
     [("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")];
 
-/// A solver of two ranks under a launcher.
+/// Runs a solver with two ranks under a launcher.
 fn solver<'a>(launcher: &[&'a str], rest: &[&'a str]) -> Vec<&'a str> {
     let program = env!("CARGO_BIN_EXE_nodegauge");
     let solver = [program, "apps", "iccg", "--elements", "6,5,7"];
@@ -47,7 +47,7 @@ fn ranks_of_a_launcher_solve_as_forked_ranks_do() {
     };
     for which in installed(&harness) {
         let words = solver(&[which.mpirun, "-np", "2"], &asked);
-        // One document, though two processes run.
+        // Only one document is printed, although two processes run.
         let record = harness.run_other(&words, &ROOT).exits(0).json();
         let (own, other) = (solution(&record), solution(&forked));
         for key in ["iterations", "natural_iterations", "processes", "n", "colours"] {
@@ -60,7 +60,7 @@ fn ranks_of_a_launcher_solve_as_forked_ranks_do() {
         let said = texts(&record["notices"]);
         assert!(said.iter().any(|said| said.ends_with("has started 2 ranks")), "{said:?}");
         harness.run(&["history", "show", "latest"]).exits(0).says("and sums by ");
-        // The launcher has decided.
+        // Placement options conflict with the launcher's placement.
         let refused =
             harness.run_other(&solver(&[which.mpirun, "-np", "2"], &["--ranks", "2"]), &ROOT);
         assert_eq!(refused.stderr.matches("error: --ranks, but ").count(), 1, "{}", refused.stderr);
@@ -99,11 +99,11 @@ fn an_interrupted_launcher_leaves_a_record_and_a_killed_rank_no_process() {
             let history = harness.path(".local/share/nodegauge/history.db");
             let ranks =
                 wait_for("two ranks", || if history.exists() { ranks(process) } else { None });
-            // As launchers hand it on, sooner or later.
+            // Launchers forward the signal to the ranks, with a delay.
             signal(ranks[to], sent);
             assert!(!launcher.wait().unwrap().success());
             wait_for("their end", || (!ranks.iter().any(|rank| lives(*rank))).then_some(()));
-            // What was measured until the interrupt, and nothing of a run whose rank is gone.
+            // The record has the results before the interrupt, and none of a run that lost a rank.
             assert_eq!(harness.latest()["complete"], false);
             let runs = harness.run(&["history", "list", "-q"]).exits(0).stdout;
             assert_eq!(runs.lines().count(), 1, "{runs}");
@@ -111,7 +111,7 @@ fn an_interrupted_launcher_leaves_a_record_and_a_killed_rank_no_process() {
     }
 }
 
-/// The rank that measures, which catches SIGINT, and the one that follows, which ignores it, once both do.
+/// Waits until rank 0 catches SIGINT and rank 1 ignores it; returns both processes.
 fn ranks(launcher: u32) -> Option<[u32; 2]> {
     let status = |process: u32, key: &str| {
         let text = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
@@ -129,7 +129,7 @@ fn ranks(launcher: u32) -> Option<[u32; 2]> {
     Some([one("SigCgt:")?, one("SigIgn:")?])
 }
 
-/// All processes that a process has started, and theirs.
+/// Returns all descendants of a process.
 fn descendants(of: u32) -> Vec<u32> {
     let mut all = vec![of];
     let mut at = 0;

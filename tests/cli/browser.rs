@@ -6,9 +6,9 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use tempfile::TempDir;
 
-/// The program, as Debian calls it.
+/// Name of the program in Debian.
 const CHROMIUM: &str = "/usr/bin/chromium";
-/// Longest wait for a page, in milliseconds of the browser.
+/// Maximum wait for a page, in milliseconds of the browser.
 const LOAD_MS: u64 = 60_000;
 
 /// A browser with one page.
@@ -18,19 +18,19 @@ pub struct Browser {
     from: BufReader<ChildStdout>,
     last: u64,
     session: Option<String>,
-    /// What the console said, and what failed.
+    /// Messages of the console, and errors.
     pub complaints: Vec<String>,
     _profile: TempDir,
 }
 
 impl Browser {
-    /// Starts one; `None` where there is none.
+    /// Starts a browser; `None` if none is installed.
     pub fn start(more: &[&str]) -> Option<Self> {
         if !Path::new(CHROMIUM).exists() {
             return None;
         }
         let profile = TempDir::new().unwrap();
-        // The protocol is spoken on the file descriptors 3 and 4.
+        // The protocol uses the file descriptors 3 and 4.
         let mut command = Command::new("sh");
         command.args([
             "-c",
@@ -77,7 +77,7 @@ impl Browser {
         }
     }
 
-    /// The next message; what it complains of is kept.
+    /// Returns the next message; errors in it are stored.
     fn read(&mut self) -> Value {
         let mut bytes = Vec::new();
         self.from.read_until(0, &mut bytes).unwrap();
@@ -98,7 +98,7 @@ impl Browser {
         message
     }
 
-    /// Opens a file and waits until all its pictures are drawn; milliseconds until then.
+    /// Opens a file and waits until all its pictures are drawn; returns the elapsed milliseconds.
     #[track_caller]
     pub fn open(&mut self, file: &Path) -> f64 {
         self.complaints.clear();
@@ -114,7 +114,7 @@ impl Browser {
         self.evaluate(&drawn).as_f64().unwrap()
     }
 
-    /// The value of an expression, or of what it promises.
+    /// Returns the value of an expression, or of the promise that it returns.
     #[track_caller]
     pub fn evaluate(&mut self, expression: &str) -> Value {
         let ask = json!({"expression": expression, "awaitPromise": true, "returnByValue": true});
@@ -123,7 +123,7 @@ impl Browser {
         answer["result"]["value"].take()
     }
 
-    /// Makes the page this wide, in pixels.
+    /// Sets the width of the page in pixels.
     pub fn width(&mut self, width: u32) {
         let size = json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false});
         self.call("Emulation.setDeviceMetricsOverride", size);
@@ -138,7 +138,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // Its helpers go with the pipe.
+        // Its helper processes end when the pipe is closed.
         let _ = self.to.write_all(b"{\"id\":0,\"method\":\"Browser.close\"}\0");
         let _ = self.child.wait();
     }

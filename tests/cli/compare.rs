@@ -3,7 +3,7 @@
 use crate::harness::{FAST, Harness, has_keys};
 use serde_json::Value;
 
-/// What stream.c prints, with these rates in MB/s.
+/// Returns the output of stream.c with these rates in MB/s.
 pub(crate) fn stream_c(rates: [f64; 4]) -> String {
     const ELEMENTS: f64 = 430_080_000.0;
     let mut text = "STREAM version $Revision: 5.10 $\n\
@@ -76,7 +76,7 @@ fn conditions_decide_the_exit_code() {
     fails("triad<-5%").exits(0).quietly();
     fails("triad>5%").exits(1).complains("error: triad>5%: triad +5.3 %\n");
     fails("any>4%").exits(1).complains("copy +5.6 %; add +4.2 %; triad +5.3 %");
-    // Of one run a side nobody can say that anything is slower.
+    // With one run per side, no figure can be judged slower.
     fails("slower").exits(0).complains("slower is undecided for copy; scale; add; triad");
     fails("traid<-5%")
         .exits(1)
@@ -122,11 +122,11 @@ fn a_run_is_within_noise_of_itself() {
         .tells("verdict B to A, 4 compared: 4 within noise");
 }
 
-/// Runs that differ as those of a noisy node do, and one that is far from them.
+/// Runs with the noise of a busy node, and one run far outside it.
 #[test]
 fn how_runs_differ_is_taken_from_saved_ones_of_the_same_command() {
     let harness = Harness::new();
-    // One thread: round trips tell no regimes.
+    // With one thread, round trips do not identify regimes.
     let quick = ["stream", "-q", "--threads", "1", "--kernels", "copy,triad"];
     let quick = [&quick[..], &FAST].concat();
     for _ in 0..12 {
@@ -139,7 +139,7 @@ fn how_runs_differ_is_taken_from_saved_ones_of_the_same_command() {
     };
     let (basis, visible) = compare(&[]);
     assert!(basis == "history" && visible.as_f64().unwrap() > 0.0, "{basis} {visible}");
-    // Where there is no such history, nothing is known.
+    // Without such a history, the noise is unknown.
     harness.run(&["history", "show", "latest~1", "--json", "a.json"]).exits(0);
     harness.run(&["history", "show", "latest", "--json", "b.json"]).exits(0);
     harness
@@ -195,7 +195,7 @@ fn two_commands_are_started_by_turns() {
     );
     let ci95 = pair(&turned_json, "triad")["ci95"].as_array().unwrap();
     assert!(ci95[0].as_f64() <= pair(&turned_json, "triad")["ratio"].as_f64(), "{turned_json}");
-    // All are saved, in the order of blocks, and found again by their labels.
+    // All runs are saved in the order of the blocks, and their labels select them.
     let ids = |side: &str| -> Vec<String> {
         let side_runs = turned_json[side]["runs"].as_array().unwrap();
         side_runs.iter().map(|run| run["id"].as_str().unwrap().to_owned()).collect()

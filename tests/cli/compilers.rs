@@ -1,5 +1,5 @@
-//! `stream --compiler` and the axis `compiler`: what real compilers make of the loops, and every way
-//! in which a compiler or what it makes can be no good. Bad compilers are small scripts around gcc.
+//! `stream --compiler` and the axis `compiler`: loops compiled by real compilers, and faults of compilers and
+//! of their output. Faulty compilers are small scripts around gcc.
 
 use crate::harness::{
     Harness, Outcome, Part, has_keys, lives, make_program, measurements, names, skip, texts,
@@ -9,7 +9,7 @@ use nodegauge_kernels::KERNELS;
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// A place where compiled files go, so that none can stay unseen.
+/// Folder of compiled files, so that remaining files are detected.
 struct Place(Harness);
 
 impl Place {
@@ -19,19 +19,19 @@ impl Place {
         Self(harness)
     }
 
-    /// `stream`, quick and small, on one thread, with these variables.
+    /// Runs `stream`, quick and small, on one thread, with these variables.
     fn stream(&self, variables: &[(&str, &str)], more: &[&str]) -> Outcome {
         let temporary = self.0.arg("tmp");
         let variables = [&[("TMPDIR", temporary.as_str())], variables].concat();
         let fast = ["stream", "--samples", "3", "--size", "1000000", "--threads", "1"];
         let own = ["--dimms", "1024x20000", "--stores", "regular", "--prefetch", "off"];
-        // Plain loops alone, unless pages side by side are asked for.
+        // Only plain loops, unless pages side by side are requested.
         let asked = more.contains(&"--side-by-side");
         let plain: &[&str] = if asked { &[] } else { &["--side-by-side", "1"] };
         self.0.run_with(&variables, &[&fast[..], &own, plain, more].concat())
     }
 
-    /// The record of such a run.
+    /// Returns the record of such a run.
     #[track_caller]
     fn record(&self, code: i32, variables: &[(&str, &str)], more: &[&str]) -> Value {
         let outcome = self.stream(variables, &[&["--no-save", "--json", "-"], more].concat());
@@ -40,14 +40,14 @@ impl Place {
         record
     }
 
-    /// A compiler of our own: a script.
+    /// Writes a script as a compiler.
     fn script(&self, body: &str) -> String {
         let path = self.0.write("bad-cc", format!("#!/bin/sh\n{body}\n"));
         make_program(&path);
         path
     }
 
-    /// A compiler that puts `statement` in the place of Triad's.
+    /// Writes a compiler that replaces Triad's statement by `statement`.
     fn with_triad(&self, statement: &str) -> String {
         self.script(&format!(
             r#"[ "$1" = --version ] && {{ echo 'bad cc 1.0'; exit 0; }}
@@ -68,23 +68,23 @@ impl Place {
     }
 }
 
-/// The measurements of what a compiler made.
+/// Returns the measurements of a compiler's loops.
 fn compiled(record: &Value) -> Vec<&Value> {
     measurements(record).iter().filter(|m| m["config"]["engine"] == "compiled").collect()
 }
 
-/// The native ones.
+/// Returns the native measurements.
 fn native(record: &Value) -> Vec<&Value> {
     measurements(record).iter().filter(|m| m["config"]["engine"] == "native").collect()
 }
 
-/// Why a measurement is no result.
+/// Returns the reason why a measurement is invalid.
 fn reason(m: &Value) -> &str {
     assert_eq!((&m["value"], &m["validity"]["status"]), (&Value::Null, &"invalid".into()));
     m["validity"]["reasons"][0].as_str().unwrap()
 }
 
-/// Whether glibc's dynamic linker says from which length on memcpy streams.
+/// True if glibc's dynamic linker reports the length from which memcpy uses non-temporal stores.
 fn lists_threshold(mut linker: std::process::Command) -> bool {
     let listed = linker.arg("--list-tunables").output();
     listed.is_ok_and(|listed| {
@@ -104,7 +104,7 @@ fn native_and_compiled_loops_stand_in_one_record() {
         assert!((1..=3).contains(&m["summary"]["n"].as_u64().unwrap()), "{m:#}");
         let config = &m["config"];
         assert!(config["compiler"]["version"].as_str().unwrap().contains("gcc"));
-        // The same arrays and threads as the native ones.
+        // The arrays and threads are those of the native loops.
         for key in ["array_elements", "threads", "places", "pages", "element", "layout"] {
             assert_eq!(config[key], native(&record)[0]["config"][key], "{key}");
         }
@@ -131,11 +131,11 @@ fn native_and_compiled_loops_stand_in_one_record() {
             let about = |notice: &&str| notice.starts_with("memcpy of this C library stores past");
             assert_eq!(texts(&record["notices"]).into_iter().filter(about).count(), 1);
         }
-        // Who stores in memcpy is not known, and so is not what moved.
+        // The kind of stores in memcpy is unknown, and so are the bytes moved.
         let [copy, triad] = [compiled(&record)[0], compiled(&record)[3]];
         assert_eq!((&copy["config"]["stores"], &copy["traffic"]), (&Value::Null, &Value::Null));
         assert_eq!(triad["config"]["stores"], "regular");
-        // Nor of arrays in a cache.
+        // They are also unknown for arrays in a cache.
         assert_eq!(triad["traffic"], Value::Null);
     } else {
         assert!(compiled(&record).iter().all(|m| m["config"]["code"].is_null()));
@@ -216,7 +216,7 @@ fn a_compiler_that_is_not_there_is_told_before_anything_is_measured() {
     place.leaves_nothing();
     let nowhere = place.0.arg("tmp");
     let nowhere_outcome = place.stream(&[("PATH", &nowhere)], &["--compiler", "all"]).exits(3);
-    // Vendors' folders are looked at as well.
+    // Folders of vendors are searched, too.
     if !std::path::Path::new("/opt/AMD").exists() && !std::path::Path::new("/opt/intel").exists() {
         nowhere_outcome
             .complains("none of the compilers that nodegauge knows is installed: gcc, clang");
@@ -234,7 +234,7 @@ fn a_compiler_that_fails_costs_the_others_nothing() {
         assert!(reason(m).contains("-fno-such-flag"), "{m:#}");
     }
     assert!(good.iter().chain(&native(&record)).all(|m| m["value"].is_number()), "{record:#}");
-    // Of a private folder that is gone the user is told nothing.
+    // Messages do not mention the private folder, which is removed.
     assert!(!record.to_string().contains("nodegauge-"), "{record}");
     place.stream(&[], &args).exits(1).says("\ninvalid    the compiler fails (exit status 1)");
 }
@@ -279,7 +279,7 @@ fn a_compiler_that_hangs_is_killed_with_all_that_it_started() {
     }
 }
 
-/// The reason that Triad gives no figure; all else stays as it is.
+/// Returns the reason why Triad has no figure; all other figures are unchanged.
 fn of_triad(statement: &str) -> String {
     let place = Place::new();
     let bad = place.with_triad(statement);
@@ -328,7 +328,7 @@ fn a_kernel_that_hangs_is_killed_and_the_rest_not_tried() {
 #[test]
 fn what_is_wrong_at_full_length_only_has_an_owner() {
     let place = Place::new();
-    // Beyond the lengths of the first trial.
+    // Longer than the arrays of the first trial.
     let bad = place.with_triad("a[j] = b[j] + s * c[j] + (j == 900000)");
     let record = place.record(1, &[], &["--compiler", "gcc -O1", "--compiler", &bad]);
     let (good, wrong) = (&compiled(&record)[..4], &compiled(&record)[4..]);
@@ -408,7 +408,7 @@ fn compilers_are_an_axis() {
     assert_eq!(places.iter().map(|(_, compiler)| *compiler).collect::<Vec<_>>(), names);
     assert!(measurements(&record)[..4].iter().all(|m| m["value"].is_number()), "{record:#}");
     assert!(reason(&measurements(&record)[5]).contains("-fno-such-flag"));
-    // Commands too long for a column are named below.
+    // Commands that are too long for a column are listed below the table.
     let outcome = place.stream(&[], &["--sweep", "compiler=native;gcc -O1 -funroll-loops"]);
     let outcome = outcome.exits(0).says("\n  native ").says("\n      c1 ");
     outcome.says("\nc1         gcc -O1 -funroll-loops");

@@ -1,4 +1,4 @@
-//! Runs `contract.txt`: one case a line, `arguments | exit code | text`.
+//! Runs `contract.txt`: one case per line, `arguments | exit code | text`.
 
 use crate::harness::Harness;
 
@@ -18,7 +18,7 @@ fn every_line_holds() {
         if !outcome.stdout.contains(text) && !outcome.stderr.contains(text) {
             outcome.fail(&format!("expected on standard output or standard error:\n{text}"));
         }
-        // Errors go to standard error alone.
+        // Errors go only to standard error.
         if ["2", "3"].contains(&code) && !outcome.stdout.is_empty() {
             outcome.fail("expected nothing on standard output");
         }

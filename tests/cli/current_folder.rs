@@ -1,5 +1,5 @@
-//! Names without `/`: programs are found in `PATH` and libraries among the vendors', never in the current folder,
-//! where anybody may have put a file.
+//! Names without `/`: programs are searched in `PATH` and libraries in the vendors' folders, never in the
+//! current folder, which may contain files of other users.
 
 use crate::harness::{Harness, Outcome, make_program};
 use crate::io::SMALL;
@@ -46,7 +46,7 @@ fn a_program_of_the_current_folder_needs_its_path() {
             refused.exits(3).complains(&hint).prints_nothing();
         }
     }
-    // The same name in the search path is found, and a path is taken as it is.
+    // The same name in the search path is found, and a path is used unchanged.
     for (option, name) in [("--fio", "some-fio"), ("--iozone", "some-iozone")] {
         program(&harness, &format!("bin/{name}"), &format!("{name}.path"));
         run(&harness, &[&io[..], &[option, name]].concat()).exits(3).complains("this is not");
@@ -81,7 +81,7 @@ fn a_library_of_the_current_folder_needs_its_path() {
         .exits(3)
         .complains("no BLAS library \"libplanted.so\" was found")
         .complains("; ./libplanted.so is the file in the current folder\n");
-    // With its path it is tried, and it is no BLAS.
+    // With its path it is tried, and rejected because it is not a BLAS.
     harness.run(&[&hpl[..], &["./libplanted.so"]].concat()).exits(3);
     assert!(ran(&harness, "loaded"));
 }

@@ -4,7 +4,7 @@ use crate::harness::{Harness, Outcome, Part, measurements, skip};
 use serde_json::Value;
 use std::process::Command;
 
-/// Whether OpenCL reaches a device here.
+/// True if OpenCL has a device here.
 fn has_opencl(harness: &Harness) -> bool {
     let there = harness.run(&["list-devices", "opencl"]).stdout.contains("\"Ok\"");
     if !there {
@@ -13,7 +13,7 @@ fn has_opencl(harness: &Harness) -> bool {
     there
 }
 
-/// Arrays of some MiB, which no cache rule allows and every machine has.
+/// Arrays of a few MiB: they are below the cache rule, and fit on every machine.
 const SMALL: [&str; 4] = ["--size", "300000", "--samples", "2"];
 
 fn device(harness: &Harness, args: &[&str]) -> Value {
@@ -43,7 +43,7 @@ fn kernels_run_in_both_precisions_and_every_element_is_checked() {
     }
     let page = harness.run(&["history", "show", "latest"]).exits(0);
     page.says("BabelStream's Mul").says("opencl:0").says("every element on the device");
-    // The same by the other command, with kernels of its own choice.
+    // The same with the other command and other kernels.
     let args = [&["stream", "--device", "opencl:0", "--kernels", "triad"], &SMALL[..]].concat();
     let f32_record = harness.run(&[&args[..], &["--json", "-"]].concat()).exits(0).json();
     assert_eq!(measurements(&f32_record).len(), 1);
@@ -85,7 +85,7 @@ fn copies_go_both_ways_from_both_kinds_of_memory_and_arrive() {
     ] {
         let is = |m: &&Value| m["name"] == name && m["config"]["host_memory"] == memory;
         let of: Vec<&Value> = all.iter().filter(is).collect();
-        // One set for each NUMA node, of which all but the near one have the ends only.
+        // One set per NUMA node; all but the nearest node have only the smallest and the largest size.
         assert!(of.len() >= count, "{name} {memory}: {}", of.len());
         assert!(of.iter().all(|m| m["value"].as_f64().unwrap() > 0.0), "{of:#?}");
         assert!(of.iter().all(|m| m["config"]["on_node"].as_f64().unwrap() > 0.98), "{of:#?}");
@@ -112,7 +112,7 @@ fn chains_of_multiply_adds_leave_what_they_must() {
     harness.run(&["history", "show", "latest"]).exits(0).says("GFLOP/s").says("chains of");
 }
 
-/// Runs `device stream` on a library with a fault; `None` where there is no OpenCL or no compiler.
+/// Runs `device stream` with a faulty library; `None` without OpenCL or a compiler.
 fn with(fault: &str, args: &[&str]) -> Option<(Harness, Outcome)> {
     let harness = Harness::new();
     if !has_opencl(&harness) || !harness.has(Part::Compilers, "gcc") {
@@ -146,7 +146,7 @@ fn bad_luck_is_a_line_with_what_to_do() {
     ] {
         let Some((harness, outcome)) = with(fault, &stream) else { return };
         let outcome = outcome.exits(code).complains(told);
-        // A driver may say something of its own.
+        // A driver may print its own messages.
         let lines =
             |start: &str| outcome.stderr.lines().filter(|line| line.starts_with(start)).count();
         assert!(
@@ -192,7 +192,7 @@ fn a_device_without_double_precision_measures_in_single() {
 #[test]
 fn a_driver_that_is_not_installed_is_a_line_with_what_to_install() {
     let harness = Harness::new();
-    // What the dynamic linker finds first is no library.
+    // The first file that the dynamic linker finds is not a library.
     harness.write("lib/libOpenCL.so.1", "");
     let folder = harness.arg("lib");
     let hidden = [("LD_LIBRARY_PATH", &*folder)];
@@ -201,7 +201,7 @@ fn a_driver_that_is_not_installed_is_a_line_with_what_to_install() {
     asked.exits(3).only_error(&format!(
         "{missing}\nhint: install the driver of the device's vendor, or pocl-opencl-icd for this node's processor"
     ));
-    // A node without devices is measured all the same.
+    // A node without devices is measured nevertheless.
     let args = ["run", "--samples", "2", "--budget", "0.5", "--dimms", "1024x20000"];
     harness.run_with(&hidden, &args).exits(0).quietly();
     let record = harness.latest();

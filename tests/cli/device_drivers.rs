@@ -1,5 +1,5 @@
-//! `device` on CUDA and HIP, whose drivers stand-ins replace (`tests/standin`): memory and streams are the
-//! processor's, kernels are C, and variables let drivers fail.
+//! `device` on CUDA and HIP with stand-ins for the drivers (`tests/standin`): memory and streams are the
+//! processor's, kernels are C, and environment variables make the drivers fail.
 
 use crate::harness::{Harness, Outcome, Part, measurements, skip};
 use serde_json::Value;
@@ -7,9 +7,9 @@ use std::process::Command;
 use std::sync::OnceLock;
 use tempfile::TempDir;
 
-/// Sources of the stand-ins and of what they run.
+/// Sources of the stand-ins and of their kernels.
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-/// A stand-in each: its library, its source, and whether it is AMD's.
+/// Stand-ins: library, source, and true if it replaces AMD's.
 const LIBRARIES: [(&str, &str, bool); 6] = [
     ("libcuda.so.1", "driver.c", false),
     ("libamdhip64.so.6", "driver.c", true),
@@ -43,13 +43,13 @@ fn libraries() -> &'static str {
 const STREAM: [&str; 6] = ["device", "stream", "--samples", "2", "--size", "65536"];
 
 fn run(harness: &Harness, variables: &[(&str, &str)], args: &[&str]) -> Outcome {
-    // Variables of the caller's own machine say nothing here.
+    // Variables of the caller's environment are removed.
     let own = [("LD_LIBRARY_PATH", libraries()), ("STANDIN_MEMORY", "0x1000000")];
     let unset = [("CUDA_VISIBLE_DEVICES", ""), ("ROCR_VISIBLE_DEVICES", "")];
     harness.run_with(&[&unset[..], &own[..], variables].concat(), args)
 }
 
-/// The figures of a run that ends well.
+/// Returns the figures of a successful run.
 fn figures(harness: &Harness, variables: &[(&str, &str)], args: &[&str]) -> Vec<Value> {
     let record = run(harness, variables, &[args, &["--json", "-"]].concat()).exits(0).json();
     measurements(&record).clone()
@@ -70,7 +70,7 @@ fn carried_and_compiled_loops_are_measured_and_checked_on_both_drivers() {
             assert_eq!((&config["device"], &config["wrong_elements"]), (&driver.into(), &0.into()));
             assert_eq!((&config["pci"], &config["class"]), (&"0000:3b:00.0".into(), &"gpu".into()));
             assert_eq!(config["driver_version"], version);
-            // 5120 bits at 10 MHz, twice a clock.
+            // 5120 bits at 10 MHz, two transfers per clock.
             assert_eq!(m["limit"]["value"], 12.8e9, "{m:#}");
         }
         // The carried build in groups of two sizes, or all that the stand-in for AMD's compiler makes.
@@ -244,7 +244,7 @@ fn a_slice_is_described_as_one() {
     let copy = figures(&harness, &[("STANDIN_MIG", "1")], &args).remove(0);
     let slice = copy["config"]["slice"].as_str().unwrap();
     assert!(slice.starts_with("MIG slice of GPU-00112233"), "{slice}");
-    // What share of the bus it has, nobody says.
+    // The share of the bus is unknown.
     assert!(copy["limit"].is_null(), "{copy:#}");
 }
 
@@ -286,7 +286,7 @@ fn programs_run_beside_and_their_figures_are_references() {
     run(&harness, &[], &["history", "show", "latest"]).exits(0).says("cuda:0 triad 0.0");
     let missing_args = [&STREAM[..], &["--device", "cuda:0", "--babelstream", "no/such"]].concat();
     run(&harness, &[], &missing_args).exits(3).complains("there is no program no/such");
-    // A name alone is no file of the current folder.
+    // A name without a path does not mean a file in the current folder.
     std::fs::remove_file(harness.path("stream.args")).unwrap();
     let stand_in_args = [&STREAM[..], &["--device", "cuda:0", "--babelstream", "stream"]].concat();
     let refused =
@@ -343,7 +343,7 @@ sed 's/:1b:/:3b:/; s/:43:/:3c:/' {ROOT}/crates/devices/tests/outputs/nvbandwidth
             (across, "cuda:1", 392.60e9),
         ]
     );
-    // Native copies of the same size were before and behind each run of it: a warm-up, one, and three.
+    // Native copies of the same size ran before and after each of its runs: a warm-up, one, and three.
     let samples = |m: &Value| {
         m["samples"].as_array().unwrap().len() + m["disturbed"].as_array().map_or(0, Vec::len)
     };
@@ -371,7 +371,7 @@ sed 's/:1b:/:3b:/; s/:43:/:3c:/' {ROOT}/crates/devices/tests/outputs/nvbandwidth
 #[test]
 fn hwloc_loads_no_library_of_a_vendor() {
     let harness = Harness::new();
-    // Plug-ins that leave a file beside themselves when they are loaded.
+    // Plug-ins that create a file in their folder when they are loaded.
     let source = harness.write(
         "plugin.c",
         r#"#define _GNU_SOURCE

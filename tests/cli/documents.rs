@@ -1,4 +1,4 @@
-//! Help, completions, man page, version: all made from one definition.
+//! Help, completions, man page and version, generated from one definition.
 
 use crate::harness::Harness;
 
@@ -64,7 +64,7 @@ fn help_fits_eighty_columns_where_the_terminal_has_eighty() {
         for help in ["-h", "--help"] {
             let args = [command, &[help]].concat();
             let outcome = harness.run_with(&[("COLUMNS", "80")], &args).exits(0);
-            // What was written by hand is not broken.
+            // Hand-written lines are not wrapped.
             let wide = |line: &&str| line.chars().count() > 80 && !line.starts_with("Exit codes:");
             if let Some(line) = outcome.stdout.lines().find(wide) {
                 outcome.fail(&format!("wider than 80 columns: {line}"));

@@ -1,5 +1,5 @@
-//! `places --emit`: a real program is started with what is printed, by the real launcher, and says
-//! itself where its threads may run and where its memory goes.
+//! `places --emit`: a real launcher starts a real program with the printed text, and the program reports the
+//! CPUs of its threads and its memory policy.
 
 use crate::harness::{Harness, Outcome, Part, T2K, skip};
 use crate::slurm::Slurm;
@@ -61,7 +61,7 @@ fn program(harness: &Harness) -> String {
     harness.arg("where")
 }
 
-/// What the plan says, in the words of the program: rank, thread, CPUs; and the memory policy.
+/// Returns the plan in the format of the program: rank, thread, CPUs; and the memory policy.
 fn planned(harness: &Harness, args: &[&str], memory: bool) -> Vec<String> {
     let document = harness.run(&[&["places", "--json"], args].concat()).exits(0).json();
     let line = |thread: &Value| {
@@ -91,7 +91,7 @@ fn started(
     (emitted.stdout, outcome)
 }
 
-/// The lines that the program printed, in order, after `with` has had its way with the words.
+/// Returns the lines that the program printed, sorted; `with` modifies the command first.
 fn lines(outcome: &Outcome, with: impl Fn(&mut Vec<String>)) -> Vec<String> {
     let mut lines: Vec<String> = outcome
         .stdout
@@ -106,7 +106,7 @@ fn lines(outcome: &Outcome, with: impl Fn(&mut Vec<String>)) -> Vec<String> {
     lines
 }
 
-/// The first two CPUs, in reverse; `None` where there is only one.
+/// Returns the first two CPUs in reverse order; `None` if there is only one.
 fn two_cpus(harness: &Harness) -> Option<String> {
     let places = harness.run(&["places", "--places", "threads", "--json"]).exits(0).json();
     let cpus: Vec<String> = places["threads"]
@@ -124,7 +124,7 @@ fn two_cpus(harness: &Harness) -> Option<String> {
     }
 }
 
-/// Whether memory policies may be set here: containers may forbid it.
+/// True if memory policies can be set here; containers may forbid it.
 fn policies_work(harness: &Harness) -> bool {
     let works = harness
         .command("numactl")
@@ -137,7 +137,7 @@ fn policies_work(harness: &Harness) -> bool {
     works
 }
 
-/// Placements of ranks that differ in how they are told to a launcher.
+/// Placements of ranks that need different options of a launcher.
 fn cases(cpus: &str, memory: bool) -> Vec<Vec<&str>> {
     let mut cases = vec![
         vec!["--ranks", "2"],
@@ -174,7 +174,7 @@ fn check(emit: &str, harness: &Harness, variables: &[(&str, &str)]) {
     }
 }
 
-/// The launchers with these names that say they are of one of these families.
+/// Returns the launchers with these names that belong to one of these families.
 fn mpiruns(harness: &Harness, families: &[&str], names: &[&str]) -> Vec<String> {
     let mut versions = Vec::new();
     let mut found = Vec::new();
@@ -182,7 +182,7 @@ fn mpiruns(harness: &Harness, families: &[&str], names: &[&str]) -> Vec<String> 
         let Ok(output) = harness.command(name).arg("--version").output() else { continue };
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let first = text.lines().take(2).collect::<Vec<_>>().join(" ");
-        // The same program under two names is tried once.
+        // A program with two names is tried once.
         let number = first.split_whitespace().last().unwrap_or_default().to_owned();
         if families.iter().any(|family| text.contains(family)) && !versions.contains(&number) {
             versions.push(number);
@@ -228,7 +228,7 @@ fn numactl_binds_as_planned() {
     program(&harness);
     for args in cases(&cpus, true) {
         let (_, outcome) = started(&harness, "numactl", &args, &[]);
-        // Nobody gives these processes a number.
+        // No launcher numbers these processes.
         let mut expected: Vec<String> = planned(&harness, &args, true)
             .iter()
             .map(|line| line.split_once(' ').map_or(String::new(), |(_, rest)| format!("- {rest}")))
@@ -265,7 +265,7 @@ fn openmp_binds_as_planned() {
         let outcome = run(&args, &[]);
         assert_eq!(lines(&outcome, hide), planned(&harness, &args, false), "{args:?}");
     }
-    // Ranks find their line by the variable of whoever started them.
+    // Ranks find their line by the environment variable of their launcher.
     let args = ["--ranks", "2", "--cpus", &cpus];
     let planned = planned(&harness, &args, false);
     for (rank, expected) in planned.iter().enumerate() {
@@ -310,7 +310,7 @@ fn one_document_goes_to_standard_output() {
         );
 }
 
-/// Four devices, the first near to the last of four nodes of two CPUs.
+/// Four devices on four nodes of two CPUs; the first device is near the last node.
 const FOUR_A100: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../machine/tests/topologies/four-a100.xml");
 
@@ -331,7 +331,7 @@ fn ranks_are_put_near_their_devices() {
         srun(&[]),
         "--ntasks=4 --cpus-per-task=1 --cpu-bind=map_cpu:6,4,2,0 --gpus-per-task=1 --gpu-bind=map_gpu:0,1,2,3 \"$@\""
     );
-    // Not all devices: the numbers are of the node's.
+    // With a subset of the devices, the numbers are those of the node.
     assert_eq!(
         srun(&["--ranks", "2"]),
         "--ntasks=2 --cpus-per-task=1 --cpu-bind=map_cpu:6,2 --gpus-per-node=4 --gpu-bind=map_gpu:0,2 \"$@\""
@@ -352,7 +352,7 @@ fn the_wrapper_finds_device_and_cpus_by_the_rank_on_its_node() {
         return;
     }
     let args = ["places", "--topology", FOUR_A100, "--devices", "--ranks", "2", "--cpus", &cpus];
-    // Devices of a described machine, CPUs of this one.
+    // The devices are those of a described machine, the CPUs those of this one.
     let emitted = harness.run(&[&args[..], &["--emit", "wrapper"]].concat()).exits(0);
     let script = harness.write("wrapper.sh", &emitted.stdout);
     let program = "echo $CUDA_VISIBLE_DEVICES; grep Cpus_allowed_list /proc/self/status";

@@ -1,9 +1,8 @@
-//! What is wrong with what was typed: the full text, the caret under the wrong character, an
-//! example that is right, and exit code 2.
+//! Errors of usage: the full text, the caret under the wrong character, a correct example, and exit code 2.
 
 use crate::harness::{Harness, Outcome, T2K};
 
-/// The complaint about one text of a grammar.
+/// Expected error for an invalid text of a grammar.
 fn pointed(what: &str, text: &str, at: usize, problem: &str, example: &str) -> String {
     let found = match text[at..].chars().next() {
         Some(c) => format!("found '{c}'"),
@@ -16,7 +15,7 @@ fn pointed(what: &str, text: &str, at: usize, problem: &str, example: &str) -> S
     )
 }
 
-/// Checks a grammar's complaint; nothing is printed, measured or saved.
+/// Checks the error of a grammar; nothing is printed, measured or saved.
 #[track_caller]
 fn refused(harness: &Harness, outcome: Outcome, complaint: &str) {
     let outcome = outcome.exits(2).prints_nothing().complains(complaint);
@@ -172,7 +171,7 @@ fn topology_files() {
     );
     harness.write("cut.xml", &crate::machine::XML[..600]);
     harness.write("empty.xml", "");
-    // hwloc 2.9 itself dies over objects without the numbers that it gives them.
+    // hwloc 2.9 itself crashes on objects without their numbers.
     harness.write(
         "crash.xml",
         r#"<?xml version="1.0" encoding="UTF-8"?>
@@ -217,7 +216,7 @@ fn processors() {
     }
 }
 
-/// An option that reads a file names what is none, before anything is measured or saved.
+/// Options that read a file report invalid paths before anything is measured or saved.
 #[test]
 fn what_is_no_file_of_sane_length_is_not_read() {
     let harness = Harness::new();
@@ -240,7 +239,7 @@ fn what_is_no_file_of_sane_length_is_not_read() {
             &["compare", "latest"],
         ] {
             let is_input = matches!(option[0], "history" | "compare");
-            // These take what another program writes into a pipe, and wait for it.
+            // These options read from a pipe and wait for its writer.
             if file == "pipe.c" && is_input {
                 continue;
             }
@@ -327,7 +326,7 @@ fn errors_are_short_and_command_no_terminal() {
         let plain = |c: char| !c.is_control() || c == '\n';
         assert!(said.chars().all(|c| plain(c) && c != '\u{202e}'), "{said:?}");
     }
-    // A text of many lines: what a compiler says.
+    // A text of many lines, such as the output of a compiler.
     let many = "#!/bin/sh\necho one >&2\nfor i in 1 2 3 4 5 6 7 8 9; do printf 'error: \\033[31mno\\n' >&2; done\nexit 1\n";
     crate::harness::make_program(&harness.write("cc", many));
     let said = harness.run(&["stream", "--compiler", "./cc", "--budget", "1", "--size", "1000000"]);

@@ -1,4 +1,4 @@
-//! The examples of `docs/examples`: what they name is what the program writes, and they run.
+//! The examples of `docs/examples`: the names in them exist in the program's output, and they run.
 
 use crate::harness::{FAST, Harness, Outcome, Part, make_program, skip};
 use crate::report::golden;
@@ -15,7 +15,7 @@ fn text(name: &str) -> String {
     std::fs::read_to_string(example(name)).unwrap()
 }
 
-/// Words of a query that begin as nodegauge's metrics do.
+/// Returns the words of a query that begin like nodegauge's metrics.
 fn metrics(query: &str) -> impl Iterator<Item = &str> {
     let words = query.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
     words.filter(|word| word.starts_with("nodegauge_"))
@@ -76,7 +76,7 @@ fn the_dashboard_asks_for_metrics_and_labels_that_are_written() {
             let shown = legend.split("{{").skip(1).filter_map(|part| part.split("}}").next());
             for label in selected.chain(shown) {
                 let is_written = written.contains(&format!("{label}=\""));
-                // Keys tell figures apart that none of these records has, such as several distances.
+                // Some keys distinguish figures that none of these records has, such as several distances.
                 let is_key = keys.contains(&format!("\"{label}\": {{"));
                 assert!(is_written || is_key, "{title}: no label {label}");
             }
@@ -102,8 +102,8 @@ fn commands(file: &str) -> Vec<String> {
     text.lines().filter_map(line).collect()
 }
 
-/// Runs them one after another until one fails, as runners do. Figures of a test's small arrays are suspect here or
-/// there, and a suspect figure meets nothing: they are made valid.
+/// Runs them one after another until one fails, as runners do. Figures of small test arrays may be suspect,
+/// and a suspect figure meets no condition, so they are made valid.
 fn pipeline(harness: &Harness, file: &str, expect: &str) -> Outcome {
     const STREAM: &str = "#!/bin/sh\n\"$NODEGAUGE\" \"$@\" || exit\n\
                           [ \"$1\" != stream ] || sed -i 's/\"suspect\"/\"valid\"/' run.json\n";
@@ -145,7 +145,7 @@ fn artifacts(file: &str) -> Vec<&'static str> {
     named.into_iter().filter(|name| lines.iter().any(|line| line.contains(name))).collect()
 }
 
-/// ReFrame of the path, else of PyPI in a virtual environment of its own.
+/// Returns ReFrame from the path, else from PyPI in a separate virtual environment.
 fn reframe(harness: &Harness) -> Option<String> {
     const INSTALL: &str = "python3 -m venv reframe && reframe/bin/pip --quiet --disable-pip-version-check \
                            install --timeout 10 --retries 1 'ReFrame-HPC>=4.6,<5'";

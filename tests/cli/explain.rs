@@ -3,7 +3,7 @@
 use crate::harness::{FAST, Harness, has_keys, measurements, names, texts};
 use serde_json::Value;
 
-/// The steps that there are, in their order.
+/// All steps, in order.
 const STEPS: [&str; 7] =
     ["threads", "binding", "layout", "pages", "stores", "loop", "side_by_side"];
 
@@ -48,7 +48,7 @@ fn texts_of(reasons: &Value) -> Vec<&str> {
     reasons.as_array().unwrap().iter().map(|reason| reason.as_str().unwrap()).collect()
 }
 
-/// Every factor has its interval where there are rounds enough, and holds itself.
+/// Every factor has an interval if there are enough rounds, and the interval contains the factor.
 #[test]
 fn factors_have_their_intervals() {
     let harness = Harness::new();
@@ -80,7 +80,7 @@ fn the_waterfall_names_every_step() {
             said.fail(&format!("no line begins with {name}"));
         }
     }
-    // What could not be varied is said, so that no step is missed in silence.
+    // Steps that could not be varied are reported.
     let notices = texts(&shown["notices"]).join("\n");
     for step in &STEPS[1..] {
         assert!(names(&shown).contains(step) || notices.contains(step), "{step}: {shown:#}");
@@ -118,7 +118,7 @@ fn the_help_lists_what_it_takes_and_no_more() {
     against.only_error(
         "no published figures exist for the measurements of explain\nhint: use --against with stream",
     );
-    // Every option that is listed is known.
+    // Every listed option is accepted.
     let options = harness.run(&["explain", "-h"]).exits(0).stdout;
     let named = options.lines().filter_map(|line| line.trim_start().split("--").nth(1));
     let named: Vec<&str> = named.filter_map(|name| name.split([' ', '<']).next()).collect();

@@ -13,7 +13,7 @@ static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
 static VALIDATOR: LazyLock<jsonschema::Validator> =
     LazyLock::new(|| jsonschema::validator_for(&SCHEMA).unwrap());
 
-/// Returns what in a record does not follow the schema, and the keys of configurations that it does not declare.
+/// Returns the violations of the schema in a record, and configuration keys that the schema does not declare.
 pub fn faults(record: &Value) -> Vec<String> {
     let errors = VALIDATOR.iter_errors(record);
     let mut faults: Vec<String> =
@@ -57,17 +57,17 @@ pub fn has_keys(object: &Value, keys: &[&str]) {
     }
 }
 
-/// The measurements of a record.
+/// Returns the measurements of a record.
 pub fn measurements(record: &Value) -> &Vec<Value> {
     record["measurements"].as_array().unwrap()
 }
 
-/// The names of the measurements of a record.
+/// Returns the names of the measurements of a record.
 pub fn names(record: &Value) -> Vec<&str> {
     measurements(record).iter().map(|m| m["name"].as_str().unwrap()).collect()
 }
 
-/// The texts of an array of strings or of notices.
+/// Returns the texts of an array of strings or of notices.
 pub fn texts(array: &Value) -> Vec<&str> {
     fn text(item: &Value) -> &str {
         item.as_str().or_else(|| item["text"].as_str()).unwrap()

@@ -1,16 +1,16 @@
-//! `report --format`: every format of every recorded run, read by the parsers that others read it with, and by a
-//! strict one of its own grammar where they are not installed.
+//! `report --format`: every format of every recorded run, parsed by the programs that read the format, or by
+//! a strict parser of its grammar if they are not installed.
 
 use crate::harness::{Harness, Part, skip};
 use crate::report::{golden, record};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// Text that would be markup, a link, a mention, a cell or a label of its own if it were not text.
+/// Text that must not become markup, a link, a mention, a cell or a label.
 const HOSTILE: &str = "</td>|x|\n\n# <script>alert(1)</script> ![i](http://e.vil/x) https://e.vil www.e.vil \
                        @all a@e.vil #1 `c` \"q\" \\ \u{1b}[2J\u{0} ]]>&amp; $x$ <!-- \u{fffe}";
 
-/// The names of all recorded runs.
+/// Returns the names of all recorded runs.
 fn all() -> Vec<String> {
     let folder = golden("stream").parent().unwrap().parent().unwrap().to_owned();
     let folders = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
@@ -22,20 +22,20 @@ fn all() -> Vec<String> {
     names
 }
 
-/// What a format makes of a recorded run.
+/// Returns a recorded run in a format.
 #[track_caller]
 fn made(harness: &Harness, name: &str, format: &str) -> String {
     let file = golden(name);
     let file = file.to_str().unwrap();
     let made = harness.run(&["report", file, "--format", format]);
-    // Test cases fail where figures are no results.
+    // Test cases of invalid figures fail.
     if made.code != Some(0) && !(format == "junit" && made.code == Some(1)) {
         made.fail("expected a report");
     }
     made.stdout
 }
 
-/// A recorded run with hostile texts wherever a record has any of its own.
+/// Returns a recorded run with hostile text in every text field.
 fn hostile(name: &str) -> Value {
     let mut record = record(name);
     record["machine"]["host"] = json!(HOSTILE);
@@ -49,7 +49,7 @@ fn hostile(name: &str) -> Value {
     record
 }
 
-/// Figures that are the run's own.
+/// Returns the figures that the run measured itself.
 fn own(record: &Value) -> Vec<&Value> {
     let all = record["measurements"].as_array().unwrap().iter();
     all.filter(|m| m["config"]["engine"] != "published").collect()
@@ -58,7 +58,7 @@ fn own(record: &Value) -> Vec<&Value> {
 /// A sample of the text format: name, labels, value.
 type Sample = (String, Vec<(String, String)>, f64);
 
-/// A line of the text format; `None` where it is none, or has a time.
+/// Parses a line of the text format; `None` if it is invalid or has a time stamp.
 fn sample(line: &str) -> Option<Sample> {
     let name: String =
         line.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
@@ -93,7 +93,7 @@ fn sample(line: &str) -> Option<Sample> {
     Some((name, labels, rest.strip_prefix(' ')?.parse().ok()?))
 }
 
-/// Samples of a document: each behind the type of its metric, no two of one name and labels.
+/// Returns the samples of a document. Each follows the type of its metric, and names and labels are unique.
 #[track_caller]
 fn samples(text: &str) -> Vec<Sample> {
     let body = text.strip_suffix("# EOF\n").unwrap_or_else(|| panic!("no end: {text}"));
@@ -130,7 +130,7 @@ fn samples(text: &str) -> Vec<Sample> {
     found
 }
 
-/// Runs a program on the folder where `Part::Parsers` have what they read; `None` where it is not installed.
+/// Runs a program of `Part::Parsers` on its input folder; `None` if it is not installed.
 #[track_caller]
 fn parsed(harness: &Harness, words: &[&str]) -> Option<String> {
     let shown = harness.has(Part::Parsers, words[0]).then(|| harness.run_other(words, &[]))?;
@@ -227,7 +227,7 @@ fn a_metrics_file_is_replaced_as_a_whole() {
     let old = harness.write("node.prom", "old\n");
     let before = std::fs::File::open(&old).unwrap();
     harness.run(&["report", file, "-f", "openmetrics", "-o", "node.prom"]).exits(0);
-    // Whoever had opened the old file still reads all of it.
+    // A reader that opened the old file can still read all of it.
     assert_eq!(std::io::read_to_string(before).unwrap(), "old\n");
     assert!(!samples(&std::fs::read_to_string(old).unwrap()).is_empty());
     let rest = std::fs::read_dir(harness.path("")).unwrap().count();
@@ -302,7 +302,7 @@ fn conditions_decide_the_exit_code() {
         let tests = report("junit").exits(code);
         let found = tests.stdout.matches("<failure ").count();
         assert_eq!(found, failures, "{file} {options:?}: {}", tests.stdout);
-        // Of other formats, conditions alone are asked for.
+        // For other formats, only conditions determine the exit code.
         let asked = !options.is_empty();
         report("openmetrics").exits(if asked { code } else { 0 });
         let ticket = report("md").exits(if asked { code } else { 0 }).stdout;
@@ -358,7 +358,7 @@ fn tickets_have_tables_that_hold() {
     let harness = Harness::new();
     for name in all() {
         let text = made(&harness, &name, "md");
-        // Cells of a row, as far as the bars that stand for themselves go.
+        // Cells of a row without the columns that contain only bars.
         let cells = |line: &str| line.replace("\\|", "").matches('|').count();
         let lines: Vec<&str> = text.lines().collect();
         let rows = |at: usize| lines[at..].iter().take_while(|line| line.starts_with('|'));
@@ -401,7 +401,7 @@ fn records_a_line_each_are_what_is_imported() {
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines, ["stream", "mpi", "io"].map(record));
     harness.run(&["history", "import", "all.jsonl"]).exits(0);
-    // A label stands for the newest run with it.
+    // A label selects the newest run with it.
     harness.run(&["history", "label", lines[0]["id"].as_str().unwrap(), "nps=4"]).exits(0);
     let labelled = harness.run(&["report", "nps=4", "-f", "jsonl"]).exits(0).json();
     assert_eq!((&labelled["id"], &labelled["labels"]["nps"]), (&lines[0]["id"], &json!("4")));

@@ -1,11 +1,11 @@
-//! `stream --standard` with a Fortran program of our own that prints what stream.f prints, built by
-//! the real gfortran together with the clock in C that lies beside it.
+//! `stream --standard` with a test program in Fortran that has the output of stream.f, built by the real
+//! gfortran together with a clock in C in the same folder.
 
 use crate::harness::{Harness, measurements};
 use serde_json::Value;
 
-/// Two million elements, 20 passes, 10 GB/s: the times follow. The clock is a C function, as in
-/// stream.f, and is asked, so that the program only links with it.
+/// Two million elements, 20 passes and 10 GB/s; the times follow from these. The clock is a C function, as in
+/// stream.f; the program calls it, so it must be linked.
 const PROGRAM: &str = r#"
       PROGRAM standin
       DOUBLE PRECISION mysecond, then, rate, t
@@ -40,7 +40,7 @@ const PROGRAM: &str = r#"
 "#;
 const CLOCK: &str = "double mysecond_(void) { return 1.5; }\n";
 
-/// A record of the program that ends with `check`.
+/// Returns the record of the program whose output ends with `check`.
 #[track_caller]
 fn record(harness: &Harness, code: i32, compiler: &[&str], check: &str) -> Value {
     harness.write("mysecond.c", CLOCK);

@@ -1,5 +1,5 @@
-//! Recorded records, one of each gauge and mode, and all that is made from them: what the program
-//! says of a record that was saved once stays the same, to the letter, wherever the tests run.
+//! Recorded records, one per gauge and mode, and all documents made from them. The output for a saved record
+//! must not change, on any machine.
 //!
 //! `UPDATE_GOLDEN=1 cargo test --test cli golden` writes the files anew; `git diff` then shows what
 //! changed. See `tests/golden/README.md`.
@@ -9,17 +9,17 @@ use crate::harness::Harness;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// What is made from each record.
+/// Documents made from each record.
 const MADE: [&str; 3] = ["page.txt", "record.csv", "compare.txt"];
 const RECORD: &str = "record.json";
-/// Fewer than these are not the gauges and modes that there are.
+/// Minimum number of records: all gauges and modes.
 const AT_LEAST: usize = 20;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden")
 }
 
-/// The folders of all records, by name.
+/// Returns the folders of all records, sorted by name.
 fn recorded() -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = std::fs::read_dir(folder())
         .unwrap()
@@ -34,7 +34,7 @@ fn name(folder: &Path) -> &str {
     folder.file_name().unwrap().to_str().unwrap()
 }
 
-/// What the program makes of a record, in the order of [`MADE`], and the record as it gives it back.
+/// Returns the documents of a record in the order of [`MADE`], and the record as the program exports it.
 fn made(record: &[u8]) -> ([String; 3], Value) {
     let harness = Harness::new();
     harness.write(RECORD, record);
@@ -51,8 +51,8 @@ fn made(record: &[u8]) -> ([String; 3], Value) {
     ([page, csv, compared], serde_json::from_str(&given).unwrap())
 }
 
-/// The lines in which two texts differ, with those around them: `-` for what was recorded, `+` for
-/// what there is now.
+/// Returns the lines in which two texts differ, with context: `-` for the recorded text, `+` for the new
+/// text.
 fn difference(recorded: &str, now: &str) -> String {
     const AROUND: usize = 2;
     let (old, new): (Vec<&str>, Vec<&str>) =
@@ -78,7 +78,7 @@ fn difference(recorded: &str, now: &str) -> String {
     )
 }
 
-/// Holds what is made from one record against its files, or writes them; returns what differs.
+/// Compares the documents of a record with its files, or updates the files; returns the differences.
 fn differences(folder: &Path, update: bool) -> Vec<String> {
     let record = std::fs::read(folder.join(RECORD)).unwrap();
     let (made, given) = made(&record);

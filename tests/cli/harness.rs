@@ -1,5 +1,5 @@
-//! Runs the program in a folder of its own and a clean environment. What is expected of it reads
-//! as a sentence; what is not met prints the command, its status and everything that it said.
+//! Runs the program in its own folder and a clean environment. Expectations read as a sentence; a failed one
+//! prints the command, its status and its complete output.
 
 use crate::fields::{faults, is_record};
 pub use crate::fields::{has_keys, measurements, names, texts};
@@ -14,26 +14,26 @@ use tempfile::TempDir;
 
 /// The program.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_nodegauge");
-/// A command that takes longer than this hangs.
+/// Time limit of a command.
 pub const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Options for a measurement in some tenths of a second. The theoretical bandwidth is far above
-/// that of any cache, so that small arrays are a result wherever the tests run.
+/// Options for a measurement that takes a few tenths of a second. The theoretical bandwidth is far above that
+/// of any cache, so that small arrays give valid results on every machine.
 pub const FAST: [&str; 8] =
     ["--samples", "3", "--size", "1000000", "--budget", "0.5", "--dimms", "1024x20000"];
-/// Elements of an array that [`FAST`] asks for.
+/// Number of array elements of [`FAST`].
 pub const ELEMENTS: u64 = 1_000_000;
 
 /// A node of the T2K cluster: no shared caches.
 pub const T2K: &str = "synthetic:Package:4 NUMANode:1 Core:4 PU:1";
-/// 2 x EPYC 7H12, four NUMA nodes a socket.
+/// 2 x EPYC 7H12, four NUMA nodes per socket.
 pub const ROME: &str =
     "synthetic:Package:2 NUMANode:4 L3Cache:4(size=16777216) L2Cache:4 L1dCache:1 Core:1 PU:1";
-/// 2 x EPYC 9654, one NUMA node a socket.
+/// 2 x EPYC 9654, one NUMA node per socket.
 pub const GENOA: &str =
     "synthetic:Package:2 NUMANode:1 L3Cache:12(size=33554432) L2Cache:8 L1dCache:1 Core:1 PU:1";
 
-/// A folder, and an environment in which nothing of the user's is left.
+/// A folder, and an environment without variables of the user.
 pub struct Harness {
     folder: TempDir,
 }
@@ -92,8 +92,8 @@ impl Harness {
         command
     }
 
-    /// Starts the program and does not wait for it. Its standard error is a terminal, on which it
-    /// shows how far it is.
+    /// Starts the program and does not wait for it. Its standard error is a terminal, on which it shows its
+    /// progress.
     pub fn start(&self, args: &[&str]) -> Running {
         self.start_with(&[], args)
     }
@@ -107,8 +107,8 @@ impl Harness {
         Running::start(command, terminal)
     }
 
-    /// Starts the program under these words with a terminal of its own for all that it reads and writes, as a
-    /// shell in a window does.
+    /// Starts the program with this prefix in a new terminal for all input and output, as a shell in a window
+    /// does.
     pub fn start_on_terminal(&self, under: &[&str], args: &[&str]) -> Running {
         let (terminal, theirs) = Terminal::open();
         let words: Vec<&str> = [under, &[PROGRAM], args].concat();
@@ -149,13 +149,13 @@ impl Harness {
         self.stream(&[&["--json", "-"], args].concat()).exits(0).json()
     }
 
-    /// The record that was saved last.
+    /// Returns the record that was saved last.
     #[track_caller]
     pub fn latest(&self) -> Value {
         self.run(&["history", "show", "latest", "--json"]).exits(0).json()
     }
 
-    /// Whether there are this many CPUs to use; skips `Part::Cpus` where there are fewer.
+    /// True if this many CPUs are usable; otherwise skips `Part::Cpus`.
     #[track_caller]
     pub fn has_cpus(&self, count: usize) -> bool {
         let there = self.cpus();
@@ -165,7 +165,7 @@ impl Harness {
         there >= count
     }
 
-    /// Whether there is a program; skips the part that needs it where there is none.
+    /// True if a program is installed; otherwise skips the part that requires it.
     #[track_caller]
     pub fn has(&self, part: Part, program: &str) -> bool {
         let find = ["-c", r#"command -v "$1""#, "sh", program];
@@ -183,8 +183,8 @@ impl Harness {
         finish(command)
     }
 
-    /// Runs the program under another one, e.g. `["taskset", "-c", "0"]`; `None` where there is no
-    /// such program.
+    /// Runs the program under another one, e.g. `["taskset", "-c", "0"]`; `None` if that program is not
+    /// installed.
     pub fn run_under(&self, wrapper: &[&str], args: &[&str]) -> Option<Outcome> {
         let found = Command::new(wrapper[0]).arg("--version").output();
         if found.is_err() {
@@ -196,9 +196,9 @@ impl Harness {
         Some(finish(command))
     }
 
-    /// Runs the program where some files of the machine show something else, in a mount namespace
-    /// of its own, so that nothing of the machine changes. Each pair is what is shown and where;
-    /// `self/...` is the program's own folder in `/proc`. `None` where that is not permitted.
+    /// Runs the program with some system files replaced, in a separate mount namespace, so that the machine
+    /// does not change. Each pair is the replacement and its path; `self/...` is the program's folder in
+    /// `/proc`. `None` if that is not permitted.
     pub fn run_where(&self, shown: &[(&str, &str)], args: &[&str]) -> Option<Outcome> {
         const STAGE: &str = r#"
             while [ "$1" != -- ]; do
@@ -250,7 +250,7 @@ pub fn wait_for<T>(what: &str, mut event: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Whether a process runs: one that has ended and is not reaped does not.
+/// True if a process is running; a zombie is not.
 pub fn lives(process: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
@@ -258,18 +258,18 @@ pub fn lives(process: u32) -> bool {
 
 /// Sends a signal by its name, e.g. `INT`.
 pub fn signal(process: u32, name: &str) {
-    // `kill` is a word of the shell everywhere, a program not everywhere.
+    // `kill` is built into every shell, but not every system has it as a program.
     let kill = ["-c", r#"kill -s "$1" "$2""#, "sh", name, &process.to_string()];
     assert!(Command::new("sh").args(kill).status().unwrap().success());
 }
 
-/// Makes a file a program.
+/// Makes a file executable.
 pub fn make_program(path: &str) {
     use std::os::unix::fs::PermissionsExt;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// Program and arguments as they could be typed.
+/// Returns program and arguments as a command line.
 fn words(command: &Command) -> String {
     let quoted = |word: &std::ffi::OsStr| {
         let word = word.to_string_lossy().into_owned();
@@ -286,7 +286,7 @@ fn finish(command: Command) -> Outcome {
     Outcome::new(words, &output)
 }
 
-/// A program that was started; it ends with the test that does not wait for it.
+/// A started program; it is killed if the test does not wait for it.
 pub struct Running {
     /// Both are taken by whoever waits.
     child: Option<std::process::Child>,
@@ -311,7 +311,7 @@ impl Running {
         Self { process: child.id(), child: Some(child), terminal: Some(terminal), words }
     }
 
-    /// Closes its terminal and waits for its end; its exit code.
+    /// Closes its terminal and waits for its end; returns its exit code.
     #[track_caller]
     pub fn hang_up(mut self) -> Option<i32> {
         self.terminal.take().unwrap().close();
@@ -326,7 +326,7 @@ impl Running {
         status
     }
 
-    /// Its number.
+    /// Returns its process identifier.
     pub fn process(&self) -> u32 {
         self.process
     }
@@ -337,8 +337,8 @@ impl Running {
         self.shows_times(1, text)
     }
 
-    /// Waits until the bar was drawn so many times with this text: at least half as many steps are
-    /// done, for a step sets the bar's position and its text.
+    /// Waits until the bar was drawn this many times with this text. At least half as many steps are then
+    /// complete, because a step sets the position and the text of the bar.
     #[track_caller]
     pub fn shows_times(self, times: usize, text: &str) -> Self {
         self.terminal.as_ref().unwrap().wait_for(text, times);
@@ -350,7 +350,7 @@ impl Running {
         signal(self.process, name);
     }
 
-    /// Waits for its end. Of standard error what stands below the bar of progress is left.
+    /// Waits for its end. Standard error is returned without the progress bar.
     #[track_caller]
     pub fn end(mut self) -> Outcome {
         let stdout = self.child.as_mut().unwrap().stdout.take();
@@ -366,7 +366,7 @@ impl Running {
     }
 }
 
-/// What a command left behind.
+/// Result of a command.
 #[derive(Clone)]
 pub struct Outcome {
     words: String,
@@ -395,7 +395,7 @@ impl Outcome {
         )
     }
 
-    /// The exit code. Whatever it is, a panic is a bug.
+    /// Checks the exit code. A panic is always a failure.
     #[track_caller]
     pub fn exits(self, code: i32) -> Self {
         if self.stderr.contains("panicked at") {
@@ -466,7 +466,7 @@ impl Outcome {
     /// Standard error is empty.
     #[track_caller]
     pub fn quietly(self) -> Self {
-        // A busy machine may take more than half a minute for anything, of which a log has a line.
+        // On a busy machine, any command may take more than 30 s and then prints a progress line.
         let is_progress = |line: &str| {
             let time = line.split_once(": ").and_then(|(_, rest)| rest.split_once(" s"));
             time.is_some_and(|(time, _)| time.parse::<u32>().is_ok_and(|seconds| seconds >= 30))

@@ -1,4 +1,4 @@
-//! `nodegauge history`, and where runs are saved.
+//! `nodegauge history`, and the path of the history.
 
 use crate::harness::{FAST, Harness, Outcome, Part, skip};
 use serde_json::Value;
@@ -111,7 +111,7 @@ fn the_list_is_newest_first_and_filtered() {
     assert_eq!((&json[0]["id"], &json[0]["figures"][1]["name"]), (&second.into(), &"triad".into()));
     let csv = harness.run(&["history", "list", "--csv"]).exits(0).stdout;
     assert!(csv.lines().nth(2).unwrap().starts_with(&format!("{first},20")), "{csv}");
-    // The identifiers are words for other commands, and none are none.
+    // The identifiers are arguments for other commands; without runs, nothing is printed.
     let remove = "history remove $(\"$0\" history list -q --label nps=4)";
     let program = env!("CARGO_BIN_EXE_nodegauge");
     harness.run_other(&["sh", "-c", &format!("\"$0\" {remove}"), program], &[]).exits(0);
@@ -158,7 +158,7 @@ fn a_long_list_is_a_screen_of_lines_that_fit() {
     }
     assert_eq!(listed(&["--all"], 80).stdout.lines().count(), 301);
     assert_eq!(listed(&["-n", "3"], 80).says("297 older: --all").stdout.lines().count(), 5);
-    // What is shown of an identifier names the run.
+    // The displayed part of an identifier selects the run.
     let last = listed(&["--all"], 80).stdout;
     let shown = last.lines().last().unwrap().split(' ').next().unwrap().to_owned();
     assert_eq!(show(&harness, &shown)["id"], format!("01M7ZV{}", "0".repeat(20)));
@@ -188,7 +188,7 @@ fn records_move_between_histories_and_keep_what_they_are() {
     assert_eq!(there(&["show", &old, "--json"]).json()["labels"]["from"], "here");
     assert!(there(&["list", "--json"]).json()[0]["own"] == false, "not this node's");
     assert!(harness.run(&["history", "list", "--json"]).json()[0]["own"] == true);
-    // An identifier stands for one content.
+    // An identifier belongs to one content.
     harness.write("other.jsonl", exported.replace("\"n\":1", "\"n\":7"));
     import(&["other.jsonl"]).exits(2).complains(&format!(
         "error: run {old} is in history database there.db with different content"
@@ -221,7 +221,7 @@ fn eight_processes_write_at_once_and_nothing_is_lost() {
     assert!(exported.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()));
 }
 
-/// What a run prints is the end of what is shown of it, letter by letter, behind when and where it was.
+/// `history show` prints time and host, followed by exactly the output of the run.
 pub fn shown_as_printed(harness: &Harness, printed: &Outcome) {
     let (page, saved) = printed.stdout.split_once("\nsaved ").unwrap_or_else(|| {
         printed.fail("expected a line that says where it was saved");

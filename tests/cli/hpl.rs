@@ -4,7 +4,7 @@ use crate::harness::{GENOA, Harness, Part, T2K, measurements, skip};
 use crate::machine::control_group;
 use serde_json::Value;
 
-/// A solution in some hundredths of a second.
+/// A solution that takes some hundredths of a second.
 pub const SMALL: [&str; 8] = ["--order", "600", "--nb", "64", "--blas", "builtin", "--budget", "1"];
 
 pub fn record(harness: &Harness, args: &[&str]) -> Value {
@@ -59,7 +59,7 @@ fn a_plan_shows_its_formulas_and_measures_nothing() {
     let plan = plan.tells("N = sqrt(0.8 x ").tells("P x Q").tells("predicted");
     plan.tells(" available").tells("DGEMM taken as 0.9 x ");
     harness.run(&["history", "list"]).exits(0).says("no saved runs");
-    // On as many threads, what was measured before tells more.
+    // With the same number of threads, the saved figures are used.
     harness.run(&[&["hpl", "--threads", "1"], &SMALL[..]].concat()).exits(0);
     harness.run(&["hpl", "--plan", "--threads", "1"]).exits(0).tells("DGEMM (saved 20");
 }
@@ -91,7 +91,7 @@ fn a_described_machine_is_planned_for() {
         .tells("P x Q 4 x 8 for 32 ranks of 1 threads")
         .tells("Rpeak 1.792 TFLOP/s = 32 cores x 3.500 GHz")
         .tells("DGEMM taken as 0.9 x 1.792 TFLOP/s");
-    // What is not known is said.
+    // Unknown values are reported.
     plan(T2K, &["--memory", "32GiB"])
         .exits(0)
         .tells("Rpeak unknown: this processor is not in the table; give --processor")
@@ -103,12 +103,12 @@ fn a_described_machine_is_planned_for() {
     plan(T2K, &["--memory", "32GiB", "--budget", "60", "--rate", "100GFLOP/s"])
         .exits(0)
         .tells("/ (100.0 GFLOP/s) <= 30.0 s");
-    // HPL.dat for it, and this node as if it had other memory.
+    // HPL.dat for that machine, and a plan for this node with another memory size.
     let dat = ["hpl", "--hpl-dat-only", "--topology", T2K, "--memory", "32GiB", "--nb", "128"];
     harness.run(&dat).exits(0).says("58368 ").says("2            Ps").says("2            Qs");
     let here = harness.run(&["hpl", "--plan", "--full", "--memory", "1GiB", "--nb", "64"]).exits(0);
     here.tells("N = sqrt(0.8 x 1 GiB / 8 B), down to a multiple of 64");
-    // A run is of this node as it is.
+    // Options that describe another node are rejected for a run.
     for option in [["--memory", "1GiB"], ["--rate", "1TFLOP/s"], ["--topology", T2K]] {
         let refused = harness.run(&[&["hpl", "--order", "100"], &option[..]].concat()).exits(2);
         refused.complains(&format!("{} requires --plan or --hpl-dat-only", option[0]));
@@ -185,7 +185,7 @@ fn a_control_group_limits_n() {
 #[test]
 fn memory_that_the_kernel_refuses_ends_with_a_message() {
     let harness = Harness::new();
-    // Address space for the program and its threads, and not for a matrix of 2 GB.
+    // The address space suffices for the program and its threads, but not for a matrix of 2 GB.
     let limited = ["sh", "-c", "ulimit -v 2000000 && exec \"$@\"", "sh"];
     let args = ["hpl", "--order", "16000", "--nb", "64", "--blas", "builtin", "--threads", "1"];
     if harness.run(&["hpl", "--plan", "--order", "16000"]).code != Some(0) {

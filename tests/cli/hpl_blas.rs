@@ -1,4 +1,4 @@
-//! `nodegauge hpl` with BLAS libraries: those that are installed, and some that are no good.
+//! `nodegauge hpl` with BLAS libraries: installed ones, and faulty ones.
 
 use crate::harness::{Harness, Part, skip};
 use crate::hpl::{named, record};
@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A library that is installed, by the beginning of its file's name.
+/// Returns an installed library whose file name has this prefix.
 fn library(name: &str) -> Option<PathBuf> {
     let folder = format!("/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
     let found = ["openblas-pthread/libopenblas.so.0", "blis-pthread/libblis.so.4"]
@@ -20,7 +20,7 @@ fn library(name: &str) -> Option<PathBuf> {
     found
 }
 
-/// A shared library made of C.
+/// Compiles a shared library from C.
 fn made(harness: &Harness, name: &str, source: &str) -> String {
     let file = harness.write(&format!("{name}.c"), source);
     let library = harness.arg(&format!("{name}.so"));
@@ -29,7 +29,7 @@ fn made(harness: &Harness, name: &str, source: &str) -> String {
     library
 }
 
-/// Plain routines of a BLAS whose integers have this type.
+/// Simple BLAS routines with this integer type.
 fn plain_blas(integer: &str) -> String {
     const ROUTINES: &str = r#"
         double ddot_(INT *n, double *x, INT *ix, double *y, INT *iy) {
@@ -119,7 +119,7 @@ fn cannot_run() -> CannotRun {
 
 #[test]
 fn kernels_are_refused_before_they_run() {
-    // It takes a word that is no number for number 0, as BLIS does, and dies where those kernels are taken.
+    // It parses an invalid number as 0, as BLIS does, and crashes if those kernels are selected.
     const BLIS: &str = r#"
         #include <stdlib.h>
         static const char *names[] = {"skx", "knl", "bulldozer", "generic"};
@@ -166,7 +166,7 @@ fn a_library_that_is_no_good_is_refused_with_the_reason() {
     let wrong = plain_blas("int").replace("*al * s", "*al * s + 1");
     let wrong = made(&harness, "wrong", &wrong);
     with(&wrong).complains("computes dgemm wrongly");
-    // Nothing of all that is saved.
+    // None of these runs is saved.
     harness.run(&["history", "list"]).exits(0).says("no saved runs");
 }
 
@@ -190,7 +190,7 @@ fn without_any_library_the_compiled_in_kernels_serve() {
     if !Path::new(&lib).exists() {
         return skip(Part::Blas, "libraries lie elsewhere here");
     }
-    // What links to a library in a folder that shows empty points to nothing.
+    // Links to a library in the hidden folder are broken.
     let folders: Vec<String> = ["openblas-pthread", "openblas-openmp", "openblas-serial"]
         .into_iter()
         .chain(["blis-pthread", "blis-openmp", "blis-serial", "blas", "atlas"])

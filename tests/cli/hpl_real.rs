@@ -53,7 +53,7 @@ fn input_for_the_real_hpl_is_written_whole() {
     );
 }
 
-/// Runs `hpl --xhpl` with a script in the program's place.
+/// Runs `hpl --xhpl` with a script instead of xhpl.
 fn scripted(harness: &Harness, script: &str, more: &[&str]) -> Outcome {
     let program = harness.write("xhpl", format!("#!/bin/sh\n{script}\n"));
     make_program(&program);
@@ -103,7 +103,7 @@ fn what_the_real_hpl_lacks_is_said_before_anything_is_measured() {
     for planned in [&[][..], &["--plan"], &["--hpl-dat-only", "-"]] {
         args("./no-xhpl", planned).exits(3).complains("there is no program \"./no-xhpl\"");
     }
-    // It need not be here for another machine.
+    // A plan for another machine does not require xhpl.
     let other = ["--plan", "--topology", "synthetic:Package:2 Core:8 PU:1"];
     args("./no-xhpl", &other).exits(0);
     let hpcc = "/usr/bin/hpcc";
@@ -152,7 +152,7 @@ fn hpcc_is_run_and_read() {
     assert!(real[0]["value"].as_f64().unwrap() > 0.0);
 }
 
-/// A launcher that says what it is, notes its words, and prints a saved output.
+/// A launcher that reports its family, records its arguments, and prints a saved output.
 fn launcher(harness: &Harness, name: &str, version: &str) -> String {
     let words = harness.arg("words");
     let script = format!(

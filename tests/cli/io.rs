@@ -5,13 +5,13 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// A folder to measure under, with a file that is not the program's.
+/// Creates a folder to measure in, with a file of the user.
 pub fn folder(harness: &Harness, name: &str) -> PathBuf {
     harness.write(&format!("{name}/thesis.tex"), "mine");
     harness.path(name)
 }
 
-/// Only that file is there, and as it was.
+/// Checks that the folder contains only that file, unchanged.
 #[track_caller]
 pub fn untouched(folder: &Path) {
     let left: Vec<_> = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name()).collect();
@@ -19,8 +19,7 @@ pub fn untouched(folder: &Path) {
     assert_eq!(std::fs::read(folder.join("thesis.tex")).unwrap(), b"mine");
 }
 
-/// Runs `io` under a folder, and expects nothing of it to stay there. Cells have one pass where nothing
-/// else is said.
+/// Runs `io` in a folder, and checks that no files remain. Cells have one pass by default.
 #[track_caller]
 pub fn io(harness: &Harness, args: &[&str]) -> Outcome {
     let path = folder(harness, "data");
@@ -36,7 +35,7 @@ pub fn record(harness: &Harness, args: &[&str]) -> Value {
     io(harness, &[&["--json", "-"], args].concat()).exits(0).json()
 }
 
-/// Sizes for a measurement in some milliseconds.
+/// Sizes for a measurement that takes a few milliseconds.
 pub const SMALL: [&str; 4] = ["--file-sizes", "256KiB", "--block-sizes", "16KiB"];
 
 #[test]
@@ -99,7 +98,7 @@ fn the_grid_is_that_of_iozone_with_evidence() {
         let (file, block) =
             (config["file_bytes"].as_u64().unwrap(), config["block_bytes"].as_u64().unwrap());
         assert_eq!(config["operations"].as_u64().unwrap(), file / block);
-        // Rate, operations and time belong together.
+        // Rate, operations and time are consistent.
         let rate = m["value"].as_f64().unwrap();
         assert!((config["iops"].as_f64().unwrap() * block as f64 / rate - 1.0).abs() < 1e-6);
         if let Some(share) = config["device_share"].as_f64() {
@@ -132,7 +131,7 @@ fn small_files_are_measured_until_they_are_known_or_doubted() {
             ),
         }
     }
-    // As many as were asked for, even if one tells nothing of its spread.
+    // The requested number of passes is measured, even if one pass gives no spread.
     let once = record(&harness, &[&sizes[..], &["--samples", "1"]].concat());
     let first = &measurements(&once)[0];
     assert_eq!((passes(first), &first["validity"]["status"]), (1, &"suspect".into()));
@@ -150,7 +149,7 @@ fn the_text_shows_rates_latencies_sources_and_maps() {
     }
     let shown = harness.run(&["history", "show", "latest"]).exits(0);
     shown.says("\nwrite ").says("\nmap ");
-    // A few cells are shown one by one.
+    // A small number of cells is listed individually.
     for workers in [&[][..], &["--threads", "2"]] {
         let unsaved = io(&harness, &[&SMALL[..], workers, &["--no-save"]].concat()).exits(0);
         for line in unsaved.stdout.lines() {
@@ -185,7 +184,7 @@ fn every_operation_can_be_asked_for() {
         [30, 70]
     );
     assert!(measurements(&all).iter().all(|m| m["config"]["verified"] == true));
-    // One that needs a file finds one.
+    // An operation that requires a file gets one.
     let alone = record(&harness, &[&SMALL[..], &["-o", "stride_read,read"]].concat());
     assert_eq!(names(&alone), ["read", "stride_read"]);
 }
@@ -214,7 +213,7 @@ fn engines_carry_out_the_same_operations() {
             assert_ne!(m["validity"]["status"], "invalid", "{m:#}");
         }
     }
-    // Calls of their own are left out, and said to be.
+    // Operations with their own calls are left out, with a notice.
     let mmap = record(&harness, &[&SMALL[..], &["--engine", "mmap"]].concat());
     assert_eq!(names(&mmap).len(), 9);
     assert!(texts(&mmap["notices"])[0].starts_with("fwrite, frewrite, fread, freread left out"));
@@ -292,7 +291,7 @@ fn direct_is_direct_or_refused() {
         assert_eq!(names(&record).len(), 9, "the C library's buffers have no part");
         assert!(measurements(&record).iter().all(|m| m["config"]["direct"] == true));
     }
-    // A file system in memory has nothing to go past the cache to.
+    // A file system in memory has no device for direct access.
     let Ok(memory) = tempfile::tempdir_in("/dev/shm") else {
         return skip(Part::Device, "no /dev/shm");
     };
@@ -300,7 +299,7 @@ fn direct_is_direct_or_refused() {
     let refused = harness.run(&[&["io", "--path", path, "--no-save"], &sizes[..]].concat());
     refused.exits(3).complains("tmpfs at").complains("does no direct I/O: ").prints_nothing();
     assert_eq!(std::fs::read_dir(memory.path()).unwrap().count(), 0);
-    // Where it was not asked for, its want is said.
+    // If direct access was not requested, a notice reports that it is unsupported.
     let quick = harness.run(&["io", "--path", path, "--quick", "--no-save"]).exits(0);
     quick.tells("does no direct I/O").never_says("how        direct");
 }
@@ -318,7 +317,7 @@ fn the_quick_mode_is_a_dozen_cells() {
             )
         })
         .collect();
-    // Two cells of each file are direct; a file system that does not know that is said.
+    // Two cells of each file are direct; a notice reports a file system without direct access.
     let notices = record["notices"].to_string();
     assert!(cells.len() == 12 || notices.contains("does no direct I/O"), "{cells:?} {notices}");
 }

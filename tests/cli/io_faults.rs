@@ -1,5 +1,5 @@
-//! `nodegauge io` where devices, file systems and kernels fail: real ones where this can be made
-//! here, else made in the C library by a library that is compiled for it.
+//! `nodegauge io` with failing devices, file systems and kernels: real failures if they can be created here,
+//! else failures injected into the C library.
 
 use crate::harness::{Harness, Outcome, Part, measurements, skip};
 use crate::io::{SMALL, folder, untouched};
@@ -16,7 +16,7 @@ pub fn faults(harness: &Harness) -> PathBuf {
     library
 }
 
-/// Runs `io` with a fault; whatever happens, nothing stays and nothing of others is touched.
+/// Runs `io` with a fault, and checks that no files remain and other files are unchanged.
 #[track_caller]
 fn with(harness: &Harness, fault: &str, args: &[&str]) -> Outcome {
     let library = faults(harness);
@@ -36,7 +36,7 @@ fn a_full_file_system_ends_the_run_cleanly() {
     {
         let outcome = with(&harness, fault, &["--max-size", "1MiB", "-o", "write,read"]);
         let outcome = outcome.exits(3).complains("cannot write").complains(hint);
-        // What was measured before is shown and kept, and not taken for whole.
+        // Earlier results are shown and saved, and the record is incomplete.
         outcome.tells("incomplete").complains("data-file-");
         let record = harness.latest();
         assert_eq!(record["complete"], false);
@@ -105,7 +105,7 @@ fn an_error_of_the_device_invalidates_what_it_hits() {
     let harness = Harness::new();
     let args = [&["-o", "write,read,reread,random_read"], &SMALL[..]].concat();
     let outcome = with(&harness, "eio=20", &args);
-    // The second read operation meets it: 16 blocks each.
+    // The second read operation fails; each has 16 blocks.
     outcome
         .exits(1)
         .complains("cannot read")
@@ -116,12 +116,12 @@ fn an_error_of_the_device_invalidates_what_it_hits() {
         .iter()
         .map(|m| (m["name"].as_str().unwrap(), m["validity"]["status"].as_str().unwrap()))
         .collect();
-    // One pass of the others came to its end.
+    // One pass of the other operations is complete.
     assert_eq!(states, [("write", "suspect"), ("read", "suspect"), ("reread", "invalid")]);
     assert!(measurements(&record)[2]["value"].is_null());
     for workers in ["--threads", "--processes"] {
         let args = [&args[..], &[workers, "2", "--no-save"]].concat();
-        // A process counts its own.
+        // Each process counts its own calls.
         let failing_outcome = with(&harness, "eio=10", &args);
         failing_outcome.exits(1).complains("Input/output error");
     }
@@ -137,10 +137,10 @@ fn a_wrong_byte_is_found_and_named() {
     let said: Vec<&str> = outcome.stderr.split("0x").skip(1).collect();
     let byte = |text: &str| u8::from_str_radix(&text[..2], 16).unwrap();
     assert_eq!(byte(said[0]), !byte(said[1]), "{}", outcome.stderr);
-    // Without the check nobody notices.
+    // Without the check, the fault is not detected.
     let blind = [&["-o", "write,read", "--no-save"], &SMALL[..]].concat();
     with(&harness, "flip=70000", &blind).exits(0);
-    // A write that was lost is found although nothing was to be read.
+    // A lost write is detected although no read operation was requested.
     let lost = [&["-o", "write,rewrite", "--verify", "--no-save"], &SMALL[..]].concat();
     with(&harness, "lost=70000", &lost).exits(1).complains("has a wrong byte at offset 65536");
 }
