@@ -15,7 +15,9 @@ fn what_ranks_of_a_launcher_cannot_do_is_told_by_one_of_them() {
         let started = [(variables[0], rank), (variables[1], "2")];
         harness.run_with(&started, &["apps", app]).exits(code).prints_nothing()
     };
-    run("0", "hpcg", 2).complains("has started 2 ranks").complains("start one process with --ranks 2");
+    run("0", "hpcg", 2)
+        .complains("has started 2 ranks")
+        .complains("start one process with --ranks 2");
     assert_eq!(run("1", "hpcg", 2).stderr, "");
     // A rank that is not part of the MPI job.
     if !installed(&harness).is_empty() {
