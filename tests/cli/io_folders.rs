@@ -1,4 +1,4 @@
-//! `nodegauge io`: folders that are measured under, and runs that end early. Nothing of others is touched.
+//! `nodegauge io`: folders to measure in, and runs that end early. Other files are not changed.
 
 use crate::harness::{Harness, Part, Running, measurements, skip};
 use crate::io::{SMALL, folder, untouched};
@@ -58,7 +58,7 @@ fn only_folders_are_measured_under() {
     assert!(!harness.path(".local").exists(), "a refusal touches no history");
 }
 
-/// Starts a run without end and waits until it has measured something in a folder of its own.
+/// Starts an endless run and waits until it has measured something in its folder.
 fn endless(harness: &Harness, folder: &Path) -> (Running, PathBuf) {
     let args =
         ["io", "--samples", "100000", "--max-size", "1MiB", "--path", folder.to_str().unwrap()];
@@ -110,7 +110,7 @@ fn what_a_killed_run_left_is_offered_for_removal_and_one_that_runs_is_not() {
     assert!(left.is_dir(), "it is offered, not done");
     harness.run(&[&args[..], &["--remove-leftovers"]].concat()).exits(0).complains("removed ");
     assert!(!left.exists() && busy.is_dir());
-    // The run that went on has not noticed.
+    // The other run is not affected.
     alive.signal("INT");
     alive.end().exits(130);
     untouched(&folder);
@@ -121,7 +121,7 @@ fn a_folder_that_goes_away_is_an_error() {
     let harness = Harness::new();
     let folder = folder(&harness, "data");
     let (running, own) = endless(&harness, &folder);
-    // It makes files as long as there is a folder.
+    // It creates files as long as the folder exists.
     while own.exists() {
         let _ = std::fs::remove_dir_all(&own);
     }

@@ -1,4 +1,4 @@
-//! `nodegauge io` and the programs of others: IOzone's tables, fio and IOzone by turns, imports.
+//! `nodegauge io` and other programs: IOzone's tables, fio and IOzone in turn, imports.
 
 use crate::harness::{Harness, Part, make_program, measurements, names};
 use crate::io::{SMALL, io, record};
@@ -52,7 +52,7 @@ fn other_programs_run_by_turns() {
             assert!(m["config"]["latency_s"]["p99"].is_number());
         }
     }
-    // IOzone is not free: a program that answers as it does stands in for it.
+    // IOzone is not free software: a program with the same output replaces it.
     let script = "#!/bin/sh\ncase \"$*\" in\n-v) echo 'Version $Revision: 3.489 $';;\n*-i\\ 0*-f\\ data-iozone) echo > data-iozone; printf 'Iozone: Performance Test of File I/O\\n              kB  reclen    write  rewrite    read    reread\\n             256      16   100000   200000   300000   400000\\n\\niozone test complete.\\n';;\n*) exit 9;; esac\n";
     let program = harness.write("my iozone", script);
     make_program(&program);

@@ -1,11 +1,12 @@
-//! Programs of users that hang, leave daemons or print without end: they are ended, and nothing of them is
-//! left behind.
+//! Programs of users that hang, leave daemons or print without end: they are ended, and no processes or files
+//! remain.
 
 use crate::harness::{Harness, Part, lives, make_program, wait_for};
 use crate::hpl::SMALL;
 use std::path::Path;
 
-/// Ranks that leave a daemon and wait; both write their numbers, and the rank the folders of its run.
+/// Ranks that leave a daemon and wait. Both write their process identifiers, and the rank writes the folders
+/// of its run.
 const HANGS: &str = r#"#!/bin/sh
 setsid sh -c 'trap "" TERM INT HUP; echo $$ >>"$HOME/processes"; exec sleep 300' &
 echo "$TMPDIR $OMPI_MCA_btl_vader_backing_directory" >"$HOME/folders"
@@ -13,7 +14,7 @@ echo $$ >>"$HOME/processes"
 wait
 "#;
 
-/// The numbers of `count` processes, once they are written.
+/// Returns the identifiers of `count` processes, once they are written.
 #[track_caller]
 fn processes(harness: &Harness, count: usize) -> Vec<u32> {
     wait_for("numbers of processes", || {
@@ -30,7 +31,7 @@ fn assert_ended(processes: &[u32]) {
     }
 }
 
-/// Entries of a folder that the launcher or nodegauge made.
+/// Returns the entries of a folder that the launcher or nodegauge created.
 fn entries(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).unwrap().flatten();
     entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()

@@ -122,8 +122,8 @@ fn what_a_description_does_not_say_is_null() {
     assert_eq!(machine["processor"]["threads_per_core"], 2);
 }
 
-/// A machine as `lstopo FILE.xml` of hwloc 2 writes it, cut to the least that hwloc reads: two
-/// cores with a thread each, one of them on each of two nodes.
+/// A machine in the format of `lstopo FILE.xml` of hwloc 2, reduced to the minimum that hwloc reads: two NUMA
+/// nodes with one core of one hardware thread each.
 pub const XML: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE topology SYSTEM "hwloc2.dtd">
 <topology version="2.0">
@@ -196,8 +196,8 @@ fn a_control_group_limits_what_can_be_had() {
     assert_eq!(memory["available"], 60_000_000);
 }
 
-/// The files of a control group (version 2) with a limit on memory and a use of it, and where they
-/// are shown.
+/// Returns the files of a control group (version 2) with a memory limit and usage, and the paths that they
+/// replace.
 pub fn control_group(harness: &Harness, limit: u64, used: u64) -> [(String, &'static str); 2] {
     harness.write("groups/job/memory.max", format!("{limit}\n"));
     harness.write("groups/job/memory.current", format!("{used}\n"));

@@ -1,7 +1,7 @@
-//! The program as its users meet it: commands, exit codes, messages, records.
+//! Tests of the program: commands, exit codes, messages, records.
 //!
-//! Each test runs the real binary through a [`harness::Harness`]. No test asserts a speed: figures
-//! are checked for their presence, their place and their relations.
+//! Each test runs the real binary through a [`harness::Harness`]. No test asserts a speed; tests check the
+//! presence of figures, their configuration and their relations.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 mod against;

@@ -3,7 +3,7 @@
 use crate::harness::{Harness, Outcome, measurements, names};
 use serde_json::Value;
 
-/// Little time, below any limit.
+/// A short measurement, with a limit that no figure exceeds.
 const SHORT: [&str; 6] = ["--samples", "3", "--budget", "0.5", "--dimms", "1024x20000"];
 
 fn run(harness: &Harness, test: &str, args: &[&str]) -> Outcome {
@@ -14,7 +14,7 @@ fn record(harness: &Harness, test: &str, args: &[&str]) -> Value {
     run(harness, test, &[&["--json", "-"], args].concat()).json()
 }
 
-/// Every figure is there, positive, of this test and unit.
+/// Checks that every figure is present and positive, with this test and unit.
 #[track_caller]
 fn all_of<'a>(record: &'a Value, test: &str, units: &[&str]) -> &'a [Value] {
     let all = measurements(record);
@@ -68,7 +68,7 @@ fn latency_is_of_one_thread_on_base_and_huge_pages() {
     for m in all {
         assert_eq!(m["config"]["threads"], 1);
         assert_eq!(m["config"]["stride_bytes"], 64);
-        // A pass through all of what caches may hold is the least of a stretch.
+        // A stretch has at least one pass through the capacity of the caches.
         assert!(m["config"]["steps"].as_u64().unwrap() >= 1024, "{m:#}");
         let [value, low, high] =
             [&m["value"], &m["summary"]["p05"], &m["summary"]["p95"]].map(|x| x.as_f64().unwrap());
@@ -192,7 +192,7 @@ fn what_was_measured_until_ctrl_c_is_saved() {
     let endless = ["--budget", "1", "--samples", "1000000", "--size", "8KiB"];
     for (test, signal, code) in [("ladder", "INT", 130), ("latency", "TERM", 143)] {
         let running = harness.start(&[&["memory", test], &endless[..]].concat());
-        // More steps than there are sets and patterns, twice: the first round is the warm-up.
+        // More steps than twice the number of sets and patterns: the first round is the warm-up.
         let running = running.shows_times(30, "all sets interleaved");
         running.signal(signal);
         running.end().exits(code).says("incomplete");

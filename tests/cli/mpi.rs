@@ -1,5 +1,5 @@
-//! `mpi` with the real Open MPI and MPICH: what it measures. Where one of them is not installed, its
-//! part is skipped by name.
+//! Measurements of `mpi` with the real Open MPI and MPICH. The part of an MPI that is not installed is
+//! skipped.
 
 use crate::harness::{
     GENOA, Harness, Outcome, Part, ROME, T2K, has_keys, measurements, names, texts, wait_for,
@@ -8,12 +8,12 @@ use nodegauge_messages::Pattern;
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// An MPI of the system: its compiler and the launcher that belongs to it.
+/// An installed MPI: its compiler and its launcher.
 #[derive(Clone, Copy)]
 pub struct Mpi {
     pub mpicc: &'static str,
     pub mpirun: &'static str,
-    /// How a variable is given to ranks.
+    /// Option that passes an environment variable to the ranks.
     pub variable: &'static str,
     pub name: &'static str,
 }
@@ -24,23 +24,23 @@ pub const OPEN_MPI: Mpi =
 pub const MPICH: Mpi =
     Mpi { mpicc: "mpicc.mpich", mpirun: "mpirun.mpich", variable: "-genv", name: "MPICH" };
 
-/// Sizes and limits for a run of a second.
+/// Sizes and limits for a run that takes a second.
 pub const FAST: [&str; 6] = ["-m", "8,64,1024", "--size-limit", "0.02", "--samples", "5"];
 
-/// Those that are installed, and have two CPUs to run on.
+/// Returns the installed MPIs; none if fewer than two CPUs are usable.
 pub fn installed(harness: &Harness) -> Vec<Mpi> {
     let there = |mpi: &Mpi| harness.has(Part::Mpi, mpi.mpicc);
     let all = if harness.has_cpus(2) { &[OPEN_MPI, MPICH][..] } else { &[] };
     all.iter().copied().filter(there).collect()
 }
 
-/// `nodegauge mpi` with this MPI alone; root may start OSU's programs.
+/// Runs `nodegauge mpi` with only this MPI; root may start OSU's programs.
 pub fn mpi(harness: &Harness, mpi: Mpi, args: &[&str]) -> Outcome {
     let own = ["mpi", "--allow-run-as-root", "--no-floor", "--mpicc", mpi.mpicc];
     harness.run(&[&own[..], args].concat())
 }
 
-/// Nothing that was started lives on: every rank's program lies in the harness' folder.
+/// Checks that no rank is still running: the program of every rank is in the harness's folder.
 pub fn no_orphans(harness: &Harness) {
     let folder = harness.path("").display().to_string();
     let of_harness = |entry: &std::fs::DirEntry| {
@@ -79,7 +79,7 @@ fn all_patterns_are_measured_with_their_evidence_and_the_probe_is_kept() {
     for which in installed(&harness) {
         let args = [&FAST[..], &["--patterns", "all", "-t", "1:1", "--json"]].concat();
         let record = mpi(&harness, which, &args).exits(0).json();
-        // In the order of running, those of threads behind those of ranks.
+        // Patterns in the order of running; those of threads follow those of ranks.
         let mut names = names(&record);
         names.dedup();
         let all = Pattern::ALL.iter().map(|pattern| pattern.name());
@@ -88,7 +88,7 @@ fn all_patterns_are_measured_with_their_evidence_and_the_probe_is_kept() {
         let latency = of(&record, "latency", 8);
         assert_eq!((&latency["gauge"], &latency["test"]), (&"messages".into(), &"mpi".into()));
         assert_eq!((&latency["unit"], &latency["category"]), (&"s".into(), &"variant".into()));
-        // On a busy machine some batches do not count.
+        // On a busy machine, some batches do not count.
         let count = latency["summary"]["n"].as_u64().unwrap();
         assert!((1..=5).contains(&count), "{count}");
         has_keys(
@@ -120,7 +120,7 @@ fn all_patterns_are_measured_with_their_evidence_and_the_probe_is_kept() {
             ],
         );
         assert_eq!(latency["config"]["validated"], true);
-        // Both units of the message rate tell of the same messages.
+        // Both units of the message rate describe the same messages.
         let rates: Vec<&Value> = measurements(&record)
             .iter()
             .filter(|m| m["name"] == "mbw_mr" && m["config"]["message_bytes"] == 1024)
@@ -128,7 +128,7 @@ fn all_patterns_are_measured_with_their_evidence_and_the_probe_is_kept() {
         assert_eq!(texts(&rates.iter().map(|m| m["unit"].clone()).collect()), ["B/s", "msg/s"]);
         let ratio = rates[0]["value"].as_f64().unwrap() / rates[1]["value"].as_f64().unwrap();
         assert!((ratio / 1024.0 - 1.0).abs() < 1e-3, "{ratio}");
-        // Nothing is compiled anew while the MPI is the same.
+        // The probe is not compiled again if the MPI has not changed.
         let before = programs(&harness);
         mpi(&harness, which, &[&FAST[..], &["--patterns", "latency"]].concat())
             .exits(0)

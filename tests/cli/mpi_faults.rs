@@ -8,7 +8,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
 
-/// A launcher's words that preload a misfortune into its ranks.
+/// Returns launcher options that preload a fault into the ranks.
 fn preload(harness: &Harness, which: Mpi, fault: &str) -> String {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/cli/mpi_faults.c");
     let library = harness.arg(&format!("faults-{fault}.so"));
@@ -24,7 +24,7 @@ fn preload(harness: &Harness, which: Mpi, fault: &str) -> String {
     }
 }
 
-/// `nodegauge mpi` with a misfortune.
+/// Runs `nodegauge mpi` with a fault.
 fn with_fault(harness: &Harness, which: Mpi, fault: &str, args: &[&str]) -> Outcome {
     let launcher = format!("{} {}", which.mpirun, preload(harness, which, fault));
     mpi(harness, which, &[&["--launcher", &launcher], args].concat())
@@ -48,7 +48,7 @@ fn open_mpi_starts_the_probe_as_root_and_programs_of_the_user_when_told() {
     harness.run(&args).exits(0).tells(option);
     let launcher = harness.latest()["measurements"][0]["config"]["mpi"]["launcher"].clone();
     assert!(launcher.as_str().unwrap().contains(" --allow-run-as-root "), "{launcher}");
-    // Whoever has told Open MPI by the environment is not told again.
+    // No hint is printed if the environment already allows root for Open MPI.
     let told = [("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")];
     harness.run_with(&told, &[&args[..], &["--json"]].concat()).exits(0);
     let notices = harness.latest()["notices"].to_string();
@@ -70,7 +70,7 @@ fn pairs_start_together_and_no_barrier_hides_between_barriers() {
         let barriers = |pattern: &str, bytes: u64| -> (u64, u64) {
             let size = bytes.to_string();
             let how = ["-i", "1000", "-x", "0", "--validate", "0", "--json", "-"];
-            // Time for all of them, however loaded the machine is.
+            // Enough time for all of them, even on a loaded machine.
             let args = ["--patterns", pattern, "-m", &size, "--size-limit", "20"];
             let args = [&args[..], &how].concat();
             let record = with_fault(&harness, which, "count", &args).exits(0).json();
@@ -157,7 +157,7 @@ fn corrupted_data_is_no_result() {
             "the data arrived corrupted: 2 bytes are not what was sent"
         );
         assert!(of(&record, "latency", 64)["value"].is_number());
-        // Not looked at, it is not found.
+        // Without validation, the fault is not detected.
         let args = [&args[..], &["--validate", "0"]].concat();
         with_fault(&harness, which, "corrupt", &args).exits(0);
         no_orphans(&harness);
@@ -183,7 +183,7 @@ fn too_few_slots_are_told_with_the_launchers_words() {
     if !harness.has_cpus(2) || !harness.has(Part::Mpi, OPEN_MPI.mpicc) {
         return;
     }
-    // A launcher whose host has one slot.
+    // A launcher on a host with one slot.
     let script = harness.write(
         "mpirun",
         "#!/bin/sh\n[ \"$1\" = --version ] && exec mpirun.openmpi --version\n\
@@ -257,7 +257,7 @@ fn a_missing_or_broken_compiler_is_told() {
 fn ranks_that_are_killed_leave_no_shared_memory() {
     let harness = Harness::new();
     for which in installed(&harness) {
-        // A launcher that cleans up nothing: it and its ranks are killed.
+        // A launcher that does not clean up: it and its ranks are killed.
         let text = format!(
             "#!/bin/sh\n[ \"$1\" = --version ] && exec {mpirun} \"$@\"\ntrap '' INT TERM HUP\n{mpirun} {} \"$@\"\n",
             preload(&harness, which, "hang"),
@@ -277,7 +277,7 @@ fn ranks_that_are_killed_leave_no_shared_memory() {
     }
 }
 
-/// A program that leaves the file `run` when it is run.
+/// A program that creates the file `run`.
 fn trap(harness: &Harness, name: &str) -> String {
     let script = harness.write(name, format!("#!/bin/sh\ntouch {}\n", harness.arg("run")));
     make_program(&script);
@@ -296,7 +296,7 @@ fn a_planted_probe_is_not_run() {
         let all = std::fs::read_dir(&cache).unwrap().map(|entry| entry.unwrap().path());
         all.filter(|path| path.extension().is_none()).collect()
     };
-    // What was run was a copy, which is gone.
+    // A copy was run, which has been removed.
     let [probe] = &kept()[..] else { panic!("{:?}", kept()) };
     let genuine = std::fs::read(probe).unwrap();
     let trap = trap(&harness, "trap");
@@ -319,7 +319,7 @@ fn a_planted_probe_is_not_run() {
         std::os::unix::fs::chown(probe, Some(65_534), None).unwrap();
         runs_anew("belongs to another user");
     }
-    // A folder that is a link: nothing is taken from it, and nothing kept.
+    // A folder that is a symbolic link is neither read nor written.
     std::fs::rename(&cache, harness.path("elsewhere")).unwrap();
     std::os::unix::fs::symlink(harness.path("elsewhere"), &cache).unwrap();
     mpi(&harness, which, &args).exits(0).tells("nodegauge is a symbolic link or not a folder");
@@ -331,7 +331,7 @@ fn programs_of_the_current_folder_are_not_found() {
     for name in ["mpicc", "gcc", "mpirun"] {
         trap(&harness, name);
     }
-    // An empty element is the current folder, too.
+    // An empty element of the path also means the current folder.
     let path = format!(":.:{}", std::env::var("PATH").unwrap());
     let environment = [("PATH", path.as_str()), ("LD_LIBRARY_PATH", ".")];
     let run = harness.run_with(&environment, &["stream", "--compiler", "gcc", "--samples", "1"]);
@@ -347,7 +347,7 @@ fn programs_of_the_current_folder_are_not_found() {
 fn an_interrupted_run_leaves_nothing_behind_but_its_record() {
     let harness = Harness::new();
     for (which, (signal, code)) in installed(&harness).iter().zip([("HUP", 129), ("INT", 130)]) {
-        // A launcher that is killed with all its folders there.
+        // A launcher that is killed before it removes its folders.
         let temporary = harness.arg(which.mpirun);
         std::fs::create_dir(&temporary).unwrap();
         let launcher = harness.arg(&format!("stubborn-{}", which.mpirun));

@@ -1,11 +1,11 @@
-//! `mpi` on several hosts: by an agent in the place of ssh, and in a job of Slurm.
+//! `mpi` on several hosts: with an agent instead of ssh, and in a Slurm job.
 
 use crate::harness::{Harness, make_program, measurements, texts};
 use crate::mpi::{FAST, MPICH, installed, mpi, no_orphans, of};
 use crate::slurm::Slurm;
 use serde_json::Value;
 
-/// One notice alone says which host does not answer.
+/// Exactly one notice reports the host that does not answer.
 #[track_caller]
 fn one_does_not_answer(record: &Value, host: &str) {
     let silent = |notice: &&str| notice.contains(" does not answer");
@@ -17,8 +17,8 @@ fn one_does_not_answer(record: &Value, host: &str) {
 #[test]
 fn hosts_that_do_not_answer_are_named() {
     let harness = Harness::new();
-    // In the place of ssh: every host is this one, but for one that is dead.
-    // Each has a folder for temporary files, as hosts have: daemons of one run would share it.
+    // Replacement of ssh: every host is this one, except a dead one. Each host has its own folder for
+    // temporary files; otherwise the daemons of a run would share one.
     let folder = harness.path("").display().to_string();
     let agent = harness.write(
         "agent",
@@ -72,7 +72,7 @@ fn nodes_of_a_slurm_job_meet_in_a_ring_and_one_that_is_dead_is_named() {
     for which in &mpis {
         let record = job("", &["--mpicc", which.mpicc]).exits(0).json();
         let met = met(&record);
-        // The ring, and then two pairs by chance.
+        // The ring, then two random pairs.
         assert_eq!(met.len(), 4 + 2, "{met:?}");
         for pair in ["node1 node2", "node2 node3", "node3 node4", "node4 node1"] {
             assert!(met.iter().any(|known| known == pair), "{pair} in {met:?}");

@@ -1,18 +1,18 @@
-//! `mpi` on nodes that lack something: a compiler for MPI, one of several MPIs.
+//! `mpi` on nodes without a compiler for MPI, or without one of several MPIs.
 
 use crate::harness::{Harness, has_keys, make_program, measurements, names};
 use crate::mpi::{FAST, MPICH, Mpi, installed, mpi, no_orphans};
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
-/// A search path with the launcher of an MPI and nothing else: what a node has that runs programs and compiles
-/// none.
+/// Creates a search path with only the launcher of an MPI, as on a compute node without compilers.
 fn launchers_only(harness: &Harness, which: Mpi) -> String {
     let bin = harness.path(&format!("bin-{}", which.mpirun));
     std::fs::create_dir(&bin).unwrap();
     let at = |name: &str| PathBuf::from("/usr/bin").join(name);
     symlink(at(which.mpirun), bin.join("mpirun")).unwrap();
-    // Hydra looks for its proxy beside itself, Open MPI for what would start ranks elsewhere.
+    // Hydra searches its proxy in its own folder; Open MPI requires a program that starts ranks on other
+    // hosts.
     symlink(at("hydra_pmi_proxy"), bin.join("hydra_pmi_proxy")).unwrap();
     symlink(at("true"), bin.join("ssh")).unwrap();
     bin.display().to_string()
@@ -64,7 +64,7 @@ fn a_wrapper_without_a_compiler_beneath_is_stepped_over() {
         let args = [&["mpi", "--patterns", "latency"], &FAST[..]].concat();
         let run = harness.run_with(&[("PATH", &path)], &args).exits(0);
         run.tells("with the probe that nodegauge carries: mpicc cannot compile it (exit status 1)");
-        // Debian's mpich has the wrapper, and no header for it.
+        // Debian's mpich has the wrapper without its header.
         let second_line = format!(
             "#!/bin/sh\necho 'mpicc: {} 9.9 (Language: C)'\n[ $# -lt 2 ] || {{ echo '/tmp/of/messages.c:38:10: \
              fatal error: mpi.h: No such file' >&2; exit 1; }}\n",

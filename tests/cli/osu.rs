@@ -1,10 +1,10 @@
-//! `mpi` and the OSU micro-benchmarks: their programs by turns with the probe, and their tables.
+//! `mpi` and the OSU micro-benchmarks: their programs in turn with the probe, and their tables.
 
 use crate::harness::{Harness, measurements, names};
 use crate::mpi::{FAST, OPEN_MPI, installed, mpi};
 use std::process::Command;
 
-/// Prints what osu_latency 5.7 prints, for the sizes of `-m`, if it is one of two ranks.
+/// Prints the output of osu_latency 5.7 for the sizes of `-m`, if it is one of two ranks.
 const STAND_IN: &str = r##"
 #include <mpi.h>
 #include <stdio.h>
@@ -54,7 +54,7 @@ fn osu_programs_run_by_turns_with_the_probe() {
         assert_eq!(categories, ["variant", "reference"].repeat(3));
         let (own, osu) = (&measurements(&record)[0], &measurements(&record)[1]);
         assert_eq!(osu["value"], 1e-3);
-        // Where others disturb every round, all of the six at most stand.
+        // If other load disturbs every round, at most all six rounds count.
         let rounds = own["summary"]["n"].as_u64().unwrap();
         assert!((1..=6).contains(&rounds), "{rounds}");
         assert_eq!(own["summary"]["n"], osu["summary"]["n"]);

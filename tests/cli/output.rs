@@ -1,4 +1,4 @@
-//! What goes where: standard output, standard error, files; pipes, quiet, colour.
+//! Destinations of output: standard output, standard error, files; pipes, `--quiet`, colour.
 
 use crate::harness::{FAST, Harness, names};
 use crate::io_faults::faults;
@@ -46,7 +46,7 @@ fn csv_is_a_line_a_measurement() {
     assert_eq!(cells("name"), ["copy", "scale", "add", "triad"]);
     assert_eq!(cells("unit"), ["B/s"; 4]);
     assert_eq!(cells("category"), ["variant"; 4]);
-    // Kernels that something disturbed count for the best alone.
+    // Disturbed passes count only for the best.
     assert!(cells("n").iter().all(|n| (1..=3).contains(&n.parse::<u32>().unwrap())));
     assert!(cells("value").iter().all(|value| value.parse::<f64>().unwrap() > 0.0));
     assert_eq!(cells("value"), cells("best"));
@@ -131,7 +131,7 @@ fn tables_follow_the_width_that_columns_says() {
     let harness = Harness::new();
     for (columns, most) in [("60", 60), ("80", 80), ("120", 120), ("1000", 120), ("1", 60)] {
         let outcome = harness.run_with(&[("COLUMNS", columns)], &["doctor"]).exits(0);
-        // Paths and commands cannot be broken.
+        // Paths and commands are not wrapped.
         let long = |line: &&str| line.chars().count() > most && !line.contains('/');
         if let Some(line) = outcome.stdout.lines().find(long) {
             outcome.fail(&format!("wider than {most}: {line}"));
@@ -165,7 +165,7 @@ fn a_full_disk_is_an_error() {
     );
 }
 
-/// Every option that names an output, with what makes it quick.
+/// Every option that names an output, with options for a quick run.
 const OUTPUTS: [&[&str]; 7] = [
     &["places", "--json"],
     &["machine", "--json"],
@@ -229,7 +229,7 @@ fn what_is_no_regular_file_is_written_and_stays() {
 fn a_budget_that_was_asked_for_and_cannot_be_kept_is_refused() {
     let harness = Harness::new();
     let clock = faults(&harness);
-    // Nothing is set up within a few milliseconds.
+    // The set-up takes longer than a few milliseconds.
     let hasty = [("LD_PRELOAD", clock.to_str().unwrap()), ("FAULT", "fast=10000")];
     let sweep = ["stream", "--sweep", "pages=4k,thp"];
     for command in [&["explain"][..], &sweep, &["stream", "--compiler", "gcc"]] {

@@ -1,13 +1,14 @@
-//! Output files where other users have been before: nothing of theirs is followed, replaced or inherited.
+//! Output files in folders of other users: their links are not followed, their files not replaced, their
+//! permissions not inherited.
 
 use crate::harness::{Harness, Outcome, Part, skip};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::Path;
 
-/// A user that is not the one that runs the tests.
+/// Identifier of a user other than the one that runs the tests.
 const NOBODY: u32 = 65_534;
-/// Every option that names an output, with the file that it writes. `saved` is a run of the history.
+/// Every option that names an output, with its file. `saved` is a run of the history.
 const OUTPUTS: [(&[&str], &str); 13] = [
     (&["machine", "--json"], "out"),
     (&["places", "--json"], "out"),
@@ -24,7 +25,7 @@ const OUTPUTS: [(&[&str], &str); 13] = [
     (&["compare", "latest", "latest", "--json"], "out"),
 ];
 
-/// A folder with a history of one run.
+/// Creates a folder with a history of one run.
 fn with_a_run() -> Harness {
     let harness = Harness::new();
     harness.stream(&["-q"]).exits(0);
@@ -42,7 +43,7 @@ fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
 }
 
-/// Makes a file another user's; skips the part where that is not permitted.
+/// Gives a file to another user; skips the part if that is not permitted.
 fn give_away(path: &Path) -> bool {
     let given = std::os::unix::fs::lchown(path, Some(NOBODY), Some(NOBODY));
     if let Err(cause) = &given {
@@ -51,7 +52,7 @@ fn give_away(path: &Path) -> bool {
     given.is_ok()
 }
 
-/// Names in the shared folder; a file that is only half written would be among them.
+/// Returns the names in the shared folder, including incomplete files.
 fn names(harness: &Harness) -> Vec<String> {
     let entries = fs::read_dir(harness.path("shared")).unwrap();
     let mut names: Vec<String> =
@@ -81,7 +82,7 @@ fn a_file_of_another_user_is_refused_and_stays() {
     let harness = with_a_run();
     let path = harness.path("shared/out");
     harness.write("shared/out", "OLD CONTENT");
-    // In the order of the system: a change of the owner takes the special bits away.
+    // The owner is changed first, because that removes the special bits.
     if !give_away(&path) {
         return;
     }
@@ -131,7 +132,7 @@ fn a_link_that_another_user_may_have_made_is_not_followed() {
         refused("out", "shared/out");
         chown(harness.path("shared"), Some(0), None).unwrap();
     }
-    // Where only the caller can make links, they are followed.
+    // Links are followed if only the caller can create them.
     write(&harness, OUTPUTS[0].0, "out").exits(0);
     assert!(fs::read_to_string(&victim).unwrap().starts_with('{'));
 }

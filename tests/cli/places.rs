@@ -1,4 +1,4 @@
-//! `nodegauge places`, and placements wherever they are asked for.
+//! `nodegauge places`, and placement options of other commands.
 
 use crate::harness::{GENOA, Harness, Outcome, Part, ROME, T2K, has_keys, skip};
 use crate::machine::XML;
@@ -8,7 +8,7 @@ fn places(args: &[&str]) -> Value {
     Harness::new().run(&[&["places", "--json"], args].concat()).exits(0).quietly().json()
 }
 
-/// The single CPU of each thread.
+/// Returns the single CPU of each thread.
 fn cpus(document: &Value) -> Vec<u64> {
     let threads = document["threads"].as_array().unwrap();
     let single = |thread: &Value| match &thread["cpus"].as_array().unwrap()[..] {
@@ -18,7 +18,7 @@ fn cpus(document: &Value) -> Vec<u64> {
     threads.iter().map(single).collect()
 }
 
-/// 0, `step`, 2 x `step`, ... for `n` threads.
+/// Returns 0, `step`, 2 x `step`, ... for `n` threads.
 fn every(step: u64, n: u64) -> Vec<u64> {
     (0..n).map(|k| k * step).collect()
 }
@@ -213,7 +213,7 @@ fn a_machine_in_an_xml_file() {
     assert_eq!(document["threads"][1]["numa_nodes"], json!([1]));
 }
 
-/// The CPUs in the lines that the kernel's answers were printed in.
+/// Returns the CPUs in the lines with the affinity that the kernel reports.
 fn bound(outcome: &Outcome) -> Vec<String> {
     outcome
         .stdout
@@ -352,7 +352,7 @@ fn what_numactl_said_is_shown_and_honoured() {
         under(&["machine"]).tells(&format!("inherited {words}"));
         let record = under(&["machine", "--json"]).json();
         assert_eq!(record["machine"]["circumstances"]["inherited"], *inherited);
-        // What is asked for goes before.
+        // Options have precedence.
         let asked = under(&["places", "--json", "--numa", "local"]).json();
         assert_eq!(asked["threads"][0]["memory"]["policy"], "local");
         let described = under(&["places", "--json", "--topology", T2K]).json();

@@ -1,4 +1,4 @@
-//! `stream --ranks`: started by itself, by real launchers, swept, and with bad luck.
+//! `stream --ranks`: started by nodegauge, by real launchers, in sweeps, and with faults.
 
 use crate::harness::{
     FAST, Harness, Outcome, Part, Running, T2K, has_keys, lives, measurements, signal, skip, texts,
@@ -32,7 +32,7 @@ fn launched(
     harness.run_other(&words, variables)
 }
 
-/// Checks what every record of ranks says.
+/// Checks the properties of every record of ranks.
 #[track_caller]
 fn is_of_ranks(record: &Value, ranks: usize, threads: usize) {
     assert_eq!(measurements(record).len(), 4);
@@ -47,7 +47,8 @@ fn is_of_ranks(record: &Value, ranks: usize, threads: usize) {
             assert_eq!(rank["rank"], number);
             has_keys(rank, &["cpus", "memory", "best", "median"]);
         }
-        // The whole takes from the first start to the last end, so it is at most the sum of parts.
+        // The total time is from the first start to the last end, so the total rate is at most the sum of the
+        // parts.
         let sum: f64 = each.iter().map(|rank| rank["best"].as_f64().unwrap()).sum();
         assert!(m["summary"]["best"].as_f64().unwrap() <= sum * 1.0001);
     }
@@ -63,7 +64,7 @@ fn ranks_have_arrays_and_cpus_of_their_own() {
     is_of_ranks(&record, 2, 1);
     let config = &measurements(&record)[0]["config"];
     assert_ne!(config["ranks"][0]["cpus"], config["ranks"][1]["cpus"]);
-    // A size that is given is that of each rank's arrays.
+    // A given size is that of each rank's arrays.
     assert_eq!(config["array_elements"], 1_000_000);
     let policy_record = harness.stream_record(&["--ranks", "1", "--threads", "2", "--policy", "3"]);
     is_of_ranks(&policy_record, 1, 2);
@@ -115,7 +116,7 @@ fn open_mpi_and_mpich_start_ranks() {
         if !harness.has(Part::Mpi, mpirun) {
             continue;
         }
-        // One document, though two processes run.
+        // Only one document is printed, although two processes run.
         let record = launched(&harness, &[mpirun, "-np", "2"], &variables, &[]).exits(0).json();
         is_of_ranks(&record, 2, 1);
         let said = format!("{launcher} has started 2 ranks");
@@ -125,14 +126,14 @@ fn open_mpi_and_mpich_start_ranks() {
         // One rank is a run like any other.
         let alone = launched(&harness, &[mpirun, "-np", "1"], &variables, &[]).exits(0).json();
         assert!(measurements(&alone)[0]["config"].get("processes").is_none());
-        // Open MPI gives ranks a terminal of its own, whose output goes wherever that of mpirun goes.
+        // Open MPI gives ranks its own terminal and copies their output to that of mpirun.
         let coloured = [&variables[..], &[("NO_COLOR", ""), ("TERM", "xterm")]].concat();
         for ranks in ["1", "2"] {
             let machine = [mpirun, "-np", ranks, env!("CARGO_BIN_EXE_nodegauge"), "doctor"];
             let coloured_outcome = harness.run_other(&machine, &coloured);
             assert!(!coloured_outcome.stdout.contains('\x1b'), "{}", coloured_outcome.stdout);
         }
-        // A refusal is said once, and ends all ranks with its exit code.
+        // An error is printed once, and all ranks end with its exit code.
         let refused = launched(&harness, &[mpirun, "-np", "2"], &variables, &["--ranks", "3"]);
         let message = format!("error: --ranks 3, but {launcher} has started 2\n");
         assert_eq!(refused.stderr.matches(&message).count(), 1, "{}", refused.stderr);
@@ -174,20 +175,20 @@ fn a_sweep_holds_policies_against_one_rank_of_policy_5() {
         }
         assert!(ratio > 0.0);
     }
-    // The reference is measured, too, where it is not asked for.
+    // The reference is measured even if it is not requested.
     let said = harness.stream(&["--sweep", "policy=1,3", "--ranks", "2"]).exits(0);
     said.tells("x: median of triad over that of 1 rank of policy 5")
         .tells("one rank of policy 5 is measured too");
 }
 
-/// The processes that a running program has started.
+/// Returns the child processes of a running program.
 fn children(of: u32) -> Vec<u32> {
     let path = format!("/proc/{of}/task/{of}/children");
     let text = std::fs::read_to_string(path).unwrap_or_default();
     text.split_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
 
-/// Starts `stream` with two ranks and waits until they try loops.
+/// Starts `stream` with two ranks and waits until they test loops.
 fn trying(harness: &Harness) -> (Running, Vec<u32>) {
     let args = ["stream", "--ranks", "2", "--budget", "30", "--no-save"];
     let running = harness.start(&args).shows("loops for each kernel");

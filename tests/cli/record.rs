@@ -1,8 +1,8 @@
-//! `docs/record.md`: its examples, run as they stand there.
+//! Runs the examples of `docs/record.md`.
 
 use crate::harness::{Harness, Part, skip};
 
-/// The examples in a language, in their order.
+/// Returns the examples in a language, in order.
 fn examples(language: &str) -> Vec<&'static str> {
     let page = include_str!("../../docs/record.md");
     let blocks = page.split("\n```").skip(1).step_by(2);
@@ -12,14 +12,14 @@ fn examples(language: &str) -> Vec<&'static str> {
     found
 }
 
-/// A history with a run in it, and a way to run an example beside it.
+/// A folder with a history of one run, in which examples are run.
 fn place() -> Harness {
     let harness = Harness::new();
     harness.stream(&["--label", "nps=4"]).exits(0);
     harness
 }
 
-/// Runs an example; what it printed.
+/// Runs an example and returns its output.
 fn printed(harness: &Harness, words: &[&str]) -> String {
     let program = std::path::Path::new(env!("CARGO_BIN_EXE_nodegauge"));
     let folder = program.parent().unwrap().to_str().unwrap();

@@ -1,11 +1,11 @@
-//! Reports: what a real browser makes of them, and what is refused.
+//! Reports in a real browser, and errors of `report`.
 
 use crate::browser::Browser;
 use crate::harness::{Harness, Part, skip};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-/// A record of each kind of page.
+/// Golden records, one per kind of page.
 const RECORDS: [&str; 23] = [
     "explain",
     "hpl",
@@ -31,9 +31,9 @@ const RECORDS: [&str; 23] = [
     "stream-regimes",
     "stream-sweep-threads",
 ];
-/// axe-core as it is published; `SHA256SUMS` beside it has its digest.
+/// Unmodified axe-core; `SHA256SUMS` in its folder has the digest.
 pub const AXE: &str = include_str!("../axe/axe.min.js");
-/// Text that would be markup, script or formula if it were not text.
+/// Text that must not become markup, script or formula.
 pub const HOSTILE: &str =
     "</script><script>window.hit=1</script>\"><img src=x onerror=window.hit=1>{{7*7}}\u{2028}'";
 pub const FORMULA: &str = "=cmd|' /C calc'!A0";
@@ -55,14 +55,14 @@ pub fn browser(more: &[&str]) -> Option<Browser> {
     browser
 }
 
-/// Makes the report of a record in a file.
+/// Writes the report of a record to a file.
 #[track_caller]
 fn report(harness: &Harness, record: &str) -> PathBuf {
     harness.run(&["report", record, "--output", "page.html"]).exits(0).says("report     page.html");
     harness.path("page.html")
 }
 
-/// The pictures of a page: kind, data and how many shapes or dots of colour are drawn.
+/// Returns the pictures of a page: kind, data, and the number of shapes or coloured dots drawn.
 pub const PICTURES: &str = "
     [...document.querySelectorAll('.chart')].map((chart) => {
         const svg = chart.querySelector('svg');
@@ -78,7 +78,7 @@ pub const PICTURES: &str = "
         return {kind: chart.dataset.kind, drawn: svg ? svg.querySelectorAll('path').length : canvas ? dots() : 0};
     })";
 
-/// Goes to every surface, each of which is drawn when it comes near; how many there are.
+/// Scrolls to every surface, which draws it; returns the number of surfaces.
 const SURFACES: &str = "
     (async () => {
         const places = [...document.querySelectorAll('figure > div:last-child')];
@@ -96,7 +96,7 @@ pub const TOO_WIDE: &str = "
             && one.getBoundingClientRect().right > innerWidth && !one.closest('.scroll'))
         .map((one) => one.outerHTML.slice(0, 120))), 50))";
 
-/// All cells of the tables that pictures have, opened first: title, then row by row.
+/// Opens the tables of all pictures and returns their cells: title, then row by row.
 pub const DATA: &str = "
     new Promise((done) => {
         document.querySelectorAll('details').forEach((details) => details.open = true);
@@ -107,7 +107,7 @@ pub const DATA: &str = "
         }))), 50);
     })";
 
-/// What axe-core finds that is serious.
+/// Returns the serious violations that axe-core reports.
 pub const SERIOUS: &str = "
     axe.run().then((found) => found.violations
         .filter((one) => ['serious', 'critical'].includes(one.impact))
@@ -160,7 +160,7 @@ fn reports_are_accessible() {
     }
 }
 
-/// Rows of the table that belongs to the picture of this title.
+/// Returns the rows of the table of the picture with this title.
 #[track_caller]
 pub fn rows<'a>(data: &'a Value, title: &str) -> Vec<Vec<&'a str>> {
     let of_title = |figure: &&Value| figure["title"] == title;
@@ -170,7 +170,7 @@ pub fn rows<'a>(data: &'a Value, title: &str) -> Vec<Vec<&'a str>> {
     rows.iter().skip(1).map(|row| cells(row).collect()).collect()
 }
 
-/// A cell as the number that it reads back as.
+/// Parses a cell as a number.
 pub fn number(cell: &str) -> f64 {
     cell.parse().unwrap_or_else(|_| panic!("{cell:?} is a number"))
 }
@@ -306,7 +306,7 @@ fn hostile_text_stays_text() {
     for cell in csv.split([',', '\n']) {
         assert!(!cell.trim_start_matches('"').starts_with(['=', '@', '+']), "{cell}");
     }
-    // A file of the name that the record would like is none of ours.
+    // The name in the record must not determine the path of the file.
     harness.run(&["report", &file]).exits(0).says("report     nodegauge-tmpevil.html");
     let Some(mut browser) = browser(&[]) else { return };
     browser.width(1400);
@@ -380,7 +380,7 @@ fn figures_of_other_nodes_stand_beside() {
     let run_page = report(&harness, golden("stream").to_str().unwrap());
     let run_page = std::fs::read_to_string(run_page).unwrap();
     assert!(run_page.contains(&format!("<small>{host} on 2")), "{host}");
-    // What was published of the very processor comes first, and has a name and a source.
+    // Published figures of the same processor are listed first, with name and source.
     let against_page = report(&harness, golden("stream-against").to_str().unwrap());
     let page = std::fs::read_to_string(against_page).unwrap();
     let published = record("stream-against")["measurements"].as_array().unwrap().clone();

@@ -1,4 +1,4 @@
-//! Reports of several runs: side by side, and in time.
+//! Reports of several runs: side by side, and over time.
 
 use crate::browser::Browser;
 use crate::harness::Harness;
@@ -8,7 +8,7 @@ use crate::report::{
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
-/// Records as runs of as many nodes, each by another factor, in files.
+/// Writes records as runs of several nodes, each with a different factor.
 fn nodes(harness: &Harness, name: &str, factors: &[f64]) -> Vec<String> {
     let node = |(i, factor): (usize, &f64)| {
         let mut record = record(name);
@@ -29,7 +29,8 @@ fn page_of(harness: &Harness, arguments: &[&str]) -> PathBuf {
     harness.path("page.html")
 }
 
-/// Opens a page of every width and scheme; nothing may be wrong with it, serious or too wide.
+/// Opens a page in every width and colour scheme; it must have no serious violations and must not be too
+/// wide.
 #[track_caller]
 fn is_sound(browser: &mut Browser, page: &Path) {
     browser.media("screen", "light");
@@ -69,7 +70,8 @@ fn runs_stand_side_by_side() {
     assert!(text.contains("only in some of the runs"));
     let Some(mut browser) = browser(&[]) else { return };
     is_sound(&mut browser, &page);
-    // The best and the worst of three in words, and in the table of the picture the records' values.
+    // The text names the best and the worst of three runs, and the table of the picture has the values of the
+    // records.
     browser.open(&page_of(&harness, &["0.json", "1.json", "2.json"]));
     let data = browser.evaluate(DATA);
     let shown = rows(&data, "hpl, FLOP/s");
@@ -87,14 +89,14 @@ fn runs_stand_side_by_side() {
     let dgemm = cells(&mut browser, "dgemm");
     assert!(dgemm[2].ends_with(", best") && dgemm[3].ends_with(", worst"), "{dgemm:?}");
     assert!(!dgemm[1].contains(','), "{dgemm:?}");
-    // As many as there may be.
+    // The maximum number of runs.
     let mpi_files = nodes(&harness, "mpi", &[1.0; 16].map(|x: f64| x + 0.01));
     let mpi_page = page_of(&harness, &mpi_files.iter().map(String::as_str).collect::<Vec<_>>());
     assert!(std::fs::metadata(&mpi_page).unwrap().len() < 1_500_000);
     is_sound(&mut browser, &mpi_page);
 }
 
-/// The cells of the first row of a table that begins with a word.
+/// Returns the cells of the first table row that begins with a word.
 fn cells(browser: &mut Browser, word: &str) -> Vec<String> {
     let find = format!(
         "[...document.querySelectorAll('main tr')].map((row) => [...row.cells].map((cell) => cell.textContent))
@@ -140,7 +142,7 @@ fn hostile_runs_side_by_side_stay_text() {
     assert!(text.as_str().unwrap().contains("<img src=x onerror=window.hit=1>"));
 }
 
-/// Runs of a day, one every ten minutes, of two regimes and with an hour's gap; saved.
+/// Saves the runs of a day, one every ten minutes, with two regimes and a gap of one hour.
 fn day(harness: &Harness, label: &str) -> Vec<f64> {
     let mut lines = String::new();
     let mut values = Vec::new();
@@ -190,7 +192,7 @@ fn runs_are_drawn_in_time() {
     assert_eq!(shown[0][0], "2026-11-21T10:00:00Z");
     let near = shown.iter().filter(|row| row[2].contains("115")).count();
     assert_eq!(near, 10 + 4 + 5, "{shown:?}");
-    // Five bands, for a gap ends one, and a line that is broken there.
+    // Five bands, because a gap ends a band, and an interrupted line.
     let option = "echarts.getInstanceByDom(document.querySelector('[data-kind=trend]')).getOption().series[0]";
     assert_eq!(browser.evaluate(&format!("{option}.markArea.data.length")), 5);
     assert_eq!(

@@ -1,9 +1,9 @@
-//! `nodegauge roofline`: ceilings, points under them, and what is refused.
+//! `nodegauge roofline`: ceilings, points under them, and errors.
 
 use crate::harness::{Harness, has_keys, measurements, names};
 use serde_json::Value;
 
-/// Little time and memory.
+/// Options for a measurement with little time and memory.
 const SHORT: [&str; 6] = ["--samples", "2", "--budget", "1", "--size", "8MiB"];
 
 fn record(harness: &Harness, args: &[&str]) -> Value {
@@ -18,7 +18,7 @@ fn named<'a>(record: &'a Value, name: &str) -> &'a Value {
 #[test]
 fn a_roofline_has_ceilings_kernels_and_points_held_against_their_roof() {
     let harness = Harness::new();
-    // Eight operations a byte at a rate that memory bandwidth forbids nowhere.
+    // Eight operations per byte at a rate below the bandwidth limit of every machine.
     let points = ["--point", "slow,8e6,1e6,1", "--point", "solver:a,1e6,8e6,1,L1"];
     let record = record(&harness, &[&["--threads", "1"], &points[..]].concat());
     let all = measurements(&record);
@@ -29,7 +29,7 @@ fn a_roofline_has_ceilings_kernels_and_points_held_against_their_roof() {
     {
         assert!(names.contains(&name), "{names:?}");
     }
-    // One thread has no roof of one thread beside it.
+    // With one thread, there is no separate single-thread roof.
     assert!(!names.iter().any(|name| name.ends_with("_one")), "{names:?}");
     let [read, slow] = ["memory_read", "slow"].map(|name| named(&record, name));
     assert_eq!((&read["test"], &read["unit"]), (&"bandwidth".into(), &"B/s".into()));
@@ -38,7 +38,7 @@ fn a_roofline_has_ceilings_kernels_and_points_held_against_their_roof() {
         (&slow["category"], slow["config"]["flops_per_byte"].as_f64()),
         (&"reference".into(), Some(8.0))
     );
-    // The roof is the lower one of bandwidth x intensity and the highest peak.
+    // The roof is the minimum of bandwidth x intensity and the highest peak.
     let value = |m: &Value| m["value"].as_f64().unwrap();
     let of = |test: &'static str, level: &'static str| {
         let of = move |m: &&Value| {
@@ -81,7 +81,7 @@ fn all_threads_and_one_have_a_roof_each_and_two_runs_pair() {
 fn what_was_saved_lies_under_the_roof_and_conditions_are_held() {
     let harness = Harness::new();
     harness.stream(&[]).exits(0);
-    // Small arrays may lie in a cache that is faster than the roof of memory.
+    // Small arrays may fit into a cache, which exceeds the roof of memory.
     let met = ["--accept-suspect", "--expect", "roofline.scalar>=1MFLOP/s"];
     let record = record(&harness, &[&met[..], &["--expect", "stream_triad>=1MFLOP/s"]].concat());
     let triad = named(&record, "stream_triad");
@@ -90,7 +90,8 @@ fn what_was_saved_lies_under_the_roof_and_conditions_are_held() {
     harness.run(&[&unmet[..], &SHORT[..]].concat()).exits(1).complains("scalar");
 }
 
-/// Guests and containers have no counters: then one line says why, before anything is measured.
+/// Virtual machines and containers have no counters: one line then reports the reason before anything is
+/// measured.
 #[test]
 fn a_program_is_counted_or_refused_in_a_line() {
     let harness = Harness::new();

@@ -3,7 +3,7 @@
 use crate::harness::{Harness, Outcome, measurements, names};
 use serde_json::Value;
 
-/// Runs with little time, on a machine whose memory is as fast as can be said.
+/// Runs with little time, and a theoretical bandwidth that no memory reaches.
 fn page(harness: &Harness, args: &[&str]) -> Outcome {
     let common = ["--samples", "3", "--budget", "3", "--dimms", "1024x20000"];
     harness.run(&[args, &common[..]].concat()).exits(0).quietly()
@@ -13,7 +13,7 @@ fn page(harness: &Harness, args: &[&str]) -> Outcome {
 fn the_result_is_one_page_and_saved() {
     let harness = Harness::new();
     let outcome = page(&harness, &["run"]);
-    // A busy machine adds reasons for doubt.
+    // On a busy machine, there are further reasons for doubt.
     let doubts = |paragraph: &[&str]| paragraph[0].starts_with("suspect ");
     let lines: Vec<&str> = outcome.stdout.lines().collect();
     let paragraphs = lines.chunk_by(|_, next| next.starts_with("           "));
@@ -21,7 +21,7 @@ fn the_result_is_one_page_and_saved() {
     if count > 50 {
         outcome.fail("expected 50 lines at most");
     }
-    // A path cannot be broken.
+    // A path is not wrapped.
     for line in outcome.stdout.lines().filter(|line| !line.starts_with("saved ")) {
         if line.chars().count() > 80 {
             outcome.fail(&format!("wider than 80 columns: {line}"));

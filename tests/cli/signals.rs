@@ -1,13 +1,13 @@
-//! Ctrl-C, SIGTERM and closed terminals: what was measured is saved and marked incomplete.
+//! Ctrl-C, SIGTERM and closed terminals: results so far are saved and marked incomplete.
 
 use crate::harness::{Harness, Outcome, measurements};
 use serde_json::Value;
 
-/// Passes without end after a short trial.
+/// Options for endless passes after a short trial.
 const ENDLESS: [&str; 7] =
     ["--budget", "1", "--samples", "1000000", "--size", "1000000", "--dimms=1024x20000"];
 
-/// What the bar of progress shows when a pass has been measured.
+/// Text of the progress bar after a measured pass.
 const MEASURED: &str = "measuring: ";
 
 /// Runs the program until it shows this text, and interrupts it.
@@ -68,7 +68,7 @@ fn a_second_hangup_is_no_haste() {
     let harness = Harness::new();
     let args = [&["stream"], &ENDLESS[..]].concat();
     let running = harness.start(&args).shows_times(10, MEASURED);
-    // As the kernel and the shell send it when a window is closed.
+    // Kernel and shell send it twice when a window is closed.
     running.signal("HUP");
     running.signal("HUP");
     running.end().exits(129).says("\nsaved ");

@@ -1,12 +1,12 @@
-//! A Slurm in a private folder, of one node or of several that are all this one: munged, slurmctld and
-//! slurmds as children that end with the test. Needs root, as slurmd does.
+//! A Slurm cluster in a private folder, with one or several nodes that are all this one: munged, slurmctld
+//! and slurmds are child processes that end with the test. Requires root, because slurmd does.
 
 use crate::harness::{Harness, Part, skip};
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long the daemons may take until the node is idle.
+/// Time limit until the node is idle.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 pub struct Slurm {
@@ -18,12 +18,12 @@ pub struct Slurm {
 }
 
 impl Slurm {
-    /// Starts one of this node; `None`, with the reason printed, where that cannot be.
+    /// Starts a cluster of this node; if that fails, prints the reason and returns `None`.
     pub fn start(harness: &Harness) -> Option<Self> {
         Self::of(harness, &["localhost"])
     }
 
-    /// Starts one of nodes with these names.
+    /// Starts a cluster of nodes with these names.
     pub fn of(harness: &Harness, names: &[&str]) -> Option<Self> {
         for program in ["munged", "slurmctld", "slurmd", "srun"] {
             if !harness.has(Part::Slurm, program) {
@@ -34,7 +34,7 @@ impl Slurm {
             skip(Part::Slurm, "slurmd needs root");
             return None;
         }
-        // munged wants nobody else to be able to replace its socket and its key.
+        // munged requires that no other user can replace its socket and its key.
         let private =
             r#"chmod 755 . && head -c 1024 /dev/urandom > key && chmod 400 key && mkdir state"#;
         assert!(harness.command("sh").args(["-c", private]).status().unwrap().success());
@@ -95,7 +95,7 @@ impl Drop for Slurm {
     }
 }
 
-/// A port that was free just now.
+/// Returns a port that is currently free.
 fn port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }

@@ -1,11 +1,11 @@
-//! `stream --standard` with programs of our own that print what stream.c prints, and with every
-//! kind that does not; `history import`.
+//! `stream --standard` with test programs that have the output of stream.c, and with faulty programs;
+//! `history import`.
 
 use crate::harness::{Harness, Outcome, lives, wait_for};
 use serde_json::Value;
 
-/// Prints STREAM's table for the arrays that the flags ask for, after `BEFORE` and with `CHECK`.
-/// A 4 MB array at 10 GB/s: the times follow from the rates.
+/// Prints STREAM's table for the array size in the flags, after `BEFORE` and with `CHECK`. The times follow
+/// from the rates, e.g. 10 GB/s for a 4 MB array.
 const STAND_IN: &str = r##"
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ int main(void) {
 "##;
 const PASSED: &str = "Solution Validates: avg error less than 1.000000e-13 on all three arrays";
 
-/// A folder with a source in it; compiled programs go below it, so that none can stay unseen.
+/// Creates a folder with a source. Programs are compiled below it, so that remaining files are detected.
 struct Place(Harness);
 
 impl Place {
@@ -47,7 +47,7 @@ impl Place {
         place
     }
 
-    /// `stream --standard`, quick and small, on one thread.
+    /// Runs `stream --standard`, quick and small, on one thread.
     fn stream(&self, more: &[&str]) -> Outcome {
         let (source, temporary) = (self.0.arg("stream.c"), self.0.arg("tmp"));
         let common = ["stream", "--threads", "1", "--size", "1000000", "--samples", "6"];
@@ -63,7 +63,7 @@ impl Place {
         self.0.run_with(&[("TMPDIR", &temporary)], &[&common[..], &own, more].concat())
     }
 
-    /// The record of such a run that exits with `code`.
+    /// Returns the record of such a run that exits with `code`.
     #[track_caller]
     fn record(&self, code: i32, more: &[&str]) -> Value {
         let outcome = self.stream(&[more, &["--no-save", "--json", "-"]].concat());
@@ -149,7 +149,7 @@ fn a_failed_validation_is_no_result() {
     assert!(of(&record, "variant").iter().all(|m| m["value"].is_f64()));
 }
 
-/// The reason that a program gives no figure; the native figures stay.
+/// Returns the reason why a program has no figure; the native figures are unchanged.
 fn reason(before: &str) -> String {
     let record = Place::new(before, PASSED).record(1, &["--compiler", "gcc"]);
     assert!(of(&record, "variant").iter().all(|m| m["value"].is_f64()));

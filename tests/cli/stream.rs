@@ -1,11 +1,11 @@
-//! `nodegauge stream`: the record, and what options do to it.
+//! `nodegauge stream`: the record, and the effect of options.
 
 use crate::harness::{ELEMENTS, FAST, Harness, Part, has_keys, measurements, names, skip, texts};
 use crate::machine::check_machine;
 use nodegauge_kernels::KERNELS;
 use serde_json::{Value, json};
 
-/// Checks a measurement of STREAM: what follows from what.
+/// Checks that the values of a STREAM measurement are consistent.
 #[track_caller]
 pub fn check_measurement(m: &Value) {
     assert_eq!((&m["gauge"], &m["test"]), (&json!("memory"), &json!("stream")));
@@ -19,7 +19,7 @@ pub fn check_measurement(m: &Value) {
     let at: Vec<f64> =
         m["samples_at_s"].as_array().unwrap().iter().filter_map(Value::as_f64).collect();
     assert!(at.len() == samples.len() && at.is_sorted(), "{at:?}");
-    // What something interfered with counts for the best all the same.
+    // Disturbed passes count for the best nevertheless.
     let disturbed = m["disturbed"].as_array().unwrap().iter();
     let counts = disturbed.filter(|one| one["counts"] != "nothing").map(|one| &one["value"]);
     let best = samples.iter().chain(counts).map(|x| x.as_f64().unwrap()).fold(0.0, f64::max);
@@ -65,7 +65,7 @@ fn the_record_has_all_of_a_run() {
     for m in measurements(&record) {
         check_measurement(m);
         assert_eq!(m["value"], m["summary"]["best"]);
-        // Kernels that something disturbed count for the best alone.
+        // Disturbed passes count only for the best.
         assert!((1..=3).contains(&m["summary"]["n"].as_u64().unwrap()), "{m:#}");
         assert_eq!(m["config"]["array_bytes"], 8 * ELEMENTS);
         assert_eq!(m["config"]["element"], "f64");
@@ -286,7 +286,7 @@ fn pages_walked_side_by_side_are_what_was_asked_for() {
 
 #[test]
 fn loops_are_chosen_by_trial() {
-    // Enough time for a trial on a busy machine too.
+    // Enough time for a trial, even on a busy machine.
     let args = ["stream", "--no-save", "--samples", "3", "--size", "1000000", "--budget", "30"];
     let args = [&args[..], &["--dimms", "1024x20000", "--json"]].concat();
     let record = Harness::new().run(&args).exits(0).json();

@@ -1,11 +1,11 @@
-//! `nodegauge stream`: limits of the machine, and expectations of the user.
+//! `nodegauge stream`: limits of the machine, and `--expect`.
 
 use crate::harness::{Harness, Part, measurements, skip, texts};
 use crate::machine::control_group;
 use crate::stream::check_measurement;
 use serde_json::Value;
 
-/// Arrays of a mebibyte lie in a cache, or are below the rule: every mode says so.
+/// Arrays of 1 MiB fit into a cache or are below STREAM's rule; every mode reports this.
 #[test]
 fn arrays_in_a_cache_are_suspect_in_every_mode() {
     let harness = Harness::new();
@@ -111,7 +111,7 @@ fn expectations_decide_the_exit_code() {
     let harness = Harness::new();
     let stream =
         |args: &[&str]| harness.stream(&[&["--no-save", "--accept-suspect"], args].concat());
-    // Fewer than a million elements are outside STREAM's rule wherever it runs.
+    // Fewer than a million elements violate STREAM's rule on every machine.
     let small = ["stream", "-q", "--no-save", "--size", "1000", "--samples", "3", "--expect"];
     harness
         .run(&[&small[..], &["triad>=1B/s"]].concat())

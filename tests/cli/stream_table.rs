@@ -23,7 +23,7 @@ fn the_table_says_how_it_was_measured() {
         .says("\nsaved ");
 }
 
-/// The lines of stream.c's output without its heading, its figures as `#`.
+/// Returns the lines of stream.c's output without its heading, with figures as `#`.
 const CLASSIC: &[&str] = &[
     "This system uses # bytes per array element.",
     "-------------------------------------------------------------",
@@ -57,7 +57,7 @@ const CLASSIC: &[&str] = &[
     "-------------------------------------------------------------",
 ];
 
-/// A line with each number as `#`; the table's columns are checked on their own.
+/// Returns a line with each number as `#`; the columns of the table are checked separately.
 fn without_figures(line: &str) -> String {
     let mut out = String::new();
     for c in line.chars() {
@@ -67,7 +67,7 @@ fn without_figures(line: &str) -> String {
             out.push('#');
         }
     }
-    // A point after the last figure of a sentence is its end.
+    // A point after the last figure ends the sentence.
     if line.ends_with('.') && out.ends_with('#') {
         out.push('.');
     }

@@ -1,9 +1,9 @@
-//! `stream --sweep`: what it leaves out, the axes of ranks, and the statistics that it shows.
+//! `stream --sweep`: omitted values, the axes of ranks, and the displayed statistics.
 
 use crate::harness::{Harness, Part, measurements, skip};
 use serde_json::Value;
 
-/// The values of an axis that were measured, each once.
+/// Returns the distinct measured values of an axis.
 fn measured(record: &Value, axis: &str) -> Vec<String> {
     let value = |m: &Value| m["config"]["sweep"][axis].as_str().unwrap().to_owned();
     let mut values: Vec<String> = measurements(record).iter().map(value).collect();
@@ -11,7 +11,7 @@ fn measured(record: &Value, axis: &str) -> Vec<String> {
     values
 }
 
-/// Free reserved huge pages of this size in bytes.
+/// Returns the number of free reserved huge pages of this size in bytes.
 fn free_pages(harness: &Harness, bytes: u64) -> u64 {
     let machine = harness.run(&["machine", "--json"]).exits(0).json();
     let sizes = machine["machine"]["pages"]["huge"].as_array().unwrap();
@@ -51,7 +51,7 @@ fn what_this_node_does_not_have_is_left_out() {
         said.tells(&format!("note {why}"));
         assert_eq!(measured(&harness.latest(), axis), [kept], "{sweep}");
     }
-    // Nothing is left: something is missing. What no machine could do stays wrong usage.
+    // If no value is left, the exit code is 3; values that no machine supports are an error of usage.
     let nothing = harness.stream(&["--sweep", "threads=50000,60000"]).exits(3).prints_nothing();
     nothing.complains("error: cannot place 50000 threads: this process may use");
     let both = ["--ranks", "1", "--cpus", "0", "--sweep", "rank-map=block,core"];
@@ -74,7 +74,7 @@ fn maps_of_ranks_are_an_axis() {
     none.complains("--rank-map requires --ranks");
 }
 
-/// The words of the lines behind the one that begins with `title`, up to an empty one.
+/// Returns the words of the lines after the line that begins with `title`, up to an empty line.
 fn rows<'a>(text: &'a str, title: &str) -> Vec<Vec<&'a str>> {
     let lines = text.lines().skip_while(|line| !line.trim_start().starts_with(title)).skip(1);
     let lines = lines.take_while(|line| !line.is_empty());
@@ -98,11 +98,11 @@ fn a_sweep_is_shown_in_the_columns_of_streams_table() {
         let [rate, average, least, most] = figures[..] else { panic!("{row:?}") };
         assert!(least <= average && average <= most, "{row:?}");
         assert!((rate - m["value"].as_f64().unwrap() / 1e6).abs() < 0.06, "{row:?}");
-        // STREAM's bytes over the least time, which is printed to a microsecond.
+        // STREAM's bytes divided by the shortest time, which is printed to a microsecond.
         let bytes = if row[1] == "copy" { 16e6 } else { 24e6 };
         assert!((rate * 1e6 * least - bytes).abs() <= rate * 1e6 * 0.6e-6, "{row:?}");
     }
-    // The saved record is shown likewise, and in one statistic as sweeps are published.
+    // The saved record is shown in the same way, and in one statistic as in publications.
     let again = harness.run(&["history", "show", "latest", "--show", "best,avg,min,max"]).exits(0);
     assert_eq!(rows(&again.stdout, "pages"), all);
     let best = harness.run(&["history", "show", "latest", "--show", "best"]).exits(0);
@@ -141,7 +141,7 @@ fn ranks_say_processes_and_memory_a_task() {
     for (row, ranks) in all.iter().zip([1.0, 2.0]) {
         assert_eq!(row[1], "22.9");
         let (rate, least): (f64, f64) = (row[3].parse().unwrap(), row[4].parse().unwrap());
-        // The bytes of all ranks.
+        // Bytes of all ranks.
         let bytes = ranks * 24e6;
         assert!((rate * 1e6 * least - bytes).abs() <= rate * 1e6 * 0.6e-6, "{row:?}");
     }

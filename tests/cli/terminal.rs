@@ -1,5 +1,5 @@
-//! A terminal for a program's standard error. There the program shows what it does, so a test can wait
-//! for an event instead of for some seconds.
+//! A terminal for a program's standard error. The program shows its progress there, so a test can wait for an
+//! event instead of a fixed time.
 
 use crate::harness::TIMEOUT;
 use std::fs::File;
@@ -13,18 +13,18 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-/// Makes the terminal that `command` reads from its own, so that closing it sends SIGHUP.
+/// Makes the terminal the controlling terminal of `command`, so that closing it sends SIGHUP.
 pub fn make_its_own(command: &mut Command) {
     let lead = || {
         // SAFETY: two system calls without memory of this process.
         let done = unsafe { libc::setsid() >= 0 && libc::ioctl(0, libc::TIOCSCTTY, 0) == 0 };
         if done { Ok(()) } else { Err(std::io::Error::last_os_error()) }
     };
-    // SAFETY: between fork and exec it makes system calls alone.
+    // SAFETY: between fork and exec, it only makes system calls.
     unsafe { command.pre_exec(lead) };
 }
 
-/// What was written to a terminal.
+/// Output that was written to a terminal.
 #[derive(Default)]
 struct Screen {
     text: Mutex<(String, bool)>,
@@ -38,23 +38,23 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// A new terminal, and its end for a program.
+    /// Creates a terminal; returns it with the end for a program.
     pub fn open() -> (Self, OwnedFd) {
-        // Opened by the standard library, so that no other test's program inherits it.
+        // Opened by the standard library, so that programs of other tests do not inherit it.
         let mut options = File::options();
         options.read(true).write(true).custom_flags(libc::O_NOCTTY);
         let ours = options.open("/dev/ptmx").unwrap();
         let size = libc::winsize { ws_row: 24, ws_col: 200, ws_xpixel: 0, ws_ypixel: 0 };
         let flags = libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC;
         let descriptor = ours.as_raw_fd();
-        // SAFETY: the descriptor is open and of a terminal, and `size` outlives the call.
+        // SAFETY: the descriptor is an open terminal, and `size` outlives the call.
         let theirs = unsafe {
             assert_eq!(libc::unlockpt(descriptor), 0);
             assert_eq!(libc::ioctl(descriptor, libc::TIOCSWINSZ, &raw const size), 0);
             libc::ioctl(descriptor, libc::TIOCGPTPEER, flags)
         };
         assert!(theirs >= 0, "{}", std::io::Error::last_os_error());
-        // SAFETY: the call succeeded, so the descriptor is open and nobody else's.
+        // SAFETY: the call succeeded, so the descriptor is open and has no other owner.
         let theirs = unsafe { OwnedFd::from_raw_fd(theirs) };
         let screen = Arc::new(Screen::default());
         let shown = Arc::clone(&screen);
@@ -62,7 +62,7 @@ impl Terminal {
         (Self { screen, reader }, theirs)
     }
 
-    /// Waits until the program has shown `text` so many times.
+    /// Waits until the program has shown `text` this many times.
     #[track_caller]
     pub fn wait_for(&self, text: &str, times: usize) {
         let deadline = Instant::now() + TIMEOUT;
@@ -78,15 +78,15 @@ impl Terminal {
         }
     }
 
-    /// Closes it, as a window is closed, when the program writes the next time.
+    /// Closes the terminal, like a closed window, at the next output of the program.
     pub fn close(self) {
         self.screen.closed.store(true, Ordering::Relaxed);
         self.reader.join().unwrap();
     }
 
-    /// What stands on the terminal when the program has ended and its bar is taken away.
+    /// Returns the text on the terminal after the program has ended and removed its progress bar.
     pub fn rest(self) -> String {
-        /// Takes a line of the terminal away.
+        /// Escape sequence that clears a line of the terminal.
         const CLEAR_LINE: &str = "\x1b[2K";
         self.reader.join().unwrap();
         let screen = self.screen.text.lock().unwrap();
@@ -96,7 +96,7 @@ impl Terminal {
 }
 
 impl Screen {
-    /// Takes what is written until nobody has the terminal open.
+    /// Reads the output until no process has the terminal open.
     fn fill(&self, mut terminal: File) {
         let mut buffer = [0; 4096];
         loop {

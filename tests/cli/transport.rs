@@ -1,11 +1,11 @@
-//! `mpi` without an MPI, over the own transport, and with that as the floor beside one.
+//! `mpi` without an MPI, over nodegauge's own transport, and with that transport as the baseline of an MPI.
 
 use crate::harness::{Harness, Outcome, lives, measurements, signal, wait_for};
 use crate::io_faults::faults;
 use crate::mpi::{FAST, installed};
 use serde_json::Value;
 
-/// Runs it where no program is found.
+/// Runs the command with an empty search path.
 fn without_mpi(harness: &Harness, args: &[&str]) -> Outcome {
     let empty = harness.path("no-programs");
     std::fs::create_dir_all(&empty).unwrap();
@@ -19,7 +19,7 @@ fn of<'a>(record: &'a Value, engine: &str, name: &str, bytes: u64) -> &'a Value 
     found.unwrap_or_else(|| panic!("no {name} of {bytes} B over {engine} in {record:#}"))
 }
 
-/// The processes of ranks that a program has started, and of the one between.
+/// Returns the processes of the ranks of a program, and of their parent process.
 fn ranks(program: u32) -> Vec<u32> {
     let children = |process: u32| -> Vec<u32> {
         let path = format!("/proc/{process}/task/{process}/children");
@@ -55,7 +55,7 @@ fn a_node_without_mpi_measures_messages_over_its_own_transport() {
         let large = of(&record, "shm", name, 1 << 20)["config"]["route"].clone();
         assert!(["ring", "process_vm_readv"].contains(&large.as_str().unwrap()), "{large}");
     }
-    // What the history shows is what was printed, and a run compares with itself.
+    // `history show` repeats the printed output, and a run can be compared with itself.
     let (printed, _) = printed.split_once("saved ").unwrap();
     assert!(harness.run(&["history", "show", "latest"]).exits(0).stdout.ends_with(printed));
     harness.run(&["compare", "latest", "latest"]).exits(0).tells("both sides are the same");
@@ -72,7 +72,7 @@ fn it_can_be_asked_for_and_does_what_the_probe_does() {
     let record = harness.run(&[&args[..], &each].concat()).exits(0).json();
     for m in measurements(&record) {
         let operations = m["config"]["operations"].as_u64().unwrap();
-        // On a busy machine some do not count.
+        // On a busy machine, some do not count.
         assert!((1..=50).contains(&operations), "{m}");
         assert_eq!(m["config"]["validated"], true);
         assert_eq!(m["config"]["engine"], "shm");
@@ -155,7 +155,7 @@ fn memory_that_cannot_be_read_leaves_the_ring() {
     run("unreadable").exits(0).tells("process_vm_readv: Operation not permitted (os error 1): large messages go through the ring");
     let large = harness.latest();
     assert_eq!(of(&large, "shm", "bw", 1 << 20)["config"]["route"], "ring");
-    // Data that arrives otherwise than it was sent is no result, whichever way was the faster.
+    // Corrupted data makes a result invalid, regardless of which transport was faster.
     let garbled = run("garbled");
     let record = harness.latest();
     let figure = of(&record, "shm", "bw", 1 << 20);
@@ -175,7 +175,7 @@ fn a_rank_that_dies_and_an_interrupt_leave_nothing() {
     let args = ["mpi", "--transport=shm", "--patterns", "latency", "-m", "8,16,32"];
     let long = ["--size-limit", "2", "--samples", "1000000"];
     for (name, code) in [("KILL", 1), ("INT", 130)] {
-        // The first size is through.
+        // The first size is complete.
         let running = harness.start(&[&args[..], &long].concat()).shows("latency, 16 B");
         let processes = wait_for("two ranks", || {
             Some(ranks(running.process())).filter(|processes| processes.len() == 3)
@@ -238,7 +238,7 @@ fn beside_an_mpi_it_is_the_floor() {
                 (own["value"].as_f64().unwrap(), floor["value"].as_f64().unwrap());
             let share = if name == "bw" { value / allowed } else { allowed / value };
             assert!((of_floor["share"].as_f64().unwrap() / share - 1.0).abs() < 1e-9, "{of_floor}");
-            // Starts between which the CPUs were moved are not held against each other.
+            // Process starts in different regimes are not compared.
             let ci95 = of_floor["ci95"].as_array();
             assert!(ci95.is_none_or(|ends| ends[0].as_f64() <= ends[1].as_f64()), "{of_floor}");
         }

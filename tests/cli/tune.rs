@@ -1,9 +1,9 @@
-//! `nodegauge stream --tune`, and what later runs make of it.
+//! `nodegauge stream --tune`, and the use of its choice in later runs.
 
 use crate::harness::{Harness, measurements, names, texts};
 use serde_json::Value;
 
-/// A search in a few seconds, on small arrays below any limit.
+/// A search that takes a few seconds, on small arrays below any limit.
 const SHORT: [&str; 8] =
     ["stream", "--tune", "--budget", "3", "--json", "--size", "1000000", "--dimms=1024x20000"];
 
@@ -26,8 +26,8 @@ fn the_choice_is_remembered_until_the_machine_changes() {
     let plain = all.iter().filter(|m| m["config"]["plain"] == true).count();
     assert!(plain >= 2, "the plain run takes part in both races: {tuned:#}");
 
-    // A later run takes the choice for what it leaves open, and tries no loops.
-    // Its arrays are of the usual size: those of another are not tuned.
+    // A later run uses the choice for options that are not given, and tests no loops. Its arrays have the
+    // default size, because the choice does not apply to other sizes.
     let quick = ["stream", "--samples", "3", "--budget", "1", "--json", "--dimms=1024x20000"];
     let record = harness.run(&quick).exits(0).json();
     assert!(remembered(&record).is_some(), "{record:#}");
@@ -45,7 +45,7 @@ fn the_choice_is_remembered_until_the_machine_changes() {
     assert_eq!(measurements(&fixed)[0]["config"]["pages"]["asked"], "4k");
     assert_eq!(measurements(&fixed)[0]["config"]["threads"], 1);
 
-    // The same record, as of another kernel: not used, and said why.
+    // The same record with another kernel version is not used, and the reason is reported.
     let other = Harness::new();
     let mut old = tuned.clone();
     old["machine"]["kernel"] = "Linux 2.6.32".into();

@@ -1,4 +1,4 @@
-//! A history that cannot be written at the end of a measurement does not cost the measurement.
+//! If the history cannot be written at the end of a measurement, the measurement is not lost.
 
 use crate::harness::{Harness, Outcome, Running, wait_for};
 use rusqlite::Connection;
@@ -7,14 +7,14 @@ use std::path::Path;
 
 const STREAM: [&str; 7] = ["stream", "--size", "1000000", "--budget", "2", "--dimms", "1024x20000"];
 
-/// A history that is there already, and a measurement under way that has opened it.
+/// Creates a history and starts a measurement that has opened it.
 fn measuring(harness: &Harness, args: &[&str]) -> Running {
     harness.stream(&["-q", "--db", "h.db"]).exits(0);
     let running = harness.start(&[&STREAM[..], &["--db", "h.db"], args].concat());
     running.shows("measuring")
 }
 
-/// Takes the write lock of the history, as a long import of an older version does.
+/// Takes the write lock of the history, like a long import of an older version.
 fn lock(harness: &Harness) -> Connection {
     let connection = Connection::open(harness.path("h.db")).unwrap();
     connection.busy_timeout(std::time::Duration::from_secs(60)).unwrap();
@@ -22,7 +22,7 @@ fn lock(harness: &Harness) -> Connection {
     connection
 }
 
-/// The file with a record that is not in the history.
+/// Returns the file with the record that is not in the history.
 fn unsaved(harness: &Harness) -> Option<String> {
     let mut entries = std::fs::read_dir(harness.path("")).unwrap();
     entries.find_map(|entry| {
@@ -35,7 +35,7 @@ fn saved(harness: &Harness) -> usize {
     harness.run(&["history", "list", "-q", "--db", "h.db"]).exits(0).stdout.lines().count()
 }
 
-/// The figures are on standard output, and nothing that says that they are saved.
+/// Checks that standard output has the figures, without a line that they are saved.
 fn is_shown(outcome: Outcome) -> Outcome {
     outcome.says("\ntriad ").never_says("\nsaved ")
 }
@@ -46,7 +46,7 @@ fn a_run_waits_for_a_history_that_another_program_writes() {
     let running = measuring(&harness, &[]);
     let other = lock(&harness);
     let running = running.shows("waiting for at most 30 s: another program is writing to history");
-    // Whatever happens during the wait, the record is in a file.
+    // During the wait, the record is in a file.
     let file = wait_for("the record in a file", || unsaved(&harness));
     let record: Value =
         serde_json::from_slice(&std::fs::read(harness.path(&file)).unwrap()).unwrap();
@@ -83,7 +83,7 @@ fn a_run_that_cannot_be_saved_is_kept_in_a_file() {
 fn a_record_that_is_written_anyway_is_the_copy() {
     let harness = Harness::new();
     let running = measuring(&harness, &["--json", "run 1.json"]);
-    // SQLite refuses to write to a database that was moved away.
+    // SQLite does not write to a database that was moved.
     std::fs::rename(harness.path("h.db"), harness.path("moved.db")).unwrap();
     is_shown(running.end())
         .exits(3)

@@ -1,8 +1,8 @@
-//! `watch`: samples over time, which go on where they were left and lose nothing.
+//! `watch`: series of samples that are continued and lose no runs.
 
 use crate::harness::{Harness, wait_for};
 
-/// A sample every three seconds, whatever else runs on the machine.
+/// Options for a sample every three seconds, regardless of other load.
 const SHORT: [&str; 6] =
     ["watch", "--budget=0.5", "--every=3s", "--when-busy=measure", "--label", "watch=night"];
 
@@ -29,7 +29,7 @@ fn a_watch_is_stopped_and_goes_on() {
     let before = saved(&harness);
     let record = harness.latest();
     assert_eq!(record["labels"]["watch"], "night");
-    // The very same command is the same series: --for counts from its first run.
+    // The same command continues the series: --for counts from the first run.
     let second_running = harness.start(&args);
     wait_for("one more", || (saved(&harness) > before).then_some(()));
     second_running.signal("TERM");
@@ -37,7 +37,7 @@ fn a_watch_is_stopped_and_goes_on() {
     ended.says(&format!("; continues after {before} run"));
     let over = [&SHORT[..], &["--for=1s"]].concat();
     harness.run(&over).exits(2).complains("--for 1s of watch=night are over");
-    // Each sample is a record like any other.
+    // Each sample is a normal record.
     harness.run(&["report", "--trend", "night", "-o", "trend.html"]).exits(0);
     let page = std::fs::read_to_string(harness.path("trend.html")).unwrap();
     assert!(page.contains("nodegauge: trend of night, "), "{page}");
