@@ -264,5 +264,8 @@ fn what_cannot_be_compared_is_said() {
         .exits(2)
         .complains("--json and --csv cannot both go to standard output");
     harness.write("other.json", "{}");
-    harness.run(&["compare", "latest", "other.json"]).exits(2).complains("is not a nodegauge record");
+    harness
+        .run(&["compare", "latest", "other.json"])
+        .exits(2)
+        .complains("is not a nodegauge record");
 }
