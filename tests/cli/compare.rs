@@ -80,7 +80,7 @@ fn conditions_decide_the_exit_code() {
     fails("slower").exits(0).complains("slower is undecided for copy; scale; add; triad");
     fails("traid<-5%")
         .exits(1)
-        .complains("there is no such measurement on both sides; they have copy");
+        .complains("there is no such measurement on both sides; available: copy");
     fails("triad<-5").exits(2).complains("expected % after the number, but the text ends here");
 }
 

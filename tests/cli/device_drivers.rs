@@ -137,7 +137,7 @@ fn copies_that_do_not_arrive_as_they_were_sent_are_no_figures() {
     let (all_copies, together) = wrong("together");
     assert_eq!(together.len(), all_copies);
     assert!(together.iter().all(|of| of.contains("copied data differ from the source: ")));
-    // Of a device both ways, and of the second one in the sums over both.
+    // The messages name both directions and both devices.
     assert!(together.iter().any(|of| of.contains("cuda:0 to host with others")), "{together:#?}");
     assert!(together.iter().any(|of| of.contains("host to cuda:1 with others")), "{together:#?}");
 }

@@ -51,7 +51,7 @@ int main(void)
 }
 "#;
 
-/// The program, compiled.
+/// Compiles the program and returns its path.
 fn program(harness: &Harness) -> String {
     let source = harness.write("where.c", PROGRAM);
     let mut gcc = harness.command("gcc");

@@ -38,7 +38,7 @@ fn factors_multiply_to_the_whole() {
     assert!((product / value - 1.0).abs() < 1e-9, "{product} is not {value}");
     let rate = |name: &str| whole["config"][name].as_f64().unwrap();
     assert!((rate("to") / rate("from") / value - 1.0).abs() < 1e-9);
-    // Few rounds are said to be few, and the end is held against passes one after another.
+    // A small number of rounds is reported, and the last step is compared with successive passes.
     let (rounds, reasons) = (rate("rounds"), texts_of(&whole["validity"]["reasons"]));
     assert_eq!(reasons.iter().any(|why| why.starts_with("only ")), rounds < 10.0, "{reasons:?}");
     has_keys(&whole["config"]["stream"], &["passes", "rate"]);

@@ -230,14 +230,14 @@ impl Harness {
         Some(outcome)
     }
 
-    /// CPUs that the program may use here.
+    /// Returns the number of CPUs that the program may use.
     pub fn cpus(&self) -> usize {
         let places = self.run(&["places", "--places", "threads", "--json"]).exits(0).json();
         places["threads"].as_array().unwrap().len()
     }
 }
 
-/// Waits until `event` has come.
+/// Waits until `event` returns a value, and returns it.
 #[track_caller]
 pub fn wait_for<T>(what: &str, mut event: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + TIMEOUT;

@@ -118,7 +118,7 @@ fn the_list_is_newest_first_and_filtered() {
     assert_eq!(list(&[]).len(), 1);
 }
 
-/// As many records as asked for, one a line, made from a recorded one: on three hosts, a minute apart.
+/// Returns `runs` records, one per line, made from a recorded one: on three hosts, a minute apart.
 fn many(runs: usize) -> String {
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),

@@ -4,7 +4,7 @@ use crate::harness::{Harness, Outcome, Part, make_program};
 use crate::hpl::{SMALL, named};
 use serde_json::Value;
 
-/// A saved output of the real HPL.
+/// Returns the path of a saved output of the real HPL.
 fn output(name: &str) -> String {
     format!("{}/../compute/tests/outputs/{name}", env!("CARGO_MANIFEST_DIR"))
 }

@@ -117,7 +117,8 @@ fn small_files_are_measured_until_they_are_known_or_doubted() {
         ["--file-sizes", "64KiB", "--block-sizes", "4KiB", "-o", "write,read", "--budget", "5"];
     let passes = |m: &Value| m["summary"]["n"].as_u64().unwrap();
     for m in measurements(&record(&harness, &sizes)) {
-        // Sixteen calls of microseconds: two passes cannot tell, on no machine sixty must.
+        // A pass has sixteen calls of a few microseconds: two passes are never enough, and a few hundred
+        // always are.
         assert!((3..=240).contains(&passes(m)), "{m:#}");
         match m["validity"]["status"].as_str() {
             Some("valid") => {

@@ -147,7 +147,7 @@ fn where_eager_messages_end_is_asked_of_the_library() {
         of(&mpi(&harness, which, &args).exits(0).json(), "latency", 8)["config"].clone()
     };
     for which in installed(&harness) {
-        // UCX beneath MPICH tells MPI nothing.
+        // MPICH with UCX does not report the size.
         let config = curve(which, which.mpirun);
         let device = config["mpi"]["device"].as_str().unwrap_or_default();
         let transport = config["mpi"]["transport"].as_str().unwrap_or_default();
@@ -157,7 +157,7 @@ fn where_eager_messages_end_is_asked_of_the_library() {
         let Some(way) = transport.strip_prefix("pml ob1, btl ") else { continue };
         let variable = format!("btl_{way}_eager_limit");
         assert_eq!(config["curve"]["rendezvous_source"], variable);
-        // It is asked, not known: the user may have set it.
+        // The size is read from the MPI, because the user may have set it.
         let set = curve(which, &format!("{} --mca {variable} 512", which.mpirun));
         assert_eq!(set["curve"]["rendezvous_bytes"], 512, "{transport}");
     }

@@ -66,7 +66,7 @@ fn open_mpi_starts_the_probe_as_root_and_programs_of_the_user_when_told() {
 fn pairs_start_together_and_no_barrier_hides_between_barriers() {
     let harness = Harness::new();
     for which in installed(&harness) {
-        // Barriers, and batches at most: the last has the fewest operations.
+        // Returns the number of barriers and the maximum number of batches; the last batch may be incomplete.
         let barriers = |pattern: &str, bytes: u64| -> (u64, u64) {
             let size = bytes.to_string();
             let how = ["-i", "1000", "-x", "0", "--validate", "0", "--json", "-"];
@@ -78,10 +78,10 @@ fn pairs_start_together_and_no_barrier_hides_between_barriers() {
             let count = std::fs::read_to_string(harness.path("faults-count.so.count")).unwrap();
             (count.parse().unwrap(), 1000 / config["batch_operations"].as_u64().unwrap() + 1)
         };
-        // One before each batch; an untimed one between operations would make 1000 more.
+        // One barrier before each batch; an untimed barrier between operations would add 1000.
         let (counted, batches) = barriers("barrier", 0);
         assert!((1000..1500 + batches).contains(&counted), "{} {counted} {batches}", which.name);
-        // The first of a size, the last of all; the others are of batches.
+        // One barrier at the start of the size and one at the end; the others belong to batches.
         let (together, _) = barriers("multi_lat", 8);
         assert!(together > 3, "{} {together}", which.name);
         assert_eq!(barriers("latency", 8).0, 2, "{}", which.name);
@@ -210,7 +210,7 @@ fn a_launcher_of_another_mpi_is_found_out() {
         .exits(2)
         .complains("starts programs of MPICH")
         .complains("every rank would be rank 0 of 1");
-    // One that says it is of the right kind and is not: only the ranks find out.
+    // A launcher that reports the version of another MPI: only the ranks detect it.
     let script = harness.write(
         "mpirun",
         "#!/bin/sh\n[ \"$1\" = --version ] && exec mpirun.mpich --version\n\

@@ -245,7 +245,7 @@ fn a_budget_that_was_asked_for_and_cannot_be_kept_is_refused() {
 fn the_log_of_a_job_has_a_line_each_half_minute() {
     let harness = Harness::new();
     let clock = faults(&harness);
-    // A second passes in a millisecond.
+    // The clock runs 1000 times as fast: a second takes a millisecond.
     let hasty = [("LD_PRELOAD", clock.to_str().unwrap()), ("FAULT", "fast=1000")];
     let long = ["stream", "--size", "1MiB", "--samples", "500"];
     let log = harness.run_with(&hasty, &long).exits(0).stderr;

@@ -244,7 +244,7 @@ fn ranks_end_with_the_process_that_coordinates_them() {
     running.signal("KILL");
     running.end();
     all_end(&ranks);
-    // Interrupted, all is measured that can be, and the ranks leave.
+    // After an interrupt, the ranks end.
     let (second_running, second_ranks) = trying(&harness);
     second_running.signal("INT");
     second_running.end().exits(130);

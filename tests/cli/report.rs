@@ -89,7 +89,7 @@ const SURFACES: &str = "
         return places.length;
     })()";
 
-/// Whether the page itself can be scrolled sideways, and by what.
+/// Returns the elements that make the page wider than the window.
 pub const TOO_WIDE: &str = "
     new Promise((done) => setTimeout(() => done([...document.querySelectorAll('main *')]
         .filter((one) => document.documentElement.scrollWidth > innerWidth

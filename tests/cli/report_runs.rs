@@ -22,7 +22,7 @@ fn nodes(harness: &Harness, name: &str, factors: &[f64]) -> Vec<String> {
     factors.iter().enumerate().map(node).collect()
 }
 
-/// Makes a page of these arguments of `report`.
+/// Runs `report` with these arguments and returns the path of the page.
 #[track_caller]
 fn page_of(harness: &Harness, arguments: &[&str]) -> PathBuf {
     harness.run(&[&["report", "--output", "page.html"], arguments].concat()).exits(0);

@@ -110,7 +110,7 @@ fn the_vector_triad_runs_over_four_arrays() {
     assert_eq!(names(&record), ["vector_triad"]);
     let m = &measurements(&record)[0];
     check_measurement(m);
-    // The arrays are small, which the figure says; nothing is wrong with them.
+    // The figure is suspect because the arrays are small, but not invalid.
     let reasons = texts(&m["validity"]["reasons"]);
     assert!(m["validity"]["status"] != "invalid" && !reasons.is_empty(), "{m:#}");
     assert_eq!((&m["config"]["arrays"], &m["config"]["checks"]), (&json!(4), &json!(1)));
@@ -410,7 +410,7 @@ fn what_moves_is_counted_or_it_is_said_why_not() {
     for m in measurements(&record) {
         let counters = &m["config"]["counters"];
         match counters["unavailable"].as_str() {
-            // Guests and containers are shown none.
+            // Virtual machines and containers have no counters.
             Some(why) => {
                 assert!(!why.is_empty());
                 assert_ne!(m["traffic"]["basis"], "counters");
@@ -435,7 +435,7 @@ fn memory_policies_are_recorded() {
         let record = outcome.exits(0).json();
         let config = &measurements(&record)[0]["config"];
         assert_eq!(config["memory_policy"], policy);
-        // What was got is asked of the kernel, where it tells.
+        // The kernel reports the actual nodes, if it supports that.
         if let Some(policy_numa) = config["numa"].as_object() {
             assert!(policy_numa["asked"].as_str().unwrap().starts_with(policy));
             let shares: f64 = policy_numa["got"]

@@ -242,7 +242,7 @@ fn beside_an_mpi_it_is_the_floor() {
             let ci95 = of_floor["ci95"].as_array();
             assert!(ci95.is_none_or(|ends| ends[0].as_f64() <= ends[1].as_f64()), "{of_floor}");
         }
-        // Only what a message costs has a floor, and where it is not wanted there is none.
+        // Only latency and bw have a baseline, and --no-floor leaves it out.
         let engines = |document: &Value, name: &str| -> Vec<Value> {
             let own = measurements(document).iter().filter(|m| m["name"] == name);
             own.map(|m| m["config"]["engine"].clone()).collect()

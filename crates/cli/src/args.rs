@@ -105,7 +105,7 @@ impl Color {
     }
 }
 
-/// The commands.
+/// Commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Measure the node: all measurements of nodegauge, on one page
@@ -124,7 +124,7 @@ pub(crate) enum Command {
     /// side_by_side, and memcpy of the C library compared with copy. A choice that an option sets is not a
     /// step.
     Explain(ExplainArgs),
-    /// Measure the rest of the memory system: ladder, latency, matrix, loaded, mix
+    /// Measure the memory hierarchy in detail: ladder, latency, matrix, loaded, mix
     #[command(subcommand)]
     Memory(Box<memory::MemoryCommand>),
     /// Measure the node's roofline: bandwidth ceilings, peaks, and which of them limits each kernel
@@ -299,7 +299,7 @@ pub(crate) struct RunArgs {
     /// Measure for at most about a minute [default]
     #[arg(long, conflicts_with = "full", help_heading = "How long")]
     pub(crate) quick: bool,
-    /// Take more time for every gauge
+    /// Run the complete default measurement of every gauge
     #[arg(long, help_heading = "How long")]
     pub(crate) full: bool,
     #[command(flatten)]

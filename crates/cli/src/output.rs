@@ -131,7 +131,7 @@ pub(crate) fn suspects<'a>(
     };
     let why = first.validity.reasons.first().map_or("", String::as_str);
     let refusal = format!("--strict: {side}{} is suspect{more}: {why}", first.name);
-    let hint = "--accept-suspect takes suspect figures for results";
+    let hint = "--accept-suspect accepts suspect figures as results";
     failure(&Failure::unmet(refusal).hint(hint));
     true
 }

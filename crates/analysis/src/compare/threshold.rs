@@ -142,7 +142,7 @@ impl ThresholdResult {
             Self::Untold(pairs) => Some(format!("{threshold} is undecided for {}", listed(pairs))),
             Self::Met(pairs) => Some(format!("{threshold}: {}", listed(pairs))),
             Self::NoSuch(known) => Some(format!(
-                "{threshold}: there is no such measurement on both sides; they have {}",
+                "{threshold}: there is no such measurement on both sides; available: {}",
                 listed(known)
             )),
         }

@@ -199,7 +199,7 @@ impl Asked<'_> {
         ];
         match given.iter().find(|(_, given)| *given) {
             Some((option, _)) => {
-                Err(Failure::usage(format!("{option}, but {}", ranks.started.in_words()))
+                Err(Failure::usage(format!("{option} cannot be used: {}", ranks.started.in_words()))
                     .hint("have the launcher place its ranks, or start one process"))
             }
             None => Ok(()),
