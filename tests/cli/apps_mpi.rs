@@ -65,7 +65,12 @@ fn ranks_of_a_launcher_solve_as_forked_ranks_do() {
         // Placement options conflict with the launcher's placement.
         let refused =
             harness.run_other(&solver(&[which.mpirun, "-np", "2"], &["--ranks", "2"]), &ROOT);
-        assert_eq!(refused.stderr.matches("error: --ranks cannot be used: ").count(), 1, "{}", refused.stderr);
+        assert_eq!(
+            refused.stderr.matches("error: --ranks cannot be used: ").count(),
+            1,
+            "{}",
+            refused.stderr
+        );
         refused.exits(2);
     }
 }

@@ -198,10 +198,11 @@ impl Asked<'_> {
             ("--sweep", !axes.is_empty()),
         ];
         match given.iter().find(|(_, given)| *given) {
-            Some((option, _)) => {
-                Err(Failure::usage(format!("{option} cannot be used: {}", ranks.started.in_words()))
-                    .hint("have the launcher place its ranks, or start one process"))
-            }
+            Some((option, _)) => Err(Failure::usage(format!(
+                "{option} cannot be used: {}",
+                ranks.started.in_words()
+            ))
+            .hint("have the launcher place its ranks, or start one process")),
             None => Ok(()),
         }
     }
