@@ -60,7 +60,8 @@ fn main() {
     print("\n| part | share of an iteration | of the prediction |\n| --- | --- | --- |");
     for part in PARTS.into_iter().chain(["rate"]) {
         let share = of_all(&runs, part, |m| number(m, "share").into_iter().collect());
-        let reached = of_all(&runs, part, |m| m.limit.iter().map(|limit| limit.fraction).collect());
+        let reached =
+            of_all(&runs, part, |m| m.limit.iter().map(|limit| limit.fraction.0).collect());
         let percent = |all: &[f64]| format!("{:.0} %", 100.0 * stats::median(all));
         let share = if share.is_empty() { String::new() } else { percent(&share) };
         let name = if part == "rate" { "iteration" } else { part };

@@ -74,7 +74,12 @@ fn hpcc(n: usize, nbs: &[usize], ranks: usize) -> Option<Vec<(usize, f64)>> {
     let text =
         ran.and_then(|_| std::fs::read_to_string(folder.path().join("hpccoutf.txt"))).ok()?;
     let rows = output::read(&text).rows;
-    Some(rows.iter().filter(|row| row.passed == Some(true)).map(|row| (row.nb, row.rate)).collect())
+    Some(
+        rows.iter()
+            .filter(|row| row.passed == Some(true))
+            .map(|row| (row.nb, row.rate.0))
+            .collect(),
+    )
 }
 
 /// Solves a system natively, checks the solution, and returns the rating, FLOP/s.
@@ -86,7 +91,7 @@ fn solved(team: &mut Team, n: usize, nb: usize, multiplier: &Multiplier) -> f64 
     let (seconds, _) = lu::solve(team, &mut matrix, nb, multiplier, &progress).expect("x");
     let residual = residual::check(team, &sequence, matrix.column(n)).expect("threads");
     assert!(residual.passes(), "residual {:?}", residual.value);
-    lu::flops(n) / seconds
+    lu::flops(n) / seconds.0
 }
 
 /// Loads the library after a child process has tested it.

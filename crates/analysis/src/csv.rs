@@ -30,7 +30,7 @@ const COLUMNS: &[(&str, ColumnContent)] = &[
     ("status", |_, m| word(serde_json::to_value(m.validity.status))),
     ("category", |_, m| word(serde_json::to_value(m.category))),
     ("limit", |_, m| number(m.limit.as_ref().map(|limit| limit.value))),
-    ("limit_fraction", |_, m| number(m.limit.as_ref().map(|limit| limit.fraction))),
+    ("limit_fraction", |_, m| number(m.limit.as_ref().map(|limit| limit.fraction.0))),
     ("traffic", |_, m| number(m.traffic.as_ref().map(|traffic| traffic.value))),
     ("complete", |r, _| r.complete.to_string()),
     ("labels", |r, _| joined(r.labels.iter().map(|(key, value)| format!("{key}={value}")))),

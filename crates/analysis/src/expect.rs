@@ -418,7 +418,7 @@ impl Expectation {
             None => m
                 .limit
                 .as_ref()
-                .map(|limit| limit.fraction * 100.0)
+                .map(|limit| limit.fraction.0 * 100.0)
                 .ok_or(ExpectationVerdict::NoLimit),
         }
     }

@@ -103,6 +103,7 @@ fn of_trapezoid(record: &Record) -> Vec<RooflinePoint> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodegauge_measure::Fraction;
     use nodegauge_measure::Unit;
     use nodegauge_measure::record::Quoted;
 
@@ -148,8 +149,18 @@ mod tests {
             .flat_map(|(threads, speed)| {
                 [
                     figure("rate", flops, 2e9 * speed, &config(threads, 40, 240, None)),
-                    figure("spmv", rate, 12e9 * speed, &config(threads, 18, 76, Some(0.5))),
-                    figure("halo", rate, 12e9 * speed, &config(threads, 0, 76, Some(0.1))),
+                    figure(
+                        "spmv",
+                        rate,
+                        12e9 * speed,
+                        &config(threads, 18, 76, Some(Fraction(0.5))),
+                    ),
+                    figure(
+                        "halo",
+                        rate,
+                        12e9 * speed,
+                        &config(threads, 0, 76, Some(Fraction(0.1))),
+                    ),
                     figure("read", rate, 20e9, &config(threads, 1, 1, None)),
                 ]
             })

@@ -13,7 +13,7 @@ use nodegauge_measure::record::{Measurement, Quoted, Validity};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::{OneRegime, Sample};
 use nodegauge_measure::schedule::{Limits, Schedule, policy};
-use nodegauge_measure::{Failure, FlopsPerSec, Notice, Observer, Outcome, Unit};
+use nodegauge_measure::{Failure, FlopsPerSec, Notice, Observer, Outcome, Seconds, Unit};
 use nodegauge_team::Interrupt;
 use rule::Rule;
 use std::f64::consts::PI;
@@ -202,7 +202,7 @@ impl TrapezoidRun<'_> {
             let figure = |name: &str, unit| Measurement::new(GAUGE, TEST, name, unit);
             let rate = figure("rate", Unit::FlopsPerSecond);
             let rate = rate.timed(Quoted::Median, timed, 0, &|seconds| flops / seconds);
-            config.seconds = rate.summary.as_ref().map(|summary| flops / summary.median);
+            config.seconds = rate.summary.as_ref().map(|summary| Seconds(flops / summary.median));
             all.push(rate.config(&config).judged(validity));
             // The first workers, and of ranks under policies the first of those.
             let row = number - cell.at;

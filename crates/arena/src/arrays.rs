@@ -7,7 +7,7 @@
 use crate::mapping::PagedMapping;
 use crate::{ArrayError, RequestedPages};
 use nodegauge_kernels::{ARRAYS, Args, Element, LINE, SCALAR};
-use nodegauge_measure::Bytes;
+use nodegauge_measure::{Bytes, Fraction};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
@@ -175,7 +175,7 @@ impl Arrays {
     ///
     /// # Errors
     /// If `/proc/self/smaps` cannot be read.
-    pub fn pages_got(&self) -> io::Result<BTreeMap<u64, f64>> {
+    pub fn pages_got(&self) -> io::Result<BTreeMap<u64, Fraction>> {
         self.mapping.pages_got()
     }
 }
@@ -251,7 +251,7 @@ mod tests {
         }
         let got = arrays.pages_got().unwrap();
         assert_eq!(got.keys().collect::<Vec<_>>(), [&4096], "{got:?}");
-        assert!((got[&4096] - 1.0).abs() < 1e-9);
+        assert!((got[&4096] - Fraction(1.0)).0.abs() < 1e-9);
     }
 
     #[test]

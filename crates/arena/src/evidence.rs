@@ -1,8 +1,8 @@
 //! Evidence of figures of memory: the theoretical bandwidth above them, and reasons to doubt them.
 
 use crate::{NumaConfig, RequestedPages};
-use nodegauge_measure::Seconds;
 use nodegauge_measure::record::{Finding, Machine, Measurement, Severity};
+use nodegauge_measure::{Fraction, Seconds};
 use std::collections::BTreeMap;
 
 /// Minimum share of pages of the requested size for a figure to be valid for that size.
@@ -14,7 +14,7 @@ const TRIFLE: f64 = 0.01;
 /// Compares a figure with the theoretical bandwidth of the nodes of its memory, if that is known.
 pub fn limited(figure: Measurement, machine: &Machine, numa: Option<&NumaConfig>) -> Measurement {
     let got = numa.and_then(|numa| numa.got.as_ref());
-    let holding = got.into_iter().flatten().filter(|(_, share)| **share > TRIFLE);
+    let holding = got.into_iter().flatten().filter(|(_, share)| share.0 > TRIFLE);
     let holding: Vec<u32> = holding.map(|(node, _)| *node).collect();
     match nodegauge_machine::bandwidth_of(machine, &holding) {
         Some(theoretical) => figure.within(&theoretical),
@@ -29,11 +29,16 @@ pub fn wrong_in_words(wrong: &impl std::fmt::Display) -> String {
 
 /// Reason why a figure does not represent the requested pages: too few of them; `lies` is the beginning of
 /// the sentence.
-pub fn small_pages(asked: RequestedPages, got: &BTreeMap<u64, f64>, lies: &str) -> Option<String> {
-    let huge: f64 = got.iter().filter(|(size, _)| **size >= 2 << 20).map(|(_, s)| s).sum();
-    (asked != RequestedPages::Base && huge < PAGES_GOT_ENOUGH).then(|| {
-        let huge = huge * 100.0;
-        format!("asked for {asked} pages, but only {huge:.0} % of the {lies} on huge pages")
+pub fn small_pages(
+    asked: RequestedPages,
+    got: &BTreeMap<u64, Fraction>,
+    lies: &str,
+) -> Option<String> {
+    let huge: Fraction =
+        got.iter().filter(|(size, _)| **size >= 2 << 20).map(|(_, share)| *share).sum();
+    (asked != RequestedPages::Base && huge.0 < PAGES_GOT_ENOUGH).then(|| {
+        let huge = huge.in_whole_percent();
+        format!("asked for {asked} pages, but only {huge} of the {lies} on huge pages")
     })
 }
 

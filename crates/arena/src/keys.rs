@@ -1,5 +1,6 @@
 //! Keys of `config` that figures of STREAM and of curves share.
 
+use nodegauge_measure::{BytesPerSec, Fraction};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -22,9 +23,9 @@ nodegauge_measure::keys! {
     /// Description of the figure.
     what: String = Observation "what";
     /// Rate before, B/s.
-    from: f64 = Observation "from";
+    from: BytesPerSec = Observation "from";
     /// Rate after, B/s.
-    to: f64 = Observation "to";
+    to: BytesPerSec = Observation "to";
 }
 
 /// Pages as asked and as got.
@@ -33,7 +34,7 @@ pub struct PagesConfig {
     /// `4k`, `thp`, `2m`, `1g`.
     pub asked: String,
     /// Share of the memory on pages of each size in bytes, 0 to 1; `null` where it is not known.
-    pub got: Option<BTreeMap<u64, f64>>,
+    pub got: Option<BTreeMap<u64, Fraction>>,
 }
 
 /// Requested and actual NUMA nodes of memory.
@@ -42,13 +43,13 @@ pub struct NumaConfig {
     /// The policy, e.g. `bind:1`.
     pub asked: String,
     /// Share of the memory on each node, 0 to 1; `null` where it is not known.
-    pub got: Option<BTreeMap<u32, f64>>,
+    pub got: Option<BTreeMap<u32, Fraction>>,
     /// Share of each array on each node, if the arrays differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub arrays: Option<BTreeMap<String, BTreeMap<u32, f64>>>,
+    pub arrays: Option<BTreeMap<String, BTreeMap<u32, Fraction>>>,
     /// Share of the pages on the nodes of the policy; absent if the policy names none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub held: Option<f64>,
+    pub held: Option<Fraction>,
     /// Threads most of whose pages are elsewhere.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub threads_astray: Vec<usize>,

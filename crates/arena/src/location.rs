@@ -5,6 +5,7 @@ use crate::NumaConfig;
 use crate::arrays::{ArrayShare, Arrays};
 use nodegauge_kernels::Array;
 use nodegauge_machine::NodeId;
+use nodegauge_measure::Fraction;
 use nodegauge_placement::{MemoryPolicy, numa};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -26,7 +27,7 @@ const THREAD_HELD: f64 = 0.5;
 pub type Nodes = BTreeMap<NodeId, u64>;
 
 /// Share of pages on each node, 0 to 1.
-pub type Shares = BTreeMap<NodeId, f64>;
+pub type Shares = BTreeMap<NodeId, Fraction>;
 
 /// NUMA nodes of sampled pages of one thread's share of one array.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,7 +60,7 @@ pub fn observe(arrays: &Arrays, threads: usize) -> Vec<Share> {
 }
 
 /// Share of a range of memory on each node, 0 to 1; `None` if the kernel does not report it.
-pub fn of_range(start: usize, length: usize) -> Option<BTreeMap<NodeId, f64>> {
+pub fn of_range(start: usize, length: usize) -> Option<Shares> {
     let nodes = numa::pages_by_node(start, length, ASKED_OF_A_RANGE).ok()?.nodes;
     (!nodes.is_empty()).then(|| fractions(&nodes))
 }
@@ -115,7 +116,7 @@ pub fn config(
     }
     let held = match policy {
         MemoryPolicy::Interleave(nodes) => Some(evenness(&got, nodes)),
-        _ => (all > 0).then(|| there as f64 / all as f64),
+        _ => (all > 0).then(|| Fraction(there as f64 / all as f64)),
     };
     let config = of_arrays(policy, &arrays, nodes_of_machine);
     NumaConfig {
@@ -136,11 +137,11 @@ pub fn of_arrays(
     let arrays: Vec<Shares> = arrays.iter().cloned().map(Option::unwrap_or_default).collect();
     let mut got = Shares::new();
     for (node, share) in arrays.iter().flatten() {
-        *got.entry(*node).or_default() += share / arrays.len() as f64;
+        *got.entry(*node).or_default() += *share / arrays.len() as f64;
     }
     let differs = |array: &Shares| {
-        let of = |shares: &Shares, node| shares.get(node).copied().unwrap_or(0.0);
-        array.keys().chain(got.keys()).any(|node| (of(array, node) - of(&got, node)).abs() > 0.01)
+        let of = |shares: &Shares, node| shares.get(node).copied().unwrap_or_default();
+        array.keys().chain(got.keys()).any(|node| (of(array, node) - of(&got, node)).0.abs() > 0.01)
     };
     let named = Array::ALL.into_iter().zip(&arrays);
     let each = named.map(|(array, shares)| (array.name().to_owned(), numbered(shares)));
@@ -155,23 +156,23 @@ pub fn of_arrays(
 
 fn fractions(nodes: &Nodes) -> Shares {
     let total: u64 = nodes.values().sum();
-    nodes.iter().map(|(node, n)| (*node, *n as f64 / total as f64)).collect()
+    nodes.iter().map(|(node, n)| (*node, Fraction(*n as f64 / total as f64))).collect()
 }
 
-fn numbered(shares: &Shares) -> BTreeMap<u32, f64> {
+fn numbered(shares: &Shares) -> BTreeMap<u32, Fraction> {
     shares.iter().map(|(node, share)| (node.0, *share)).collect()
 }
 
 /// Evenness of pages over the nodes, 0 to 1: the share that would not move in an even distribution.
-fn evenness(got: &Shares, nodes: &[NodeId]) -> f64 {
-    let each = 1.0 / nodes.len().max(1) as f64;
-    nodes.iter().map(|node| got.get(node).copied().unwrap_or(0.0).min(each)).sum()
+fn evenness(got: &Shares, nodes: &[NodeId]) -> Fraction {
+    let each = Fraction(1.0 / nodes.len().max(1) as f64);
+    nodes.iter().map(|node| got.get(node).copied().unwrap_or_default().min(each)).sum()
 }
 
 /// Reason why a policy did not hold; `None` if it did.
 pub fn broken(numa: &NumaConfig, policy: &MemoryPolicy) -> Option<String> {
-    let held = numa.held.filter(|held| *held < HELD)?;
-    let astray = format!("{:.0} % of the pages", 100.0 * (1.0 - held));
+    let held = numa.held.filter(|held| held.0 < HELD)?;
+    let astray = format!("{:.0} % of the pages", 100.0 * (1.0 - held.0));
     let asked = &numa.asked;
     let what = match policy {
         MemoryPolicy::Interleave(_) => {
@@ -182,7 +183,8 @@ pub fn broken(numa: &NumaConfig, policy: &MemoryPolicy) -> Option<String> {
         }
         _ => format!("asked for memory {asked}, but {astray} lie elsewhere"),
     };
-    let share = |(node, share): (&u32, &f64)| format!("{:.0} % on node {node}", share * 100.0);
+    let share =
+        |(node, share): (&u32, &Fraction)| format!("{} on node {node}", share.in_whole_percent());
     let got: Vec<String> = numa.got.iter().flatten().map(share).collect();
     Some(format!("{what} ({})", got.join(", ")))
 }
@@ -224,15 +226,18 @@ mod tests {
             &MemoryPolicy::Local,
             &thread_nodes(&THREAD_NODES),
         );
-        assert_eq!((right.held, broken(&right, &MemoryPolicy::Local)), (Some(1.0), None));
-        assert_eq!(right.got.as_ref().unwrap()[&0], 0.5);
+        assert_eq!((right.held, broken(&right, &MemoryPolicy::Local)), (Some(Fraction(1.0)), None));
+        assert_eq!(right.got.as_ref().unwrap()[&0], Fraction(0.5));
         // In sum nothing is wrong, but each has the other's: first touch by the wrong thread.
         let crossed = truth(
             &alike(&[&[(1, 10)], &[(0, 10)]]),
             &MemoryPolicy::Local,
             &thread_nodes(&THREAD_NODES),
         );
-        assert_eq!((crossed.held, crossed.threads_astray.clone()), (Some(0.0), vec![0, 1]));
+        assert_eq!(
+            (crossed.held, crossed.threads_astray.clone()),
+            (Some(Fraction(0.0)), vec![0, 1])
+        );
         assert_eq!(crossed.got, right.got);
         assert_eq!(
             broken(&crossed, &MemoryPolicy::Local).unwrap(),
@@ -244,7 +249,7 @@ mod tests {
             &MemoryPolicy::Default,
             &thread_nodes(&THREAD_NODES),
         );
-        assert_eq!((piled.held, piled.threads_astray.clone()), (Some(0.5), vec![1]));
+        assert_eq!((piled.held, piled.threads_astray.clone()), (Some(Fraction(0.5)), vec![1]));
         assert!(broken(&piled, &MemoryPolicy::Default).is_some());
     }
 
@@ -261,7 +266,7 @@ mod tests {
         let of = |policy: MemoryPolicy| truth(&shares, &policy, &thread_nodes(&THREAD_NODES));
         let breaks = |policy: MemoryPolicy| broken(&of(policy.clone()), &policy);
         let bound = of(MemoryPolicy::Bind(vec![NodeId(1)]));
-        assert_eq!(bound.held, Some(0.85));
+        assert_eq!(bound.held, Some(Fraction(0.85)));
         assert_eq!(
             breaks(MemoryPolicy::Bind(vec![NodeId(1)])).unwrap(),
             "asked for memory bind:1, but 15 % of the pages lie elsewhere (15 % on node 0, 85 % on node 1)"
@@ -269,18 +274,18 @@ mod tests {
         assert_eq!(breaks(MemoryPolicy::Bind(vec![NodeId(0), NodeId(1)])), None);
         assert!(breaks(MemoryPolicy::Preferred(NodeId(0))).is_some());
         let both = MemoryPolicy::Interleave(vec![NodeId(0), NodeId(1)]);
-        assert!((of(both.clone()).held.unwrap() - 0.65).abs() < 1e-9);
+        assert!((of(both.clone()).held.unwrap() - Fraction(0.65)).0.abs() < 1e-9);
         let even = truth(
             &alike(&[&[(0, 5), (1, 5)], &[(0, 6), (1, 4)]]),
             &both,
             &thread_nodes(&THREAD_NODES),
         );
         assert_eq!(
-            (even.held.map(|held| (held * 100.0).round()), broken(&even, &both)),
+            (even.held.map(|held| (held.0 * 100.0).round()), broken(&even, &both)),
             (Some(95.0), None)
         );
         let far = truth(&alike(&[&[(3, 10)]]), &both, &thread_nodes(&[&[0]]));
-        assert_eq!(far.held, Some(0.0));
+        assert_eq!(far.held, Some(Fraction(0.0)));
     }
 
     #[test]
@@ -302,7 +307,7 @@ mod tests {
         let four = super::config(&shares, 4, &MemoryPolicy::Default, &thread_nodes(&[&[0]]), 2);
         let arrays: Vec<String> = four.arrays.unwrap().into_keys().collect();
         assert_eq!(arrays, ["a", "b", "c", "d"]);
-        assert_eq!(four.held, Some(0.75));
+        assert_eq!(four.held, Some(Fraction(0.75)));
     }
 
     #[test]
@@ -329,10 +334,13 @@ mod tests {
         assert_eq!(shares.len(), 8);
         let truth = truth(&shares, &MemoryPolicy::Default, &[Vec::new(), Vec::new()]);
         let got = truth.got.unwrap();
-        assert!((got.values().sum::<f64>() - 1.0).abs() < 1e-9);
+        assert!((got.values().copied().sum::<Fraction>().0 - 1.0).abs() < 1e-9);
         let bound = MemoryPolicy::Bind(got.keys().map(|node| NodeId(*node)).collect());
         if got.len() == 1 {
-            assert_eq!(super::config(&shares, 4, &bound, &[vec![], vec![]], 2).held, Some(1.0));
+            assert_eq!(
+                super::config(&shares, 4, &bound, &[vec![], vec![]], 2).held,
+                Some(Fraction(1.0))
+            );
         }
     }
 }

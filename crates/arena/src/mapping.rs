@@ -1,9 +1,10 @@
 //! Memory for arrays on pages of a chosen kind. [`Mapping::pages_got`] reads the actual page sizes from
 //! the kernel.
 
-use nodegauge_measure::{Bytes, Failure};
+use nodegauge_measure::{Bytes, Failure, Fraction};
 use nodegauge_os::{MapError, Mapping, PageSize, page_bytes};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::ops::Deref;
@@ -133,6 +134,15 @@ pub struct PagedMapping {
 }
 
 impl PagedMapping {
+    /// Returns the share of the memory on pages of each size in bytes; see [`Mapping::pages_got`].
+    ///
+    /// # Errors
+    /// Fails if the kernel does not report the pages.
+    pub fn pages_got(&self) -> io::Result<BTreeMap<u64, Fraction>> {
+        let shares = Mapping::pages_got(self)?.into_iter();
+        Ok(shares.map(|(bytes, share)| (bytes, Fraction(share))).collect())
+    }
+
     /// Maps at least `wanted` bytes in whole pages, starting on a boundary of 2 MiB or of the page if
     /// that is larger. Each page is allocated where a thread first writes it.
     ///

@@ -2,7 +2,6 @@
 
 use crate::{NumaConfig, PagesConfig};
 use nodegauge_measure::Bytes;
-use nodegauge_measure::quantity::percent;
 
 /// Returns the pages in words: `thp pages (100 % on 2 MiB)`.
 pub fn pages(pages: &PagesConfig) -> String {
@@ -13,8 +12,8 @@ pub fn pages(pages: &PagesConfig) -> String {
     let shares: Vec<String> = got
         .iter()
         .rev()
-        .filter(|(_, share)| **share >= 0.0005)
-        .map(|(size, share)| format!("{} on {}", percent(*share), Bytes(*size)))
+        .filter(|(_, share)| share.0 >= 0.0005)
+        .map(|(size, share)| format!("{} on {}", share, Bytes(*size)))
         .collect();
     format!("{asked} pages ({})", shares.join(", "))
 }
@@ -23,14 +22,14 @@ pub fn pages(pages: &PagesConfig) -> String {
 /// node 0, 50 % on node 1`; `None` on a machine of one node if all pages are in their place.
 pub fn numa(numa: &NumaConfig) -> Option<String> {
     let held = numa.held;
-    if numa.nodes.unwrap_or(0) <= 1 && held.is_none_or(|held| held >= 0.9995) {
+    if numa.nodes.unwrap_or(0) <= 1 && held.is_none_or(|held| held.0 >= 0.9995) {
         return None;
     }
     let shares: Vec<String> = (numa.got.as_ref()?.iter())
-        .map(|(node, share)| format!("{} on node {node}", percent(*share)))
+        .map(|(node, share)| format!("{} on node {node}", share))
         .collect();
     let held = match held {
-        Some(held) => format!("{} of the pages where they should be", percent(held)),
+        Some(held) => format!("{} of the pages where they should be", held),
         None => "the threads are not bound, so pages may be anywhere".to_owned(),
     };
     let apart = if numa.arrays.is_some() { "; the arrays differ: see the record" } else { "" };

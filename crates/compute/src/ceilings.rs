@@ -140,9 +140,9 @@ impl PeakGroup<'_> {
                     of.bursts.push(burst);
                     burst.rate
                 }
-                None => dgemm::best(&dgemm::measure(&mut team, multiplier, PRODUCTS)?).0,
+                None => dgemm::best(&dgemm::measure(&mut team, multiplier, PRODUCTS)?),
             };
-            Ok::<_, TeamError>(vec![Sample::of_times(vec![1.0 / rate])])
+            Ok::<_, TeamError>(vec![Sample::of_times(vec![1.0 / rate.0])])
         })?;
         let judged = OneRegime::new(schedule.samples, &[]);
         let on = ThreadsConfig::of(placement);
@@ -179,7 +179,7 @@ fn peak_config(peak: &Peak, on: &ThreadsConfig, loops: Vec<LoopRate>) -> PeakCon
         on: on.clone(),
         element: Some(peak.kernel.element.to_owned()),
         isa: Some(peak.kernel.isa_name().to_owned()),
-        clock_hz: burst.clock.map(|clock| clock.0),
+        clock_hz: burst.clock,
         flops_per_cycle: burst.per_cycle(on.threads.unwrap_or(1) as usize),
         loops: Some(loops),
         theoretical: None,

@@ -1,6 +1,7 @@
 //! Configuration keys of figures of HPL.
 
 use nodegauge_measure::keys::shared;
+use nodegauge_measure::{FlopsPerSec, Fraction, Hertz, Seconds, Watts};
 use nodegauge_placement::{Bind, Placement};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -53,22 +54,22 @@ nodegauge_measure::config! {
         /// Breakdown of the threads' time.
         time: TimeConfig = Observation "time";
         /// Start of the solution, seconds since the epoch.
-        began: f64 = Observation "began";
+        began: Seconds = Observation "began";
         /// Formula by which N was chosen.
         order_formula: String = Observation "order formula";
         /// Predicted time of the solution, seconds.
-        predicted_seconds: f64 = Observation "predicted seconds";
+        predicted_seconds: Seconds = Observation "predicted seconds";
         matrix_bytes: shared::matrix_bytes;
         /// Share of the matrix on huge pages, 0 to 1.
-        on_huge_pages: f64 = Observation "on huge pages";
+        on_huge_pages: Fraction = Observation "on huge pages";
         /// Runs of the NB search, in order of time.
         search: Vec<SearchStep> = Observation "search";
         /// Rating divided by the rate of DGEMM.
-        of_dgemm: f64 = Observation "of DGEMM";
+        of_dgemm: Fraction = Observation "of DGEMM";
         /// Rating divided by the peak in registers.
-        of_fma_peak: f64 = Observation "of FMA peak";
+        of_fma_peak: Fraction = Observation "of FMA peak";
         /// Rating divided by the theoretical peak.
-        of_theoretical: f64 = Observation "of theoretical peak";
+        of_theoretical: Fraction = Observation "of theoretical peak";
         /// Power during the solution.
         power: PowerConfig = Observation "power";
     }
@@ -131,24 +132,24 @@ pub struct ResidualConfig {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TimeConfig {
     /// Share of the time in panels, 0 to 1.
-    pub panels: f64,
+    pub panels: Fraction,
     /// Share of the time spent waiting, 0 to 1.
-    pub waiting: f64,
+    pub waiting: Fraction,
     /// Time of the back-substitution, seconds.
-    pub solve_s: f64,
+    pub solve_s: Seconds,
     /// Threads that factor a panel together.
     pub panel_threads: usize,
     /// Largest share of a thread's time that other work took, 0 to 1.
-    pub lost: f64,
+    pub lost: Fraction,
     /// Number of times that the kernel took a CPU away from a thread.
     pub switches: u64,
     /// Share of all CPUs' time that the hypervisor gave to other guests, 0 to 1; `null` where it is not
     /// counted.
-    pub stolen: Option<f64>,
+    pub stolen: Option<Fraction>,
     /// Share of the cores' execution units that other work used immediately before and after the solution, 0 to
     /// 1, from the median burst in registers compared with the best one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shared: Option<f64>,
+    pub shared: Option<Fraction>,
 }
 
 /// A run of the NB search.
@@ -159,14 +160,14 @@ pub struct SearchStep {
     /// NB.
     pub nb: usize,
     /// FLOP/s.
-    pub rate: f64,
+    pub rate: FlopsPerSec,
 }
 
 /// Power during a solution.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PowerConfig {
     /// Watts; `null` where they cannot be read.
-    pub watts: Option<f64>,
+    pub watts: Option<Watts>,
     /// FLOP/s per watt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flops_per_watt: Option<f64>,
@@ -186,18 +187,18 @@ pub struct LoopRate {
     /// True if multiplication and addition are one instruction.
     pub fused: bool,
     /// FLOP/s.
-    pub rate: f64,
+    pub rate: FlopsPerSec,
     /// Clock frequency during the best burst, Hz.
-    pub clock_hz: Option<f64>,
+    pub clock_hz: Option<Hertz>,
 }
 
 /// Theoretical peak: cores x clock x operations per cycle.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TheoreticalPeak {
     /// FLOP/s with fused multiply-adds.
-    pub value: f64,
+    pub value: FlopsPerSec,
     /// Formula with its numbers.
     pub formula: String,
     /// FLOP/s without fused multiply-adds.
-    pub without_fma: f64,
+    pub without_fma: FlopsPerSec,
 }

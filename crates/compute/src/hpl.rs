@@ -18,7 +18,9 @@ use nodegauge_gauge::Site;
 use nodegauge_machine::CpuId;
 use nodegauge_machine::power::{self, EnergyMeter};
 use nodegauge_measure::repeat::Stop;
-use nodegauge_measure::{Failure, FlopsPerSec, Notice, NoticeId, Observer, Outcome, interference};
+use nodegauge_measure::{
+    Failure, FlopsPerSec, Fraction, Notice, NoticeId, Observer, Outcome, Seconds, interference,
+};
 use nodegauge_placement::{Bind, Placement};
 use nodegauge_team::{Team, TeamError};
 use std::sync::atomic::Ordering;
@@ -84,7 +86,7 @@ struct HplRun<'a> {
     /// Time for each loop of the peaks.
     each_peak: Duration,
     /// Seconds per matrix element that generating and checking a matrix takes in addition to solving.
-    overhead: f64,
+    overhead: Seconds,
     /// NUMA node of each thread; empty if a thread may run on several.
     nodes: Vec<usize>,
 }
@@ -122,7 +124,7 @@ pub(crate) fn run(
         seen,
         end,
         each_peak,
-        overhead,
+        overhead: Seconds(overhead),
         nodes,
     };
     run.peaks()?;
@@ -214,16 +216,16 @@ impl HplRun<'_> {
         let machine = &self.site.machine;
         let threads = self.team.len();
         let mut constraints = self.options.constraints(machine, rate, threads, multiple);
-        constraints.seconds /= count as f64;
+        constraints.seconds = constraints.seconds / count as f64;
         (constraints.half, constraints.overhead) = (half, self.overhead);
         let begun = Instant::now();
         let mut before = self.around(at, multiplier, budget)?;
         let samples = self.options.samples.max(1);
         // The same measurements follow each solution, and the remaining libraries follow.
-        let around = begun.elapsed().as_secs_f64();
-        let left = self.end.saturating_duration_since(Instant::now()).as_secs_f64();
+        let around = Seconds::from(begun.elapsed());
+        let left = Seconds::from(self.end.saturating_duration_since(Instant::now()));
         let left = left / (count - at) as f64 / samples as f64 - around;
-        let least = LEAST_SOLUTION * constraints.seconds;
+        let least = constraints.seconds * LEAST_SOLUTION;
         constraints.seconds = constraints.seconds.min(left).max(least);
         let chosen = size::choose(self.options.order, &constraints)?;
         let order = chosen.order;
@@ -291,7 +293,7 @@ impl HplRun<'_> {
         let mut constraints = self.options.constraints(machine, dgemm, threads, COMMON_MULTIPLE);
         // The second round takes three runs of eight times the operations.
         let runs = candidates.len() as f64 + 3.0 * 8.0;
-        let small = budget.as_secs_f64() * SEARCH / runs;
+        let small = Seconds::from(budget) * SEARCH / runs;
         let full = size::choose(OrderSpec::Full, &constraints).map_or(0, |full| full.order);
         let most = match self.options.order {
             OrderSpec::Exactly(order) => 2 * order,
@@ -299,7 +301,7 @@ impl HplRun<'_> {
         };
         // On a machine slower than its DGEMM rate suggests, the results up to the deadline decide.
         let deadline = Instant::now() + budget.mul_f64(SEARCH_MOST * SEARCH);
-        for (round, seconds) in [small, 8.0 * small].into_iter().enumerate() {
+        for (round, seconds) in [small, small * 8.0].into_iter().enumerate() {
             (constraints.seconds, constraints.half) = (seconds, half);
             let quick = size::choose(OrderSpec::Quick, &constraints)?.order;
             let order = quick.min(most >> (1 - round)).max(4 * COMMON_MULTIPLE).min(full.max(1));
@@ -313,14 +315,14 @@ impl HplRun<'_> {
                 };
                 rated.push((rate, nb));
                 self.seen.libraries[at].search.push(SearchStep { n: order, nb, rate });
-                self.observer.progress(0.5, &format!("NB {nb}: {}", FlopsPerSec(rate)));
+                self.observer.progress(0.5, &format!("NB {nb}: {rate}"));
                 if Instant::now() > deadline {
                     break;
                 }
             }
             rated.sort_by(|a, b| b.0.total_cmp(&a.0));
             if let Some((rate, _)) = rated.first() {
-                half = size::half(order, rate / dgemm.0);
+                half = size::half(order, Fraction(*rate / dgemm));
                 candidates = rated.into_iter().take(3).map(|(_, nb)| nb).collect();
             }
         }
@@ -362,8 +364,9 @@ impl HplRun<'_> {
             energy_meter.and_then(|energy| energy.joules(before.as_ref()?, &energy.read()?));
         let huge_pages = if shown { matrix.on_huge_pages() } else { None };
         let residual = residual::check(&mut self.team, &source, matrix.column(order))?;
-        let rating = lu::flops(order) / seconds;
-        let overhead = (started.elapsed().as_secs_f64() - seconds) / (order * order) as f64;
+        let rating = FlopsPerSec(lu::flops(order) / seconds.0);
+        let elements = (order * order) as f64;
+        let overhead = (Seconds::from(started.elapsed()) - seconds) / elements;
         self.overhead = self.overhead.max(overhead);
         Ok(Some(SolvedSystem {
             order,
@@ -374,7 +377,7 @@ impl HplRun<'_> {
             residual,
             huge_pages,
             joules,
-            began,
+            began: Seconds(began),
             around: Around::default(),
         }))
     }
@@ -387,7 +390,7 @@ impl HplRun<'_> {
         nb: usize,
         multiplier: &Multiplier,
         shown: bool,
-    ) -> Result<Option<(f64, TimeConfig)>, Failure> {
+    ) -> Result<Option<(Seconds, TimeConfig)>, Failure> {
         let order = matrix.order();
         let progress = LuProgress::default();
         let team = &mut self.team;
@@ -417,7 +420,7 @@ impl HplRun<'_> {
         let (seconds, mut time) = solved?;
         time.stolen = ticks.zip(interference::stolen_ticks()).map(|(before, after)| {
             let cpus = f64::from(self.site.machine.processor.threads.max(1));
-            after.saturating_sub(before) as f64 / (elapsed * cpus * TICKS_PER_SECOND)
+            Fraction(after.saturating_sub(before) as f64 / (elapsed * cpus * TICKS_PER_SECOND))
         });
         Ok(Some((seconds, time)))
     }

@@ -13,8 +13,8 @@ mod swaps;
 use crate::config::TimeConfig;
 use crate::engine::{GemmEngine, Multiplier};
 use crate::matrix::{Matrix, MatrixView};
-use nodegauge_measure::Failure;
 use nodegauge_measure::interference::ThreadCounts;
+use nodegauge_measure::{Failure, Fraction, Seconds};
 use nodegauge_team::{Team, TeamError};
 use schedule::LuSchedule;
 pub use schedule::WIDEST;
@@ -149,7 +149,7 @@ pub fn solve(
     nb: usize,
     multiplier: &Multiplier,
     progress: &LuProgress,
-) -> Result<(f64, TimeConfig), LuError> {
+) -> Result<(Seconds, TimeConfig), LuError> {
     let n = matrix.order();
     let threads = team.len();
     let nb = nb.clamp(1, n.max(1));
@@ -192,16 +192,16 @@ pub fn solve(
     let total = start.elapsed().as_secs_f64();
     let all = factored * threads as f64;
     let time = TimeConfig {
-        panels: busy.iter().map(|(spent, ..)| spent.panels).sum::<f64>() / all,
-        waiting: busy.iter().map(|(spent, ..)| spent.waiting).sum::<f64>() / all,
-        solve_s: total - factored,
+        panels: Fraction(busy.iter().map(|(spent, ..)| spent.panels).sum::<f64>() / all),
+        waiting: Fraction(busy.iter().map(|(spent, ..)| spent.waiting).sum::<f64>() / all),
+        solve_s: Seconds(total - factored),
         panel_threads: size,
-        lost: busy.iter().map(|(_, lost, _)| *lost).fold(0.0, f64::max),
+        lost: Fraction(busy.iter().map(|(_, lost, _)| *lost).fold(0.0, f64::max)),
         switches: busy.iter().map(|(.., switches)| switches).sum(),
         stolen: None,
         shared: None,
     };
-    Ok((total, time))
+    Ok((Seconds(total), time))
 }
 
 /// Releases the other threads when a thread panics, so that none waits for it in a panel, for work, or, in the

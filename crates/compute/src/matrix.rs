@@ -2,7 +2,7 @@
 //! available.
 
 use crate::distribution::ColumnDistribution;
-use nodegauge_measure::{Bytes, Failure};
+use nodegauge_measure::{Bytes, Failure, Fraction};
 use nodegauge_os::{Mapping, PageSize};
 use nodegauge_toolchain::blas::Product;
 use std::ops::Range;
@@ -94,9 +94,9 @@ impl Matrix {
 
     /// Returns the share of the resident matrix that lies on huge pages, 0 to 1; `None` if the kernel does not
     /// report it.
-    pub fn on_huge_pages(&self) -> Option<f64> {
+    pub fn on_huge_pages(&self) -> Option<Fraction> {
         let got = self.mapping.pages_got().ok()?;
-        let huge = got.range(HUGE..).map(|(_, share)| share).sum();
+        let huge = got.range(HUGE..).map(|(_, share)| Fraction(*share)).sum();
         (!got.is_empty()).then_some(huge)
     }
 }

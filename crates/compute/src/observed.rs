@@ -5,6 +5,7 @@ use crate::config::{ResidualConfig, SearchStep, TimeConfig};
 use crate::peak::{Burst, Peak};
 use crate::size::ChosenOrder;
 use nodegauge_measure::stats;
+use nodegauge_measure::{FlopsPerSec, Fraction, Joules, Seconds};
 
 /// A solved system of equations.
 #[derive(Debug, Clone, PartialEq)]
@@ -12,16 +13,16 @@ pub(crate) struct SolvedSystem {
     pub order: usize,
     pub nb: usize,
     /// Operations in HPL's count divided by the time, FLOP/s.
-    pub rating: f64,
-    pub seconds: f64,
+    pub rating: FlopsPerSec,
+    pub seconds: Seconds,
     pub time: TimeConfig,
     pub residual: ResidualConfig,
     /// Share of the matrix on huge pages; `None` where the kernel does not report it.
-    pub huge_pages: Option<f64>,
+    pub huge_pages: Option<Fraction>,
     /// Energy of the packages during the solution.
-    pub joules: Option<f64>,
+    pub joules: Option<Joules>,
     /// Start of the solution, seconds since the epoch.
-    pub began: f64,
+    pub began: Seconds,
     /// Measurements taken immediately before and after the solution.
     pub around: Around,
 }
@@ -37,8 +38,8 @@ pub(crate) struct Around {
 
 impl SolvedSystem {
     /// Returns the rating divided by the median rate of DGEMM around the solution.
-    pub(crate) fn of_dgemm(&self) -> f64 {
-        self.rating / stats::median(&self.around.dgemm)
+    pub(crate) fn of_dgemm(&self) -> Fraction {
+        Fraction(self.rating.0 / stats::median(&self.around.dgemm))
     }
 }
 

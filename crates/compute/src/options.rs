@@ -2,7 +2,7 @@
 
 use crate::size::{OrderSpec, SizeConstraints};
 use nodegauge_measure::record::Machine;
-use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec};
+use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec, Fraction, Seconds};
 use nodegauge_toolchain::CommandLine;
 use nodegauge_toolchain::blas::BlasRequest;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ pub struct HplOptions {
     /// Rule by which N is chosen.
     pub order: OrderSpec,
     /// Share of the available memory for the matrix with [`OrderSpec::Full`], 0 to 1.
-    pub fraction: f64,
+    pub fraction: Fraction,
     /// Widths of panels to choose from; if empty, a search chooses.
     pub nb: Vec<usize>,
     /// True if N must be a multiple of NB x LCM(P, Q) of the reference program's grid.
@@ -75,7 +75,7 @@ impl Default for HplOptions {
     fn default() -> Self {
         Self {
             order: OrderSpec::Quick,
-            fraction: 0.8,
+            fraction: Fraction(0.8),
             nb: Vec::new(),
             grid_multiple: false,
             seed: 1,
@@ -110,11 +110,11 @@ impl HplOptions {
             available: Bytes(memory.available.unwrap_or(unknown)),
             cgroup_limit: limit.map(Bytes),
             fraction: self.fraction,
-            dgemm: dgemm.0,
+            dgemm,
             threads,
             half: self.half,
-            seconds: self.budget.as_secs_f64() * SOLUTION / self.samples.max(1) as f64,
-            overhead: 0.0,
+            seconds: Seconds::from(self.budget) * SOLUTION / self.samples.max(1) as f64,
+            overhead: Seconds(0.0),
             multiple,
         }
     }

@@ -4,6 +4,7 @@
 //! with W. The rate has five digits and is computed from a time that is finer than the printed one. Progress
 //! lines have another beginning and are never results.
 
+use nodegauge_measure::{FlopsPerSec, Seconds};
 use std::fmt::Write;
 
 /// One result line with its residual.
@@ -20,9 +21,9 @@ pub struct HplRow {
     /// Q.
     pub q: usize,
     /// Seconds, with two decimals.
-    pub seconds: f64,
+    pub seconds: Seconds,
     /// FLOP/s.
-    pub rate: f64,
+    pub rate: FlopsPerSec,
     /// The scaled residual; `None` if none was printed.
     pub residual: Option<f64>,
     /// True for PASSED, false for FAILED; `None` if neither was printed.
@@ -88,8 +89,8 @@ fn row(line: &str) -> Option<HplRow> {
         nb: nb.parse().ok()?,
         p: p.parse().ok()?,
         q: q.parse().ok()?,
-        seconds: finite(seconds)?,
-        rate,
+        seconds: Seconds(finite(seconds)?),
+        rate: FlopsPerSec(rate),
         residual: None,
         passed: None,
     })
@@ -106,8 +107,8 @@ pub fn write(rows: &[(String, HplRow)]) -> String {
     let failed = count(false);
     let mut out = String::new();
     for (program, row) in rows {
-        let HplRow { variant, n, nb, p, q, seconds, rate, .. } = row;
-        let gflops = exponent(rate / 1e9, 4);
+        let HplRow { variant, n, nb, p, q, seconds: Seconds(seconds), rate, .. } = row;
+        let gflops = exponent(rate.0 / 1e9, 4);
         let _ = writeln!(
             out,
             "{double}\nProgram: {program}\n{double}\nT/V                N    NB     P     Q               Time                 Gflops\n{single}\n{variant:<8} {n:>11} {nb:>5} {p:>5} {q:>5} {seconds:>18.2} {gflops:>22}"
@@ -155,8 +156,8 @@ mod tests {
         let nbs: Vec<usize> = output.rows.iter().map(|row| row.nb).collect();
         assert_eq!(nbs, [128, 192, 256]);
         let row = &output.rows[1];
-        assert_eq!((row.n, row.p, row.q, row.seconds), (8000, 1, 2, 3.80));
-        assert_eq!(row.rate, 89.775e9);
+        assert_eq!((row.n, row.p, row.q, row.seconds), (8000, 1, 2, Seconds(3.80)));
+        assert_eq!(row.rate, FlopsPerSec(89.775e9));
         assert_eq!((row.residual, row.passed), (Some(2.95206088e-03), Some(true)));
     }
 

@@ -12,7 +12,7 @@
 use crate::config::LoopRate;
 use nodegauge_kernels::{Isa, enabled};
 use nodegauge_machine::clock::WorkClock;
-use nodegauge_measure::{FlopsPerSec, Hertz, stats};
+use nodegauge_measure::{FlopsPerSec, Fraction, Hertz, stats};
 use nodegauge_team::{Team, TeamError};
 #[cfg(target_arch = "aarch64")]
 use std::arch::aarch64::*;
@@ -277,7 +277,7 @@ pub fn loops() -> Vec<PeakLoop> {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Burst {
     /// FLOP/s of all threads.
-    pub rate: f64,
+    pub rate: FlopsPerSec,
     /// Mean clock of the threads during the burst; `None` where it cannot be measured.
     pub clock: Option<Hertz>,
 }
@@ -285,7 +285,7 @@ pub struct Burst {
 impl Burst {
     /// Returns the operations per cycle of one of `threads`.
     pub fn per_cycle(&self, threads: usize) -> Option<f64> {
-        Some(self.rate / threads as f64 / self.clock?.0)
+        Some(self.rate.0 / threads as f64 / self.clock?.0)
     }
 }
 
@@ -301,13 +301,13 @@ pub struct Peak {
 impl Peak {
     /// Returns the best burst; its rate is 0 if there are no bursts.
     pub fn burst(&self) -> Burst {
-        let nothing = Burst { rate: 0.0, clock: None };
+        let nothing = Burst { rate: FlopsPerSec(0.0), clock: None };
         self.bursts.iter().copied().fold(nothing, |a, b| if b.rate > a.rate { b } else { a })
     }
 
     /// Returns the rate of the best burst.
     pub fn best(&self) -> FlopsPerSec {
-        FlopsPerSec(self.burst().rate)
+        self.burst().rate
     }
 }
 
@@ -317,8 +317,8 @@ impl LoopRate {
         Self {
             isa: peak.kernel.isa_name().to_owned(),
             fused: peak.kernel.fused,
-            rate: peak.best().0,
-            clock_hz: peak.burst().clock.map(|clock| clock.0),
+            rate: peak.best(),
+            clock_hz: peak.burst().clock,
         }
     }
 }
@@ -327,15 +327,15 @@ impl LoopRate {
 /// 0 to 1, compared with the best of `all` bursts of the same loop. The speed is in operations per cycle, so
 /// that a change of the clock does not count as other work, or in operations per second if the clock of any
 /// burst is unknown. `None` without bursts.
-pub fn shared(some: &[Burst], all: &[Burst]) -> Option<f64> {
+pub fn shared(some: &[Burst], all: &[Burst]) -> Option<Fraction> {
     let clocks = some.iter().chain(all).all(|burst| burst.clock.is_some());
     let speed = |burst: &Burst| match burst.clock {
-        Some(clock) if clocks => burst.rate / clock.0,
-        _ => burst.rate,
+        Some(clock) if clocks => burst.rate.0 / clock.0,
+        _ => burst.rate.0,
     };
     let best = some.iter().chain(all).map(speed).reduce(f64::max)?;
     let median = stats::median(&some.iter().map(speed).collect::<Vec<_>>());
-    median.is_finite().then(|| 1.0 - median / best)
+    median.is_finite().then(|| Fraction(1.0 - median / best))
 }
 
 /// Duration of a burst.
@@ -363,7 +363,7 @@ pub fn measure(team: &mut Team, kernel: &PeakLoop, time: Duration) -> Result<Pea
             (operations as f64 / seconds, clock.clock())
         })?;
         // Threads work for equal times, so their rates are summed.
-        let rate = parts.iter().map(|part| part.0).sum();
+        let rate = FlopsPerSec(parts.iter().map(|part| part.0).sum());
         let clocks: Option<Vec<f64>> = parts.iter().map(|part| Some(part.1?.0)).collect();
         let clock = clocks.map(|hertz| Hertz(hertz.iter().sum::<f64>() / hertz.len() as f64));
         all.bursts.push(Burst { rate, clock });
@@ -418,7 +418,7 @@ mod tests {
         let peak = measure(&mut team, &kernel, Duration::from_millis(50)).unwrap();
         assert_eq!(peak.bursts.len(), 3);
         assert!(peak.best().0 > 0.0 && peak.kernel.element == "f32");
-        assert!(peak.bursts.iter().all(|burst| burst.rate <= peak.best().0));
+        assert!(peak.bursts.iter().all(|burst| burst.rate <= peak.best()));
         let at = |clock| Burst { clock, ..peak.burst() };
         assert_eq!(at(None).per_cycle(2), None);
         assert_eq!(at(Some(Hertz(1e9))).per_cycle(2), Some(peak.best().0 / 2.0 / 1e9));
@@ -427,15 +427,17 @@ mod tests {
     #[test]
     fn others_are_told_from_a_clock_that_changes() {
         let bursts = |all: &[(f64, f64)]| -> Vec<Burst> {
-            all.iter().map(|(rate, hz)| Burst { rate: *rate, clock: Some(Hertz(*hz)) }).collect()
+            all.iter()
+                .map(|(rate, hz)| Burst { rate: FlopsPerSec(*rate), clock: Some(Hertz(*hz)) })
+                .collect()
         };
         // Half the rate at half the clock is all of the units; at the whole clock, half of them.
         let quiet = bursts(&[(64e9, 2e9), (32e9, 1e9), (48e9, 1.5e9)]);
-        assert_eq!(shared(&quiet, &[]), Some(0.0));
+        assert_eq!(shared(&quiet, &[]), Some(Fraction(0.0)));
         let busy = bursts(&[(32e9, 2e9), (16e9, 1e9), (48e9, 1.5e9)]);
-        assert_eq!(shared(&busy, &quiet), Some(0.5));
-        let unknown = [Burst { rate: 48e9, clock: None }];
-        assert_eq!(shared(&unknown, &quiet), Some(0.25));
+        assert_eq!(shared(&busy, &quiet), Some(Fraction(0.5)));
+        let unknown = [Burst { rate: FlopsPerSec(48e9), clock: None }];
+        assert_eq!(shared(&unknown, &quiet), Some(Fraction(0.25)));
         assert_eq!(shared(&[], &quiet), None);
     }
 }

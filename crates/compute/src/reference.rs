@@ -16,7 +16,9 @@ use nodegauge_machine::Topology;
 use nodegauge_machine::topology::HardwareThread;
 use nodegauge_measure::record::{Measurement, Status};
 use nodegauge_measure::repeat::Stop;
-use nodegauge_measure::{Bytes, Failure, FlopsPerSec, Notice, NoticeId, Observer, Outcome};
+use nodegauge_measure::{
+    Bytes, Failure, FlopsPerSec, Notice, NoticeId, Observer, Outcome, Seconds,
+};
 use nodegauge_placement::RankPlan;
 use nodegauge_toolchain::mpi::MpiProgram;
 use program::ReferenceKind;
@@ -166,7 +168,8 @@ impl PlacedReference {
         let hosts = self.layout.hosts;
         let mut nbs = options.nb.clone();
         let mut grids = vec![self.layout.grid()];
-        let long = size::seconds(order, options.half, dgemm * hosts as f64) > SEVERAL;
+        let long = size::seconds(order, options.half, FlopsPerSec(dgemm * hosts as f64))
+            > Seconds(SEVERAL);
         match self.kind {
             ReferenceKind::Xhpl => {
                 let all = size::grids(self.layout.total());

@@ -13,7 +13,7 @@ use crate::{DGEMM, FMA_PEAK, FMA_PEAK_F32, GAUGE, RATING, TEST};
 use crate::{dgemm, lu};
 use nodegauge_gauge::Site;
 use nodegauge_measure::record::{Measurement, Quoted, Status, Validity};
-use nodegauge_measure::{Hertz, Notice, NoticeId, Unit};
+use nodegauge_measure::{BytesPerSec, FlopsPerSec, Fraction, Hertz, Notice, NoticeId, Unit};
 use nodegauge_placement::{Bind, Placement};
 use std::collections::BTreeSet;
 
@@ -57,7 +57,7 @@ fn figure(name: &str, samples: Vec<f64>) -> Measurement {
 
 /// Sets the validity of a figure; a figure above its measured limit is suspect.
 fn judged(m: Measurement, mut validity: Validity, reason: &str) -> Measurement {
-    if m.limit.as_ref().is_some_and(|limit| limit.fraction > 1.0 + ABOVE) {
+    if m.limit.as_ref().is_some_and(|limit| limit.fraction.0 > 1.0 + ABOVE) {
         validity.add(Status::Suspect, reason);
     }
     m.judged(validity)
@@ -65,10 +65,6 @@ fn judged(m: Measurement, mut validity: Validity, reason: &str) -> Measurement {
 
 fn bottleneck(text: String) -> Notice {
     Notice::new(NoticeId::Bottleneck, GAUGE, text)
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.0} %", 100.0 * share)
 }
 
 impl RatingEvidence<'_> {
@@ -124,9 +120,9 @@ impl RatingEvidence<'_> {
             matrix_bytes: sized.map(|sized| sized.bytes.0),
             on_huge_pages: solution.huge_pages,
             search: (!library.search.is_empty()).then(|| library.search.clone()),
-            of_dgemm: Some(solution.of_dgemm()).filter(|of| of.is_finite()),
-            of_fma_peak: peak.map(|peak| rating / peak.best().0),
-            of_theoretical: theory.map(|theory| rating / theory.value),
+            of_dgemm: Some(solution.of_dgemm()).filter(|of| of.0.is_finite()),
+            of_fma_peak: peak.map(|peak| Fraction(*rating / peak.best())),
+            of_theoretical: theory.map(|theory| Fraction(*rating / theory.value)),
             power: self.power(solution),
             ..RatingConfig::default()
         };
@@ -140,35 +136,35 @@ impl RatingEvidence<'_> {
             validity.add(Status::Invalid, reason);
         }
         let idle = time.panels + time.waiting;
-        if idle > PANELS_SET {
-            let idle = percent(idle);
-            let of_dgemm = percent(solution.of_dgemm());
+        if idle.0 > PANELS_SET {
+            let idle = idle.in_whole_percent();
+            let of_dgemm = solution.of_dgemm().in_whole_percent();
             let reason = format!(
                 "N = {order} is so small that panels, not products, set the rating: they and waiting for them took {idle} of the threads' time, and the rating is {of_dgemm} of DGEMM"
             );
             validity.add(Status::Suspect, reason);
         }
-        if failed.is_none() && time.lost > DISTURBED {
-            let lost = percent(time.lost);
+        if failed.is_none() && time.lost.0 > DISTURBED {
+            let lost = time.lost.in_whole_percent();
             let reason = format!(
                 "other work took {lost} of a thread's time during the solution: repeat it on a quiet node"
             );
             validity.add(Status::Suspect, reason);
         }
-        if let (None, Some(stolen)) = (failed, time.stolen.filter(|stolen| *stolen > DISTURBED)) {
-            let stolen = percent(stolen);
+        if let (None, Some(stolen)) = (failed, time.stolen.filter(|stolen| stolen.0 > DISTURBED)) {
+            let stolen = stolen.in_whole_percent();
             let reason = format!(
                 "the hypervisor gave {stolen} of the CPUs' time to others during the solution"
             );
             validity.add(Status::Suspect, reason);
         }
-        if let (None, Some(shared)) = (failed, shared.filter(|shared| *shared > DISTURBED)) {
-            let rates = || bursts.iter().map(|burst| burst.rate / 1e9);
+        if let (None, Some(shared)) = (failed, shared.filter(|shared| shared.0 > DISTURBED)) {
+            let rates = || bursts.iter().map(|burst| burst.rate.0 / 1e9);
             let least = rates().reduce(f64::min);
             let most = rates().reduce(f64::max);
             let reason = format!(
                 "other work used {} of the cores' execution units: bursts in registers around the solution ran at {:.1} to {:.1} GFLOP/s; repeat it on a quiet node",
-                percent(shared),
+                shared.in_whole_percent(),
                 least.unwrap_or(0.0),
                 most.unwrap_or(0.0)
             );
@@ -176,7 +172,7 @@ impl RatingEvidence<'_> {
         }
         let samples = match failed {
             Some(_) => Vec::new(),
-            None => library.solutions.iter().map(|each| each.rating).collect(),
+            None => library.solutions.iter().map(|each| each.rating.0).collect(),
         };
         judged(self.against_peak(RATING, samples).config(&config), validity, ABOVE_PEAK)
     }
@@ -199,25 +195,22 @@ impl RatingEvidence<'_> {
         let PeakLoop { element, .. } = peak.kernel;
         let isa = peak.kernel.isa_name();
         let loops = self.seen.peaks.iter().filter(|other| other.kernel.element == element);
-        let rate = |other: &Peak| LoopRate {
-            clock_hz: self.clock(other).map(|clock| clock.0),
-            ..LoopRate::of(other)
-        };
+        let rate = |other: &Peak| LoopRate { clock_hz: self.clock(other), ..LoopRate::of(other) };
         let theory = self.theory(peak);
         let config = PeakConfig {
             on: ThreadsConfig::of(self.placement),
             element: Some(element.to_owned()),
             isa: Some(isa.to_owned()),
-            clock_hz: self.clock(peak).map(|clock| clock.0),
+            clock_hz: self.clock(peak),
             flops_per_cycle: self.clock(peak).and_then(|_| peak.burst().per_cycle(self.threads())),
             loops: Some(loops.map(rate).collect()),
             theoretical: theory.clone(),
         };
         let name = if element == "f64" { FMA_PEAK } else { FMA_PEAK_F32 };
-        let rates = peak.bursts.iter().map(|burst| burst.rate).collect();
+        let rates = peak.bursts.iter().map(|burst| burst.rate.0).collect();
         let mut m = figure(name, rates).config(&config);
-        if let Some(theory) = theory.filter(|theory| theory.value > 0.0) {
-            m = m.limit(theory.value, theory.formula);
+        if let Some(theory) = theory.filter(|theory| theory.value.0 > 0.0) {
+            m = m.limit(theory.value.0, theory.formula);
         }
         m.judged(Validity::valid())
     }
@@ -248,7 +241,11 @@ impl RatingEvidence<'_> {
         let formula = format!(
             "{cores} cores x {clock} measured under load x {per_cycle} FLOP/cycle with FMA"
         );
-        Some(TheoreticalPeak { value, formula, without_fma: value / 2.0 })
+        Some(TheoreticalPeak {
+            value: FlopsPerSec(value),
+            formula,
+            without_fma: FlopsPerSec(value / 2.0),
+        })
     }
 
     /// Returns the notices about limits of the ratings.
@@ -287,24 +284,27 @@ impl RatingEvidence<'_> {
             notices.push(Notice::new(NoticeId::Chosen, GAUGE, text));
         }
         // Time taken by other work is a loss of neither; the rating has a reason for doubt because of it.
-        if time.lost > DISTURBED {
+        if time.lost.0 > DISTURBED {
             return notices;
         }
-        let peak = self.seen.peak("f64").map(|peak| (best / peak.best().0, peak.kernel.isa_name()));
-        if let Some((share, isa)) = peak.filter(|(share, _)| *share < LIBRARY_LOSES) {
-            let share = percent(share);
+        let peak = self
+            .seen
+            .peak("f64")
+            .map(|peak| (Fraction(best / peak.best().0), peak.kernel.isa_name()));
+        if let Some((share, isa)) = peak.filter(|(share, _)| share.0 < LIBRARY_LOSES) {
+            let share = share.in_whole_percent();
             notices.push(bottleneck(format!(
                 "the library is slow: DGEMM by {name} is {share} of the {isa} peak; another BLAS, or other kernels of it, may be faster"
             )));
         }
-        let waiting = percent(time.waiting);
-        if of_dgemm < LU_LOSES {
-            let share = percent(of_dgemm);
-            let panels = percent(time.panels);
+        let waiting = time.waiting.in_whole_percent();
+        if of_dgemm.0 < LU_LOSES {
+            let share = of_dgemm.in_whole_percent();
+            let panels = time.panels.in_whole_percent();
             notices.push(bottleneck(format!(
                 "LU is slow: the rating is {share} of DGEMM's median of the same minutes; panels take {panels} of the threads' time, waiting {waiting}; a larger N reduces the loss"
             )));
-        } else if time.waiting > WAITING {
+        } else if time.waiting.0 > WAITING {
             notices.push(bottleneck(format!("threads waited {waiting} of their time")));
         }
         notices
@@ -313,8 +313,8 @@ impl RatingEvidence<'_> {
     /// Returns the notice on whether memory limits the products: each reads and writes its C once for 2 NB
     /// operations per element.
     fn of_memory(&self, SolvedSystem { rating, nb, .. }: &SolvedSystem) -> Notice {
-        let demand = rating / lu::flops_per_byte(*nb);
-        let gigabytes = demand / 1e9;
+        let demand = BytesPerSec(rating.0 / lu::flops_per_byte(*nb));
+        let gigabytes = demand.0 / 1e9;
         let products = format!(
             "products at NB = {nb} move at least {gigabytes:.1} GB/s (rating x 16 B / (2 NB))"
         );
@@ -323,12 +323,12 @@ impl RatingEvidence<'_> {
                 "{products}; there is no saved Triad of this node to compare with: run nodegauge stream"
             ));
         };
-        let verdict = if demand / triad.0 > MEMORY_BOUND {
+        let verdict = if demand / *triad > MEMORY_BOUND {
             "memory limits the products: see populated channels (nodegauge machine), or use a larger NB"
         } else {
             "memory does not limit the products"
         };
-        let share = percent(demand / triad.0);
+        let share = Fraction(demand / *triad).in_whole_percent();
         bottleneck(format!("{products}, {share} of Triad's {triad} ({source}): {verdict}"))
     }
 
@@ -337,10 +337,10 @@ impl RatingEvidence<'_> {
         let mut texts = Vec::new();
         let processor = &self.site.machine.processor;
         let under_load = self.seen.peak("f64").and_then(|peak| self.clock(peak));
-        if let (Some(clock), Some(scalar)) = (under_load, processor.measured_hz.map(Hertz))
+        if let (Some(clock), Some(scalar)) = (under_load, processor.measured_hz)
             && 1.0 - clock.0 / scalar.0 > CLOCK_DROP
         {
-            let drop = percent(1.0 - clock.0 / scalar.0);
+            let drop = Fraction(1.0 - clock.0 / scalar.0).in_whole_percent();
             texts.push(format!(
                 "the clock falls by {drop} under this load: {clock} of {scalar} with all cores at scalar work"
             ));

@@ -2,7 +2,7 @@
 
 use crate::lu::flops;
 use crate::matrix;
-use nodegauge_measure::{Bytes, Failure};
+use nodegauge_measure::{Bytes, Failure, FlopsPerSec, Fraction, Seconds};
 
 /// Rule by which N is chosen.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -23,18 +23,18 @@ pub struct SizeConstraints {
     /// Limit of the control group, if it limits the memory.
     pub cgroup_limit: Option<Bytes>,
     /// Share of the available memory for the matrix.
-    pub fraction: f64,
+    pub fraction: Fraction,
     /// Rate of DGEMM on all threads, FLOP/s.
-    pub dgemm: f64,
+    pub dgemm: FlopsPerSec,
     /// Number of threads.
     pub threads: usize,
     /// Order at which LU reaches half of DGEMM's rate, from solutions on this node; `None` before the first
     /// solution.
     pub half: Option<f64>,
     /// Seconds for one solution, including the generation and the check of its matrix.
-    pub seconds: f64,
+    pub seconds: Seconds,
     /// Seconds per matrix element for generation and check, or 0 if unknown.
-    pub overhead: f64,
+    pub overhead: Seconds,
     /// Factor of N.
     pub multiple: usize,
 }
@@ -47,7 +47,7 @@ pub struct ChosenOrder {
     /// Formula with its numbers.
     pub formula: String,
     /// Predicted time of the solution, seconds.
-    pub seconds: f64,
+    pub seconds: Seconds,
     /// Memory of the matrix.
     pub bytes: Bytes,
 }
@@ -66,14 +66,14 @@ pub fn needed(order: usize, threads: usize) -> Bytes {
 
 /// Returns the order at which LU reaches half of DGEMM's rate, from a solution of `order` that reached `share`
 /// of it. Panels and exchanges cost time in proportion to N^2, so the share is N / (N + half).
-pub fn half(order: usize, share: f64) -> Option<f64> {
-    (share > 0.0).then(|| (order as f64 * (1.0 / share - 1.0)).max(0.0))
+pub fn half(order: usize, share: Fraction) -> Option<f64> {
+    (share.0 > 0.0).then(|| (order as f64 * (1.0 / share.0 - 1.0)).max(0.0))
 }
 
 /// Returns the predicted seconds of one solution, which is a lower bound if `half` is unknown.
-pub fn seconds(order: usize, half: Option<f64>, dgemm: f64) -> f64 {
+pub fn seconds(order: usize, half: Option<f64>, dgemm: FlopsPerSec) -> Seconds {
     let share = order as f64 / (order as f64 + half.unwrap_or(0.0));
-    flops(order) / (dgemm * share)
+    Seconds(flops(order) / (dgemm.0 * share))
 }
 
 /// Returns the largest number from 0 to `most` that fits; `fits` must be monotonic.
@@ -119,7 +119,7 @@ pub fn choose(spec: OrderSpec, constraints: &SizeConstraints) -> Result<ChosenOr
         ))
         .hint("free memory, or raise the limit"));
     }
-    let by_memory = down(by_root(fraction * available.as_f64()).min(most));
+    let by_memory = down(by_root(fraction.0 * available.as_f64()).min(most));
     let (order, formula) = match spec {
         OrderSpec::Exactly(order) if order > most => {
             return Err(Failure::missing(format!(
@@ -132,7 +132,8 @@ pub fn choose(spec: OrderSpec, constraints: &SizeConstraints) -> Result<ChosenOr
         OrderSpec::Exactly(order) => (order, "as asked".to_owned()),
         OrderSpec::Full => {
             let formula = format!(
-                "N = sqrt({fraction} x {available} / 8 B), down to a multiple of {multiple}"
+                "N = sqrt({} x {available} / 8 B), down to a multiple of {multiple}",
+                fraction.0
             );
             (by_memory, formula)
         }
@@ -144,8 +145,8 @@ pub fn choose(spec: OrderSpec, constraints: &SizeConstraints) -> Result<ChosenOr
             let share = half.map_or(String::new(), |half| format!(" x N / (N + {half:.0})"));
             let formula = format!(
                 "largest multiple of {multiple} with (2/3 N^3 + 3/2 N^2) / ({:.1} GFLOP/s{share}) <= {:.1} s",
-                dgemm / 1e9,
-                constraints.seconds - overhead(order),
+                dgemm.0 / 1e9,
+                (constraints.seconds - overhead(order)).0,
             );
             (order, formula)
         }
@@ -204,12 +205,12 @@ mod tests {
         SizeConstraints {
             available: Bytes::gib(64),
             cgroup_limit: None,
-            fraction: 0.8,
-            dgemm: 100e9,
+            fraction: Fraction(0.8),
+            dgemm: FlopsPerSec(100e9),
             threads: 2,
             half: Some(600.0),
-            seconds: 10.0,
-            overhead: 0.0,
+            seconds: Seconds(10.0),
+            overhead: Seconds(0.0),
             multiple: 192,
         }
     }
@@ -225,21 +226,31 @@ mod tests {
     fn quick_fits_the_time_by_what_solutions_here_told() {
         let order = choose(OrderSpec::Quick, &constraints()).unwrap();
         let half = Some(600.0);
-        assert!(order.seconds <= 10.0 && seconds(order.order + 192, half, 100e9) > 10.0);
+        assert!(
+            order.seconds <= Seconds(10.0)
+                && seconds(order.order + 192, half, FlopsPerSec(100e9)) > Seconds(10.0)
+        );
         assert!(order.formula.contains("(100.0 GFLOP/s x N / (N + 600)) <= 10.0 s"));
         let unknown = SizeConstraints { half: None, ..constraints() };
         let larger = choose(OrderSpec::Quick, &unknown).unwrap();
         assert!(larger.order > order.order && larger.formula.contains("(100.0 GFLOP/s) <= 10.0 s"));
         // Making and checking the matrix has its part of the time.
-        let checked = SizeConstraints { overhead: 1e-8, ..constraints() };
+        let checked = SizeConstraints { overhead: Seconds(1e-8), ..constraints() };
         let smaller = choose(OrderSpec::Quick, &checked).unwrap();
-        let whole = |n: usize| seconds(n, half, 100e9) + 1e-8 * (n * n) as f64;
-        assert!(whole(smaller.order) <= 10.0 && whole(smaller.order + 192) > 10.0);
+        let whole =
+            |n: usize| seconds(n, half, FlopsPerSec(100e9)) + Seconds(1e-8 * (n * n) as f64);
+        assert!(
+            whole(smaller.order) <= Seconds(10.0) && whole(smaller.order + 192) > Seconds(10.0)
+        );
         assert!(smaller.order < order.order);
         // The order from a solution gives the time of that solution.
-        let told = super::half(2000, 0.8);
-        assert!((seconds(2000, told, 100e9) / (flops(2000) / 80e9) - 1.0).abs() < 1e-12);
-        assert_eq!((super::half(2000, 1.1), super::half(2000, 0.0)), (Some(0.0), None));
+        let told = super::half(2000, Fraction(0.8));
+        let predicted = seconds(2000, told, FlopsPerSec(100e9));
+        assert!((predicted / Seconds(flops(2000) / 80e9) - 1.0).abs() < 1e-12);
+        assert_eq!(
+            (super::half(2000, Fraction(1.1)), super::half(2000, Fraction(0.0))),
+            (Some(0.0), None)
+        );
     }
 
     #[test]

@@ -12,7 +12,7 @@ use nodegauge_gauge::view::{
     summary,
 };
 use nodegauge_measure::record::{Category, Measurement, Quoted, Record};
-use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec, Hertz, Seconds, Unit};
+use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec, Unit};
 
 /// Figures of a library or program.
 const LIBRARIES: [&str; 2] = [RATING, DGEMM];
@@ -51,12 +51,12 @@ pub fn plan(plan: &HplPlan) -> Section {
     let mut moved = format!("at least {} by products of NB columns", Bytes(traffic as u64));
     let time = match rate {
         Some(rate) => {
-            moved += &format!(", {}", BytesPerSec(traffic / chosen.seconds));
+            moved += &format!(", {}", BytesPerSec(traffic / chosen.seconds.0));
             let is_least = options.half.is_none() && options.rate.is_none();
             let least = if is_least { "at least " } else { "" };
             format!(
                 "{least}{} predicted for (2/3 N^3 + 3/2 N^2) = {flops:.4e} operations; {rate}",
-                Seconds(chosen.seconds)
+                chosen.seconds
             )
         }
         None => format!(
@@ -199,7 +199,7 @@ fn ladder(all: &[&Measurement]) -> Option<Picture> {
             if let Some(peak) =
                 m.read_config::<PeakConfig>().theoretical.filter(|_| name == FMA_PEAK)
             {
-                steps.push(("theoretical".to_owned(), Some(peak.value), peak.formula));
+                steps.push(("theoretical".to_owned(), Some(peak.value.0), peak.formula));
             }
             let [.., how] = row(m, true);
             steps.push((name.to_owned(), m.value, how.text));
@@ -215,7 +215,7 @@ fn searched(config: &RatingConfig) -> Option<Picture> {
     let mut series: Vec<ChartSeries> = Vec::new();
     for step in search {
         let name = format!("N {}", step.n);
-        let dot = (step.nb as f64, step.rate);
+        let dot = (step.nb as f64, step.rate.0);
         match series.iter_mut().find(|series| series.name == name) {
             Some(series) => series.dots.push(dot),
             None => series.push(ChartSeries {
@@ -263,7 +263,7 @@ fn row(m: &Measurement, names_library: bool) -> [TableCell; 6] {
         DGEMM => String::new(),
         _ => {
             let PeakConfig { isa, clock_hz, .. } = m.read_config();
-            let clock = clock_hz.map(|hz| format!(" at {}", Hertz(hz))).unwrap_or_default();
+            let clock = clock_hz.map(|hz| format!(" at {hz}")).unwrap_or_default();
             format!("{} in registers{clock}", isa.unwrap_or_else(unknown))
         }
     };
@@ -275,7 +275,7 @@ fn row(m: &Measurement, names_library: bool) -> [TableCell; 6] {
         let limit = m.limit.as_ref().filter(|_| of_this).map(|limit| limit.fraction);
         limit.map_or_else(
             || "-".into(),
-            |share| TableCell::figure(share, Unit::Factor, format!("{:.1} %", 100.0 * share)),
+            |share| TableCell::figure(share.0, Unit::Factor, format!("{:.1} %", 100.0 * share.0)),
         )
     };
     [
@@ -292,8 +292,8 @@ fn row(m: &Measurement, names_library: bool) -> [TableCell; 6] {
 fn brief(section: &mut Section, config: &RatingConfig) {
     let residual = config.residual.as_ref().and_then(|residual| residual.value);
     let parts: Vec<String> = [
-        config.seconds.map(|seconds| format!("solved in {}", Seconds(seconds))),
-        config.of_dgemm.map(|of| format!("{:.1} % of DGEMM", 100.0 * of)),
+        config.seconds.map(|seconds| format!("solved in {seconds}")),
+        config.of_dgemm.map(|of| format!("{:.1} % of DGEMM", 100.0 * of.0)),
         residual.map(|value| format!("residual {value:.3e} (16 and more fails)")),
     ]
     .into_iter()
@@ -310,10 +310,10 @@ fn evidence(section: &mut Section, config: &RatingConfig) {
         (config.of_theoretical, "the theoretical peak"),
     ]
     .into_iter()
-    .filter_map(|(share, of)| Some(format!("{:.1} % of {of}", 100.0 * share?)))
+    .filter_map(|(share, of)| Some(format!("{:.1} % of {of}", 100.0 * share?.0)))
     .collect();
     if let (Some(n), Some(seconds)) = (config.n, config.seconds) {
-        let text = format!("(2/3 N^3 + 3/2 N^2) / t with N = {n}, t = {seconds:.3} s");
+        let text = format!("(2/3 N^3 + 3/2 N^2) / t with N = {n}, t = {:.3} s", seconds.0);
         let separator = if shares.is_empty() { "" } else { "; " };
         section.note("rating", format!("{text}{separator}{}", shares.join(", ")));
     }
@@ -326,7 +326,9 @@ fn evidence(section: &mut Section, config: &RatingConfig) {
     }
     if let Some(formula) = &config.order_formula {
         let bytes = Bytes(config.matrix_bytes.unwrap_or(0));
-        let huge = config.on_huge_pages.map(|x| format!(", {:.0} % on huge pages", 100.0 * x));
+        let huge = config
+            .on_huge_pages
+            .map(|share| format!(", {} on huge pages", share.in_whole_percent()));
         section.note("N", format!("{formula}; {bytes}{}", huge.unwrap_or_default()));
     }
     section.note_if("NB", search(config));
@@ -334,9 +336,9 @@ fn evidence(section: &mut Section, config: &RatingConfig) {
         let text = format!(
             "{} threads: panels {:.1} %, waiting {:.1} % of their time; back-substitution {}",
             config.dgemm.on.threads.unwrap_or(0),
-            100.0 * time.panels,
-            100.0 * time.waiting,
-            Seconds(time.solve_s)
+            100.0 * time.panels.0,
+            100.0 * time.waiting.0,
+            time.solve_s
         );
         section.note("time", text);
     }
@@ -345,7 +347,7 @@ fn evidence(section: &mut Section, config: &RatingConfig) {
         let text = match watts {
             Some(watts) => {
                 let efficiency = flops_per_watt.unwrap_or(0.0) / 1e9;
-                format!("{watts:.0} W ({}), {efficiency:.2} GFLOP/s per watt", or_unknown(basis))
+                format!("{watts} ({}), {efficiency:.2} GFLOP/s per watt", or_unknown(basis))
             }
             None => format!("unknown: {}", or_unknown(reason)),
         };
@@ -360,7 +362,7 @@ fn search(config: &RatingConfig) -> Option<String> {
     let mut last: Vec<_> = steps.iter().filter(|step| step.n == largest).collect();
     last.sort_by(|a, b| b.rate.total_cmp(&a.rate));
     let best = last.iter().take(3);
-    let best = best.map(|step| format!("{}: {} GFLOP/s", step.nb, gflops(step.rate)));
+    let best = best.map(|step| format!("{}: {} GFLOP/s", step.nb, gflops(step.rate.0)));
     let best: Vec<String> = best.collect();
     Some(format!("by {} runs; at N = {largest} {}", steps.len(), best.join(", ")))
 }
@@ -369,14 +371,14 @@ fn peak(section: &mut Section, config: &PeakConfig) {
     let single = config.element.as_deref() == Some("f32");
     let precision = if single { " in single precision" } else { "" };
     if let Some(theory) = &config.theoretical {
-        let fused = FlopsPerSec(theory.value);
-        let without = FlopsPerSec(theory.without_fma);
+        let fused = theory.value;
+        let without = theory.without_fma;
         section
             .note("theory", format!("{fused} = {}{precision}; {without} without", theory.formula));
     }
     if let Some(loops) = &config.loops {
         let rates: Vec<String> =
-            loops.iter().map(|one| format!("{} {}", one.isa, gflops(one.rate))).collect();
+            loops.iter().map(|one| format!("{} {}", one.isa, gflops(one.rate.0))).collect();
         section.note("registers", format!("{} GFLOP/s{precision}", rates.join(", ")));
     }
 }
@@ -414,7 +416,7 @@ fn hpl_row(config: RatingConfig) -> Option<HplRow> {
         p: config.p? as usize,
         q: config.q? as usize,
         seconds,
-        rate: lu::flops(n) / seconds,
+        rate: FlopsPerSec(lu::flops(n) / seconds.0),
         residual: residual.value,
         passed: residual.value.map(|_| residual.passes()),
     })

@@ -202,9 +202,9 @@ impl Matrix {
                 };
                 let (pages, mut validity) = run::pages_got(region.mapping());
                 let got = run::nodes_got(region.mapping());
-                let on_node = got.map(|got| got.get(&node.0).copied().unwrap_or(0.0));
-                if let Some(share) = on_node.filter(|share| *share < ON_NODE_ENOUGH) {
-                    let share = share * 100.0;
+                let on_node = got.map(|got| got.get(&node.0).copied().unwrap_or_default());
+                if let Some(share) = on_node.filter(|share| share.0 < ON_NODE_ENOUGH) {
+                    let share = share.0 * 100.0;
                     let reason = format!("only {share:.0} % of the memory lies on node {node}");
                     validity.add(Status::Suspect, reason);
                 }

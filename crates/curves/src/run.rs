@@ -20,7 +20,7 @@ use nodegauge_machine::CpuId;
 use nodegauge_measure::record::{Measurement, Quoted, Status, Validity};
 use nodegauge_measure::samples::{OneRegime, Sample};
 use nodegauge_measure::schedule::{Limits, RepetitionPolicy, Schedule, policy};
-use nodegauge_measure::{BytesPerSec, NoticeId, Observer, Outcome, Unit};
+use nodegauge_measure::{BytesPerSec, Fraction, NoticeId, Observer, Outcome, Unit};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -251,7 +251,7 @@ impl CurveRun<'_> {
         for doubt in judged.doubts(cell, part, self.setup.guest()) {
             validity.add(Status::Suspect, doubt);
         }
-        if let Some(limit) = m.limit.as_ref().filter(|limit| limit.fraction > 1.0) {
+        if let Some(limit) = m.limit.as_ref().filter(|limit| limit.fraction > Fraction(1.0)) {
             let reason = format!(
                 "{} is above the theoretical {} ({}): part of the set is in a cache, or the \
                  theoretical figure does not belong to this memory",
@@ -285,7 +285,7 @@ impl CurveRun<'_> {
 }
 
 /// Returns the share of a mapping on each NUMA node; `None` if the kernel does not report it.
-pub(crate) fn nodes_got(mapping: &PagedMapping) -> Option<BTreeMap<u32, f64>> {
+pub(crate) fn nodes_got(mapping: &PagedMapping) -> Option<BTreeMap<u32, Fraction>> {
     let (start, length) = mapping.range();
     let got = location::of_range(start, length)?;
     Some(got.into_iter().map(|(node, share)| (node.0, share)).collect())

@@ -13,7 +13,7 @@ use nodegauge_gauge::view::{
 use nodegauge_measure::quantity::significant;
 use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::stats::{self, Summary};
-use nodegauge_measure::{Bytes, Seconds, Unit};
+use nodegauge_measure::{Bytes, Fraction, Seconds, Unit};
 use std::collections::BTreeSet;
 
 /// Figure with its configuration.
@@ -294,7 +294,7 @@ fn loaded(of: &[CurvesFigure<'_>], section: &mut Section) {
             statistic(|summary| summary.p05),
             statistic(|summary| summary.p95),
             or(times, "-"),
-            TableCell::bar(m.value.unwrap_or(0.0) / most),
+            TableCell::bar(Fraction(m.value.unwrap_or(0.0) / most)),
         ]);
     }
     let dot = |(m, config): &&CurvesFigure<'_>| Some((rate(config.load_share)?.0.value?, m.value?));
@@ -337,7 +337,7 @@ fn mix(of: &[CurvesFigure<'_>], section: &mut Section) {
             words::of_limit(m.limit.as_ref().filter(|_| m.value.is_some())),
             words::native_loop(config.stores.as_deref(), isa, config.unroll, config.side_by_side)
                 .into(),
-            TableCell::bar(m.value.unwrap_or(0.0) / most),
+            TableCell::bar(Fraction(m.value.unwrap_or(0.0) / most)),
         ]);
     }
     let text = "reads to writes of lines that move; -nt: with non-temporal stores".to_owned();

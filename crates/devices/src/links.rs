@@ -398,9 +398,9 @@ impl Stage<'_> {
         }
         let on_node = host.and_then(|host| host.on_node);
         if let (Some(share), Some(node)) =
-            (on_node.filter(|share| *share < ON_NODE_ENOUGH), host.and_then(|host| host.node))
+            (on_node.filter(|share| share.0 < ON_NODE_ENOUGH), host.and_then(|host| host.node))
         {
-            let share = share * 100.0;
+            let share = share.0 * 100.0;
             validity.suspect(format!("only {share:.0} % of the host's memory lies on node {node}"));
         }
         let mut on = watched[leg.device].config(info);

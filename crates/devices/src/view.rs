@@ -73,7 +73,7 @@ fn value(m: &Measurement) -> TableCell {
 
 /// Cell of the share of a limit that was reached.
 fn of_limit(limit: Option<&Limit>) -> TableCell {
-    limit.map_or_else(|| "?".into(), |limit| format!("{:.1} %", limit.fraction * 100.0).into())
+    limit.map_or_else(|| "?".into(), |limit| format!("{:.1} %", limit.fraction.0 * 100.0).into())
 }
 
 /// Adds notes with the drivers of these devices, without duplicates.

@@ -134,7 +134,7 @@ impl CellFigures<'_> {
         FilesConfig {
             operations: Some(pass.operations.0),
             operations_planned: Some(pass.operations.1),
-            seconds: Some(pass.seconds),
+            seconds: Some(Seconds(pass.seconds)),
             iops: Some(operations as f64 / seconds),
             latency_s: Some(Latencies::All(latency.quantiles(self.clock))),
             clock: Some(ClockUsed {

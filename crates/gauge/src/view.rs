@@ -16,9 +16,9 @@ pub use picture::{
     SampleSeries, Samples, Step, Steps, Trend, TrendBand, TrendDot,
 };
 
-use nodegauge_measure::Unit;
 use nodegauge_measure::quantity::significant;
 use nodegauge_measure::record::{Measurement, Status};
+use nodegauge_measure::{Fraction, Unit};
 use serde::Serialize;
 
 /// A page: sections in display order.
@@ -290,7 +290,7 @@ pub struct TableCell {
     /// Value behind the text, in base units.
     pub figure: Option<(f64, Unit)>,
     /// Length of a bar, 0 to 1, drawn in place of the text; in text output the bar fills the remaining room.
-    pub bar: Option<f64>,
+    pub bar: Option<Fraction>,
     /// Emphasis of the cell.
     pub tone: Tone,
 }
@@ -313,7 +313,7 @@ impl TableCell {
     }
 
     /// Creates a bar; `share` is its length as a share of the longest bar.
-    pub fn bar(share: f64) -> Self {
+    pub fn bar(share: Fraction) -> Self {
         Self { bar: Some(share), ..Self::default() }
     }
 
@@ -379,8 +379,8 @@ mod tests {
     #[test]
     fn columns_that_hold_nothing_are_absent() {
         let mut table = Table::new(&["what", ">a", ">b", ">c", ""]);
-        table.row(["x".into(), "-".into(), "1".into(), "?".into(), TableCell::bar(0.0)]);
-        table.row(["".into(), "-".into(), "-".into(), "".into(), TableCell::bar(0.5)]);
+        table.row(["x".into(), "-".into(), "1".into(), "?".into(), TableCell::bar(Fraction(0.0))]);
+        table.row(["".into(), "-".into(), "-".into(), "".into(), TableCell::bar(Fraction(0.5))]);
         let Block::Table(table) = Block::from(table) else { panic!() };
         let titles: Vec<&str> = table.columns.iter().map(|column| &*column.title).collect();
         assert_eq!(titles, ["what", "b", ""]);

@@ -3,7 +3,7 @@
 //! reported as unknown.
 
 use crate::processor::ProcessorIdentity;
-use nodegauge_measure::{Failure, Hertz};
+use nodegauge_measure::{Failure, Hertz, TransfersPerSec};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -51,7 +51,7 @@ pub struct SocketMemory {
     /// Bytes per transfer of a channel.
     pub channel_bytes: u32,
     /// Transfers per second of one channel.
-    pub transfers_per_s: f64,
+    pub transfers_per_s: TransfersPerSec,
     /// Possible differences, e.g. `6000 MT/s on most boards`.
     pub note: Option<String>,
     /// True if some processors of this kind have less.
@@ -159,7 +159,7 @@ impl Generation {
                 technology,
                 channels,
                 channel_bytes: self.channel_bytes,
-                transfers_per_s: f64::from(mts) * 1e6,
+                transfers_per_s: TransfersPerSec(f64::from(mts) * 1e6),
                 note: self.note.clone(),
                 at_most: self.at_most,
             }),
@@ -316,7 +316,7 @@ mod tests {
 
     fn node_bandwidth(name: &str, sockets: u32) -> f64 {
         let memory = find(Some(name), None).unwrap().memory.unwrap();
-        f64::from(sockets * memory.channels * memory.channel_bytes) * memory.transfers_per_s
+        f64::from(sockets * memory.channels * memory.channel_bytes) * memory.transfers_per_s.0
     }
 
     #[test]
@@ -375,7 +375,7 @@ mod tests {
     fn a_nameless_guest_is_known_by_its_generation() {
         let generation = |family, model| {
             find(Some("AMD EPYC"), Some(&x86("AuthenticAMD", family, model, 1))).map(|entry| {
-                (entry.generation, entry.memory.map(|m| (m.channels, m.transfers_per_s)))
+                (entry.generation, entry.memory.map(|m| (m.channels, m.transfers_per_s.0)))
             })
         };
         assert_eq!(generation(0x17, 0x31), Some(("Rome".into(), Some((8, 3200e6)))));
@@ -394,7 +394,11 @@ mod tests {
         for model in ["7282 16-Core", "7272 12-Core", "7252 8-Core", "7232P 8-Core"] {
             let name = format!("AMD EPYC {model} Processor");
             let memory = find(Some(&name), Some(&rome)).unwrap().memory.unwrap();
-            assert_eq!((memory.channels, memory.transfers_per_s), (4, 2667e6), "{name}");
+            assert_eq!(
+                (memory.channels, memory.transfers_per_s),
+                (4, TransfersPerSec(2667e6)),
+                "{name}"
+            );
         }
         let naples = x86("AuthenticAMD", 0x17, 0x01, 2);
         assert_eq!(find(Some("AMD EPYC 3251 8-Core Processor"), Some(&naples)), None);
@@ -410,7 +414,7 @@ mod tests {
             let identity = x86("GenuineIntel", 6, model, stepping);
             let memory = find(Some(name), Some(&identity))?.memory?;
             assert!(memory.at_most && memory.note.is_some(), "{name}");
-            Some(f64::from(memory.channels * memory.channel_bytes) * memory.transfers_per_s)
+            Some(f64::from(memory.channels * memory.channel_bytes) * memory.transfers_per_s.0)
         };
         let nameless = "Intel(R) Xeon(R) Processor";
         assert_eq!(memory(nameless, 0x8f, 8), Some(307.2e9));

@@ -3,6 +3,7 @@
 //! tightest limit counts. Format: Linux' cgroup-v1 and cgroup-v2 documents.
 
 use crate::root::{SysRoot, keyed};
+use nodegauge_measure::Fraction;
 use std::collections::BTreeSet;
 
 /// Version 1 reports a limit at or above this value (the largest number of pages) if there is none.
@@ -19,7 +20,7 @@ pub struct CgroupLimits {
     /// Tightest CPU quota, in CPUs (1.5: one and a half).
     pub cpus: Option<f64>,
     /// Share of scheduling periods in which the group with that quota was stopped, 0 to 1.
-    pub throttled: Option<f64>,
+    pub throttled: Option<Fraction>,
 }
 
 /// Version of the kernel interface.
@@ -169,7 +170,7 @@ fn cpus(root: &SysRoot, version: CgroupVersion, folder: &str, limits: &mut Cgrou
         let stat = root.text(&format!("{folder}/cpu.stat")).unwrap_or_default();
         limits.throttled = keyed(&stat, "nr_throttled")
             .zip(keyed(&stat, "nr_periods").filter(|periods| *periods > 0))
-            .map(|(throttled, periods)| throttled as f64 / periods as f64);
+            .map(|(throttled, periods)| Fraction(throttled as f64 / periods as f64));
     }
 }
 
@@ -217,7 +218,7 @@ mod tests {
                 memory: Some(900_000),
                 memory_left: Some(700_000),
                 cpus: Some(2.0),
-                throttled: Some(0.25),
+                throttled: Some(Fraction(0.25)),
             }
         );
     }

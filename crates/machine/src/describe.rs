@@ -31,7 +31,7 @@ pub fn describe(topology: &Topology, root: &SysRoot, options: &DescribeOptions) 
     let entry = catalog::find(chip.name.as_deref(), chip.identity.as_ref());
     let guest = if live { host::hypervisor(root, &chip) } else { None };
     let measured = (live && root.is_live()).then(|| measured_clock(topology)).flatten();
-    let kernel = live.then(|| host::frequency(root, "base_frequency")).flatten().map(Hertz);
+    let kernel = live.then(|| host::frequency(root, "base_frequency")).flatten();
     let processor = processor(topology, &chip, entry.as_ref(), Clocks { kernel, measured });
     let cpus: Vec<u32> = topology.threads.iter().map(|thread| thread.cpu.0).take(1).collect();
     Machine {
@@ -132,9 +132,9 @@ fn processor(
         write_allocate: row.and_then(Microarchitecture::write_allocate),
         flops_per_cycle: throughput.as_ref().map(|throughput| throughput.per_cycle),
         flops_basis: throughput.map(|throughput| throughput.basis),
-        hz: clock.as_ref().map(|(hz, _)| hz.0),
+        hz: clock.as_ref().map(|(hz, _)| *hz),
         hz_basis: clock.map(|(_, basis)| basis),
-        measured_hz: clocks.measured.map(|hz| hz.0),
+        measured_hz: clocks.measured,
     }
 }
 
@@ -142,13 +142,13 @@ fn processor(
 /// the measured clock.
 fn peak(processor: &Processor) -> Option<Figure> {
     let per_cycle = processor.flops_per_cycle?;
-    let hz = Hertz(processor.hz?);
+    let hz = processor.hz?;
     let cores = processor.cores;
     let hz_basis = processor.hz_basis.as_ref().map_or("", ClockBasis::as_str);
     let mut detail = processor.flops_basis.clone().unwrap_or_default();
     if processor.hz_basis == Some(ClockBasis::Measured) {
         detail += "; clock of all cores with scalar work, with wide vectors it may be lower";
-    } else if let Some(measured) = processor.measured_hz.map(Hertz) {
+    } else if let Some(measured) = processor.measured_hz {
         let peak = processor::peak(cores, measured, per_cycle);
         detail += &format!("; at the {measured} measured with all cores at scalar work: {peak}");
     }

@@ -20,6 +20,7 @@ use crate::topology::{Topology, TopologySource};
 use nodegauge_measure::record::{
     Device, DeviceKind, DeviceMemory, DeviceState, NearNetwork, PciLink,
 };
+use nodegauge_measure::{BytesPerSec, TransfersPerSec};
 
 /// Locations of the file with device names.
 const PCI_IDS: [&str; 3] =
@@ -90,9 +91,10 @@ fn described_by_bus(topology: &Topology, pci: &PciDevice) -> Device {
             numa_node: node.map(|node| node.id.0),
             ..DeviceMemory::default()
         }),
-        link: pci
-            .link_rate
-            .map(|rate| PciLink { bytes_per_s: Some(rate as f64), ..PciLink::default() }),
+        link: pci.link_rate.map(|rate| PciLink {
+            bytes_per_s: Some(BytesPerSec(rate as f64)),
+            ..PciLink::default()
+        }),
         driver: None,
         driver_version: None,
         state: None,
@@ -140,32 +142,28 @@ fn link(root: &SysRoot, pci: &PciDevice) -> Option<PciLink> {
     let speed = |address: &str, file: &str| {
         let text = root.text(&pci::file(address, file))?;
         let rate: f64 = text.split(' ').next()?.parse().ok()?;
-        Some(rate * 1e9)
+        Some(TransfersPerSec(rate * 1e9))
     };
     // Devices that are not on PCI Express report 0 or 255.
     let lanes = |address: &str, file: &str| {
         root.value::<u32>(&pci::file(address, file)).filter(|lanes| (1..=32).contains(lanes))
     };
     let port = pci.bridges.last();
-    let both = |own: Option<f64>, above: Option<f64>| match (own, above) {
-        (Some(own), Some(above)) => Some(own.min(above)),
-        (own, _) => own,
-    };
     let address = pci.address.as_str();
     let now = speed(address, "current_link_speed");
     let width = lanes(address, "current_link_width");
+    let port_speed = port.and_then(|port| speed(port, "max_link_speed"));
+    let port_lanes = port.and_then(|port| lanes(port, "max_link_width"));
     let most =
-        both(speed(address, "max_link_speed"), port.and_then(|port| speed(port, "max_link_speed")));
-    let most_width = both(
-        lanes(address, "max_link_width").map(f64::from),
-        port.and_then(|port| lanes(port, "max_link_width")).map(f64::from),
-    );
+        speed(address, "max_link_speed").map(|own| port_speed.map_or(own, |above| own.min(above)));
+    let most_width =
+        lanes(address, "max_link_width").map(|own| port_lanes.map_or(own, |above| own.min(above)));
     now.or(most)?;
     Some(PciLink {
         transfers_per_s: now,
         width,
         most_transfers_per_s: most,
-        most_width: most_width.map(|lanes_at_most| lanes_at_most as u32),
+        most_width,
         bytes_per_s: now.zip(width).map(|(now, width)| PciLink::rate(now, width)),
     })
 }

@@ -7,9 +7,9 @@
 
 use crate::catalog::SocketMemory;
 use crate::root::SysRoot;
-use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
 use nodegauge_measure::record::{Dimm, Figure, Machine, Memory};
+use nodegauge_measure::{SyntaxError, TransfersPerSec};
 use smbioslib::{
     MemoryDeviceTechnology, MemoryDeviceType, MemorySize, MemorySizeExtended, MemorySpeed,
     MemorySpeedExtended, SMBiosData, SMBiosMemoryDevice, SMBiosString,
@@ -78,7 +78,7 @@ pub struct Modules {
     /// Bytes per transfer of a channel.
     pub channel_bytes: u32,
     /// Transfers per second of all channels: those of the slowest module.
-    pub transfers_per_s: Option<f64>,
+    pub transfers_per_s: Option<TransfersPerSec>,
     /// Technology, e.g. `DDR5`; `None` if modules differ.
     pub technology: Option<String>,
 }
@@ -107,14 +107,15 @@ pub fn parse(table: Vec<u8>) -> Option<Modules> {
     let (channels, counted) = count_channels(&slots);
     let first = slots.first().and_then(|slot| slot.dimm.technology.clone());
     let uniform = slots.iter().all(|slot| slot.dimm.technology == first);
-    let speeds: Option<Vec<f64>> = slots.iter().map(|slot| slot.dimm.transfers_per_s).collect();
+    let speeds: Option<Vec<TransfersPerSec>> =
+        slots.iter().map(|slot| slot.dimm.transfers_per_s).collect();
     let bits = slots.iter().filter_map(|slot| slot.bits).max();
     Some(Modules {
         channels,
         counted,
         channel_bytes: bits.map_or(CHANNEL_BYTES, |bits| u32::from(bits) / 8),
         transfers_per_s: speeds
-            .and_then(|speeds| speeds.into_iter().min_by(f64::total_cmp))
+            .and_then(|speeds| speeds.into_iter().min_by(TransfersPerSec::total_cmp))
             .filter(|_| uniform),
         technology: first.filter(|_| uniform),
         dimms: slots.into_iter().map(|slot| slot.dimm).collect(),
@@ -156,7 +157,7 @@ fn slot(device: &SMBiosMemoryDevice<'_>) -> Option<DimmSlot> {
         dimm: Dimm {
             slot: text(&device.device_locator()),
             bytes,
-            transfers_per_s: configured.map(|mts| f64::from(mts) * 1e6),
+            transfers_per_s: configured.map(|mts| TransfersPerSec(f64::from(mts) * 1e6)),
             technology: technology(&kind),
         },
         bank: text(&device.bank_locator()),
@@ -261,7 +262,8 @@ pub fn bandwidth(
     let (channels, bytes, transfers, technology, basis, detail);
     let mut at_most = false;
     if let Some(spec) = option {
-        (channels, bytes, transfers) = (spec.channels, CHANNEL_BYTES, f64::from(spec.mts) * 1e6);
+        (channels, bytes) = (spec.channels, CHANNEL_BYTES);
+        transfers = TransfersPerSec(f64::from(spec.mts) * 1e6);
         technology = firmware.and_then(|modules| modules.technology.clone());
         basis = "option";
         detail = format!("{channels} channels x {} MT/s x {bytes} B, from --dimms", spec.mts);
@@ -271,7 +273,7 @@ pub fn bandwidth(
         (bytes, transfers) = (modules.channel_bytes, speed);
         technology = modules.technology.clone();
         basis = "DMI";
-        detail = format!("{channels} channels x {:.0} MT/s x {bytes} B ({counted})", speed / 1e6);
+        detail = format!("{channels} channels x {speed} x {bytes} B ({counted})");
     } else if let Some((memory, of)) = catalog {
         // Hypervisors often report one socket per core.
         let (sockets, part) = if guest {
@@ -289,7 +291,7 @@ pub fn bandwidth(
             "catalog: {of}, {sockets} x {} channels of {}-{:.0}, {part}{note}",
             memory.channels,
             memory.technology,
-            transfers / 1e6
+            transfers.0 / 1e6
         );
     } else {
         return Memory::default();
@@ -299,7 +301,7 @@ pub fn bandwidth(
         transfers_per_s: Some(transfers),
         technology,
         theoretical: Some(Figure {
-            value: f64::from(channels) * transfers * f64::from(bytes),
+            value: f64::from(channels) * transfers.0 * f64::from(bytes),
             basis: basis.to_owned(),
             detail: Some(detail),
             at_most,

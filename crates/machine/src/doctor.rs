@@ -13,6 +13,7 @@ use crate::catalog::{self, ProcessorEntry};
 use crate::root::SysRoot;
 use crate::topology::{Topology, TopologySource};
 use crate::{host, processor};
+use nodegauge_measure::Fraction;
 use nodegauge_measure::record::{Finding, Machine, Severity};
 
 /// Id of the finding that other programs use the CPUs.
@@ -123,9 +124,9 @@ pub fn examine(topology: &Topology, root: &SysRoot, machine: &Machine) -> Vec<Fi
     findings
 }
 
-/// Formats a share, 0 to 1, in percent.
-fn percent(share: f64) -> String {
-    let value = share * 100.0;
+/// Formats a share in percent, with one digit after the point below 10 %.
+fn percent(share: Fraction) -> String {
+    let value = share.0 * 100.0;
     if value < 9.95 { format!("{value:.1} %") } else { format!("{value:.0} %") }
 }
 
@@ -162,9 +163,9 @@ mod tests {
 
     #[test]
     fn shares_are_printed_as_people_read_them() {
-        assert_eq!(percent(0.004), "0.4 %");
-        assert_eq!(percent(0.0996), "10 %");
-        assert_eq!(percent(1.0), "100 %");
+        assert_eq!(percent(Fraction(0.004)), "0.4 %");
+        assert_eq!(percent(Fraction(0.0996)), "10 %");
+        assert_eq!(percent(Fraction(1.0)), "100 %");
     }
 
     #[test]

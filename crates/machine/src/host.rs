@@ -3,6 +3,7 @@
 
 use crate::processor::Chip;
 use crate::root::{SysRoot, list};
+use nodegauge_measure::Hertz;
 use nodegauge_measure::record::{Circumstances, Inherited};
 use std::collections::BTreeMap;
 
@@ -94,9 +95,9 @@ pub fn governors(root: &SysRoot, cpus: &[u32]) -> BTreeMap<String, Vec<u32>> {
 }
 
 /// Returns the value of a file of CPU 0's frequency control in Hz (the file contains kHz).
-pub fn frequency(root: &SysRoot, file: &str) -> Option<f64> {
+pub fn frequency(root: &SysRoot, file: &str) -> Option<Hertz> {
     let khz: f64 = root.value(&format!("sys/devices/system/cpu/cpu0/cpufreq/{file}"))?;
-    Some(khz * 1e3)
+    Some(Hertz(khz * 1e3))
 }
 
 /// True if the kernel allows clocks above the base clock; `None` if it does not report this.

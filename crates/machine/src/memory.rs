@@ -3,8 +3,8 @@
 
 use crate::ids::NodeId;
 use crate::root::{SysRoot, keyed, list};
-use nodegauge_measure::Bytes;
 use nodegauge_measure::record::{HugePages, Pages};
+use nodegauge_measure::{Bytes, Fraction};
 
 /// Minimum size of a large block: a huge page of 2 MiB.
 const LARGE: Bytes = Bytes::mib(2);
@@ -116,11 +116,11 @@ fn chosen(text: &str) -> Option<String> {
 
 /// Returns the share of free memory in blocks of at least 2 MiB, 0 to 1, from `/proc/buddyinfo`. These blocks
 /// can immediately become huge pages.
-pub(crate) fn share_in_large_blocks(root: &SysRoot) -> Option<f64> {
+pub(crate) fn share_in_large_blocks(root: &SysRoot) -> Option<Fraction> {
     large_share(&root.text("proc/buddyinfo")?, nodegauge_os::page_bytes() as u64)
 }
 
-fn large_share(buddyinfo: &str, page: u64) -> Option<f64> {
+fn large_share(buddyinfo: &str, page: u64) -> Option<Fraction> {
     let mut all = 0u64;
     let mut large = 0u64;
     // Lines have the form `Node 0, zone   Normal   1146   1614 ...`: numbers of free blocks of 1, 2, 4, ...
@@ -135,7 +135,7 @@ fn large_share(buddyinfo: &str, page: u64) -> Option<f64> {
             }
         }
     }
-    (all > 0).then(|| large as f64 / all as f64)
+    (all > 0).then(|| Fraction(large as f64 / all as f64))
 }
 
 #[cfg(test)]
@@ -153,10 +153,10 @@ mod tests {
     fn free_memory_in_large_blocks_is_a_share() {
         // 512 single pages and one block of 512 pages: half and half.
         let text = "Node 0, zone   Normal    512 0 0 0 0 0 0 0 0 1 0";
-        assert_eq!(large_share(text, 4096), Some(0.5));
+        assert_eq!(large_share(text, 4096), Some(Fraction(0.5)));
         assert_eq!(large_share("Node 0, zone   Normal 0 0", 4096), None);
         // On pages of 64 KiB, blocks of 32 pages are large.
-        assert_eq!(large_share("Node 0, zone   Normal 32 0 0 0 0 1", 65536), Some(0.5));
+        assert_eq!(large_share("Node 0, zone   Normal 32 0 0 0 0 1", 65536), Some(Fraction(0.5)));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! missing, or if the user may not read them, the result contains the reason.
 
 use crate::root::SysRoot;
+use nodegauge_measure::Joules;
 use nodegauge_measure::quantity::counted;
 
 /// Energy counters of a node, without duplicates.
@@ -83,9 +84,9 @@ impl EnergyMeter {
             .map(EnergyReading)
     }
 
-    /// Returns the energy between two readings, joules. A counter is assumed to wrap around at most once
+    /// Returns the energy between two readings. A counter is assumed to wrap around at most once
     /// between them.
-    pub fn joules(&self, from: &EnergyReading, to: &EnergyReading) -> Option<f64> {
+    pub fn joules(&self, from: &EnergyReading, to: &EnergyReading) -> Option<Joules> {
         let mut sum = 0u64;
         for ((counter, first), last) in self.counters.iter().zip(&from.0).zip(&to.0) {
             sum += match last.checked_sub(*first) {
@@ -93,7 +94,7 @@ impl EnergyMeter {
                 None => counter.range?.checked_sub(*first)? + last,
             };
         }
-        Some(sum as f64 * 1e-6)
+        Some(Joules(sum as f64 * 1e-6))
     }
 }
 
@@ -146,7 +147,7 @@ mod tests {
         std::fs::write(folder.path().join("sys/class/powercap/intel-rapl:0/energy_uj"), "50")
             .unwrap();
         let joules = meter.joules(&before, &meter.read().unwrap()).unwrap();
-        assert!((joules - 150e-6).abs() < 1e-12);
+        assert!((joules.0 - 150e-6).abs() < 1e-12);
     }
 
     #[test]

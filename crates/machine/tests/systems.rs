@@ -109,7 +109,7 @@ fn the_live_machine_is_described() {
     assert_eq!(machine.source, nodegauge_measure::record::MachineSource::Live);
     assert!(machine.kernel.is_some() && machine.memory.available > Some(0));
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-    assert!(machine.processor.measured_hz > Some(1e8));
+    assert!(machine.processor.measured_hz > Some(nodegauge_measure::Hertz(1e8)));
     let findings = examine(&topology, &root, &machine);
     assert!(findings.windows(2).all(|pair| pair[0].severity >= pair[1].severity));
 }

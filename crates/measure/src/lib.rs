@@ -33,7 +33,9 @@ pub use names::UnknownName;
 pub use notice::{Notice, NoticeId};
 pub use outcome::Outcome;
 pub use progress::Observer;
-pub use quantity::{Bytes, BytesPerSec, FlopsPerSec, Hertz, Seconds};
+pub use quantity::{
+    Bytes, BytesPerSec, FlopsPerSec, Fraction, Hertz, Joules, Seconds, TransfersPerSec, Watts,
+};
 pub use unit::Unit;
 
 // Crates that the expansion of `config!` refers to.

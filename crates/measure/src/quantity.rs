@@ -4,9 +4,14 @@
 //! GiB) and parsed in both. The inner number is in base units, as programs read it.
 
 use crate::grammar::{Cursor, SyntaxError};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::fmt;
-use std::ops::{Add, Div, Mul};
+use std::iter::Sum;
+use std::ops::{Add, AddAssign, Div, Mul, Sub};
+use std::time::Duration;
 
 /// A size or an amount of data, in bytes.
 #[derive(
@@ -15,25 +20,111 @@ use std::ops::{Add, Div, Mul};
 #[serde(transparent)]
 pub struct Bytes(pub u64);
 
-/// A time, in seconds.
-#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Seconds(pub f64);
+/// Declares quantities that are numbers of one unit. In records they are plain numbers.
+macro_rules! quantities {
+    ($($(#[doc = $doc:literal])* $name:ident;)*) => {$(
+        $(#[doc = $doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub f64);
 
-/// A data rate, in bytes per second.
-#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct BytesPerSec(pub f64);
+        impl $name {
+            /// Compares two values in the total order of [`f64::total_cmp`].
+            pub fn total_cmp(&self, other: &Self) -> Ordering {
+                self.0.total_cmp(&other.0)
+            }
+            /// Returns the larger of two values; a value that is not a number is ignored.
+            pub fn max(self, other: Self) -> Self {
+                Self(self.0.max(other.0))
+            }
+            /// Returns the smaller of two values; a value that is not a number is ignored.
+            pub fn min(self, other: Self) -> Self {
+                Self(self.0.min(other.0))
+            }
+        }
 
-/// A rate of floating-point operations, in operations per second.
-#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct FlopsPerSec(pub f64);
+        impl Add for $name {
+            type Output = Self;
+            fn add(self, other: Self) -> Self {
+                Self(self.0 + other.0)
+            }
+        }
 
-/// A clock frequency, in cycles per second.
-#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Hertz(pub f64);
+        impl AddAssign for $name {
+            fn add_assign(&mut self, other: Self) {
+                self.0 += other.0;
+            }
+        }
+
+        impl Sub for $name {
+            type Output = Self;
+            fn sub(self, other: Self) -> Self {
+                Self(self.0 - other.0)
+            }
+        }
+
+        impl Mul<f64> for $name {
+            type Output = Self;
+            fn mul(self, factor: f64) -> Self {
+                Self(self.0 * factor)
+            }
+        }
+
+        impl Div<f64> for $name {
+            type Output = Self;
+            fn div(self, divisor: f64) -> Self {
+                Self(self.0 / divisor)
+            }
+        }
+
+        impl Div for $name {
+            type Output = f64;
+            fn div(self, other: Self) -> f64 {
+                self.0 / other.0
+            }
+        }
+
+        impl Sum for $name {
+            fn sum<I: Iterator<Item = Self>>(items: I) -> Self {
+                Self(items.map(|item| item.0).sum())
+            }
+        }
+
+        impl JsonSchema for $name {
+            fn inline_schema() -> bool {
+                <f64 as JsonSchema>::inline_schema()
+            }
+            fn schema_name() -> Cow<'static, str> {
+                <f64 as JsonSchema>::schema_name()
+            }
+            fn schema_id() -> Cow<'static, str> {
+                <f64 as JsonSchema>::schema_id()
+            }
+            fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+                <f64 as JsonSchema>::json_schema(generator)
+            }
+        }
+    )*};
+}
+
+quantities! {
+    /// A time, in seconds.
+    Seconds;
+    /// A data rate, in bytes per second.
+    BytesPerSec;
+    /// A rate of floating-point operations, in operations per second.
+    FlopsPerSec;
+    /// A rate of transfers over a bus or a link, in transfers per second.
+    TransfersPerSec;
+    /// A clock frequency, in cycles per second.
+    Hertz;
+    /// An energy, in joules.
+    Joules;
+    /// A power, in watts.
+    Watts;
+    /// A part of a whole, or of a limit, where 1 is all of it.
+    Fraction;
+}
 
 impl Bytes {
     /// Returns `n` KiB (1024 bytes each).
@@ -75,9 +166,30 @@ impl Div<Seconds> for Bytes {
     }
 }
 
-impl std::iter::Sum for Bytes {
+impl Sum for Bytes {
     fn sum<I: Iterator<Item = Self>>(items: I) -> Self {
         items.fold(Self(0), Add::add)
+    }
+}
+
+/// Operations per second for each watt.
+impl Div<Watts> for FlopsPerSec {
+    type Output = f64;
+    fn div(self, power: Watts) -> f64 {
+        self.0 / power.0
+    }
+}
+
+impl Div<Seconds> for Joules {
+    type Output = Watts;
+    fn div(self, time: Seconds) -> Watts {
+        Watts(self.0 / time.0)
+    }
+}
+
+impl From<Duration> for Seconds {
+    fn from(time: Duration) -> Self {
+        Self(time.as_secs_f64())
     }
 }
 
@@ -151,6 +263,33 @@ impl fmt::Display for Seconds {
             _ => (1e9, "ns"),
         };
         f.pad(&format!("{} {unit}", significant(self.0 * scale)))
+    }
+}
+
+impl Fraction {
+    /// Formats the share in whole percent.
+    pub fn in_whole_percent(self) -> String {
+        format!("{:.0} %", self.0 * 100.0)
+    }
+}
+
+/// In percent, with one digit after the point unless it is a whole number.
+impl fmt::Display for Fraction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{} %", trimmed(self.0 * 100.0)))
+    }
+}
+
+impl fmt::Display for Watts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{:.0} W", self.0))
+    }
+}
+
+/// In MT/s, the unit of data sheets of memory modules.
+impl fmt::Display for TransfersPerSec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{:.0} MT/s", self.0 / 1e6))
     }
 }
 
@@ -244,11 +383,6 @@ impl std::str::FromStr for Bytes {
     }
 }
 
-/// Formats a share in percent, with one digit after the point unless it is a whole number.
-pub fn percent(share: f64) -> String {
-    format!("{} %", trimmed(share * 100.0))
-}
-
 /// Formats a number with one digit after the point unless it is a whole number.
 pub fn trimmed(number: f64) -> String {
     let text = format!("{number:.1}");
@@ -270,6 +404,36 @@ mod tests {
         assert_eq!(FlopsPerSec(7.3728e12).to_string(), "7.373 TFLOP/s");
         assert_eq!(Seconds(115e-9).to_string(), "115.0 ns");
         assert_eq!(Hertz(2.4e9).to_string(), "2.400 GHz");
+    }
+
+    #[test]
+    fn records_have_plain_numbers() {
+        #[derive(JsonSchema)]
+        #[schemars(rename = "Times")]
+        struct Typed {
+            /// Documentation.
+            #[expect(dead_code, reason = "only the schema is read")]
+            at: Vec<[Option<Seconds>; 2]>,
+        }
+        #[derive(JsonSchema)]
+        #[schemars(rename = "Times")]
+        struct Plain {
+            /// Documentation.
+            #[expect(dead_code, reason = "only the schema is read")]
+            at: Vec<[Option<f64>; 2]>,
+        }
+        assert_eq!(schemars::schema_for!(Typed), schemars::schema_for!(Plain));
+        assert_eq!(serde_json::to_string(&Some(Fraction(0.25))).unwrap(), "0.25");
+        assert_eq!(serde_json::from_str::<Option<Hertz>>("null").unwrap(), None);
+    }
+
+    #[test]
+    fn shares_and_powers_are_printed_as_people_read_them() {
+        assert_eq!(Fraction(0.9996).to_string(), "100 %");
+        assert_eq!(Fraction(0.1234).to_string(), "12.3 %");
+        assert_eq!(Fraction(0.1234).in_whole_percent(), "12 %");
+        assert_eq!((Joules(350.4) / Seconds(0.5)).to_string(), "701 W");
+        assert_eq!(TransfersPerSec(4800e6).to_string(), "4800 MT/s");
     }
 
     #[test]

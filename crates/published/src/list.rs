@@ -38,6 +38,6 @@ fn listed(node: &PublishedNode) -> [String; 4] {
         None => "by threads".to_owned(),
     };
     let share = shown.and_then(|m| m.limit.as_ref());
-    let share = share.map(|limit| format!("{:.0} %", limit.fraction * 100.0));
+    let share = share.map(|limit| limit.fraction.in_whole_percent());
     [node.test.to_owned(), node.to_string(), what, share.unwrap_or_default()]
 }

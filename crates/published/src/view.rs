@@ -144,7 +144,7 @@ fn beside(record: &Record, nodes: &[&Vec<&PublishedRow<'_>>]) -> Table {
 
 /// Formats the share of its limit that a figure reaches.
 fn share(m: &Measurement) -> Option<String> {
-    let percent = format!("{:.1}", m.limit.as_ref()?.fraction * 100.0);
+    let percent = format!("{:.1}", m.limit.as_ref()?.fraction.0 * 100.0);
     Some(format!("{} %", percent.strip_suffix(".0").unwrap_or(&percent)))
 }
 

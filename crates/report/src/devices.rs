@@ -86,17 +86,17 @@ fn memory(device: &Device) -> String {
 
 /// Describes clocks, power limit, throttling reasons and partition of a device.
 fn state(state: &DeviceState) -> String {
-    let clock = |what: &str, now: Option<f64>, most: Option<f64>| {
-        let most = most.map(|most| format!(" of {}", Hertz(most))).unwrap_or_default();
-        now.map(|now| format!("{what} {}{most}", Hertz(now)))
+    let clock = |what: &str, now: Option<Hertz>, most: Option<Hertz>| {
+        let most = most.map(|most| format!(" of {most}")).unwrap_or_default();
+        now.map(|now| format!("{what} {now}{most}"))
     };
     let parts = [
         clock("clock", state.hz, state.most_hz),
         clock("memory clock", state.memory_hz, state.most_memory_hz),
         state.watts.map(|watts| {
             let most = state.most_watts.filter(|most| *most != watts);
-            let most = most.map(|most| format!(" of {most:.0} W")).unwrap_or_default();
-            format!("power limit {watts:.0} W{most}")
+            let most = most.map(|most| format!(" of {most}")).unwrap_or_default();
+            format!("power limit {watts}{most}")
         }),
         (!state.throttled_by.is_empty())
             .then(|| format!("throttled by: {}", state.throttled_by.join(", "))),

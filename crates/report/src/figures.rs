@@ -56,7 +56,7 @@ impl RecordFigure<'_> {
     /// Returns the share of the limit, e.g. `11.3 % of 576.0 GB/s, catalog`; `None` if the limit is unknown.
     pub(crate) fn of_limit(&self) -> Option<String> {
         let limit = self.m.limit.as_ref()?;
-        let share = significant(limit.fraction * 100.0);
+        let share = significant(limit.fraction.0 * 100.0);
         let value = self.m.unit.in_words(limit.value);
         Some(format!("{share} % of {value}, {}", limit.basis))
     }

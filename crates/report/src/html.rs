@@ -8,6 +8,7 @@ use nodegauge_gauge::view::{
     Bar, Block, Card, Drawing, Grid, HeatMaps, Note, Page, Picture, Scale, Section, Table,
     TableCell, Tone,
 };
+use nodegauge_measure::Fraction;
 use std::collections::BTreeMap;
 
 /// Minimum number of rows and of columns of a surface.
@@ -180,7 +181,7 @@ fn note(note: &Note) -> Markup {
 /// Returns a table in its own scroll region, for screens that are narrower than the table.
 fn table(table: &Table) -> Markup {
     let bars = || table.rows.iter().flatten().filter_map(|cell| cell.bar);
-    let longest = bars().fold(1.0, f64::max);
+    let longest = bars().fold(Fraction(1.0), Fraction::max);
     let mut rows = Vec::new();
     for (i, row) in table.rows.iter().enumerate() {
         let heads = table.headings.iter().filter(|(at, cell)| *at == i && !cell.text.is_empty());
@@ -221,7 +222,7 @@ fn table(table: &Table) -> Markup {
 }
 
 /// Returns a cell; the width of a bar is relative to `longest`.
-fn cell(cell: &TableCell, right: bool, longest: f64) -> Markup {
+fn cell(cell: &TableCell, right: bool, longest: Fraction) -> Markup {
     let class = format!("{}{}", class(cell.tone), if right { " right" } else { "" });
     let value = cell.figure.map(|(value, _)| value.to_string());
     let mut attributes = vec![("class", class.trim())];
@@ -246,9 +247,8 @@ fn card(card: &Card) -> Markup {
 }
 
 fn bar(bar: &Bar) -> Markup {
-    let percent = |share: f64| format!("{:.0} %", share * 100.0);
     let small = |words: &str| element("small", &[], [text(words)]);
-    let place = |share: f64| share.clamp(0.0, 1.0) * 100.0;
+    let place = |share: Fraction| share.0.clamp(0.0, 1.0) * 100.0;
     let mut inside = Vec::new();
     let width = bar.share.map(|share| format!("width:{:.1}%", place(share)));
     inside.extend(width.map(|style| element("span", &[("class", "bar"), ("style", &style)], [])));
@@ -258,7 +258,7 @@ fn bar(bar: &Bar) -> Markup {
     let known = if bar.share.is_some() { "" } else { "none" };
     let meter = element("div", &[("class", known), ("aria-hidden", "true")], inside);
     let share = match (bar.share, &bar.value) {
-        (Some(share), _) => format!("{} of {}", percent(share), bar.limit),
+        (Some(share), _) => format!("{} of {}", share.in_whole_percent(), bar.limit),
         (None, Some(_)) => format!("unknown: {}", bar.limit),
         (None, None) => "unknown: not measured".to_owned(),
     };
@@ -267,7 +267,9 @@ fn bar(bar: &Bar) -> Markup {
         |beside| {
             let mut words = beside.name.clone();
             words.extend(
-                beside.share.map(|of_limit| format!(", {} of its limit", percent(of_limit))),
+                beside
+                    .share
+                    .map(|of_limit| format!(", {} of its limit", of_limit.in_whole_percent())),
             );
             words.extend(beside.ratio.map(|ratio| format!("; this is {ratio:.2} x that")));
             vec![text(&beside.value), small(&words)]

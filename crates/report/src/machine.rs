@@ -7,7 +7,7 @@ use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{
     Cache, Circumstances, ClockBasis, Figure, Finding, Inherited, Machine, NumaNode, Severity,
 };
-use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec, Hertz};
+use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec};
 
 /// Returns the description of the node, with one paragraph per topic, and the NUMA distances if it has several NUMA
 /// nodes.
@@ -24,7 +24,7 @@ pub fn page(machine: &Machine) -> Page {
     section.note("memory", memory(machine));
     for dimm in &machine.memory.dimms {
         let technology = dimm.technology.as_ref().map(|t| format!(" {t}")).unwrap_or_default();
-        let rate = dimm.transfers_per_s.map(|t| format!(" at {:.0} MT/s", t / 1e6));
+        let rate = dimm.transfers_per_s.map(|rate| format!(" at {rate}"));
         let rate = rate.unwrap_or_default();
         section.note("dimm", format!("{}: {}{technology}{rate}", dimm.slot, Bytes(dimm.bytes)));
     }
@@ -85,10 +85,10 @@ fn processor(machine: &Machine) -> String {
     }
     if let Some(hz) = p.hz {
         let basis = p.hz_basis.as_ref().map_or("?", ClockBasis::as_str);
-        text.push_str(&format!(", {} ({basis})", Hertz(hz)));
+        text.push_str(&format!(", {hz} ({basis})"));
     }
     if let Some(measured) = p.measured_hz.filter(|_| p.hz_basis != Some(ClockBasis::Measured)) {
-        text.push_str(&format!(", {} measured with scalar work on all cores", Hertz(measured)));
+        text.push_str(&format!(", {measured} measured with scalar work on all cores"));
     }
     text
 }
@@ -152,7 +152,7 @@ fn theoretical(machine: &Machine) -> String {
     let factors = match (m.channels, m.transfers_per_s) {
         (Some(channels), Some(rate)) => {
             let technology = m.technology.as_deref().unwrap_or("DDR");
-            format!(" = {channels} channels x {technology}-{:.0} x 8 B", rate / 1e6)
+            format!(" = {channels} channels x {technology}-{:.0} x 8 B", rate.0 / 1e6)
         }
         _ => String::new(),
     };

@@ -128,6 +128,7 @@ fn text(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodegauge_measure::Fraction;
 
     #[test]
     fn text_is_no_markup() {
@@ -156,7 +157,11 @@ mod tests {
     fn bars_are_left_out_and_headings_are_rows() {
         let mut one = Table::new(&["what", ">GB/s", ""]);
         one.heading("native");
-        one.row(["a|b".into(), TableCell::text("7").tone(Tone::Strong), TableCell::bar(1.0)]);
+        one.row([
+            "a|b".into(),
+            TableCell::text("7").tone(Tone::Strong),
+            TableCell::bar(Fraction(1.0)),
+        ]);
         let rows = "| what | GB/s |\n| --- | ---: |\n| **native** |  |\n| a\\|b | **7** |\n";
         assert_eq!(table(&one), rows);
     }

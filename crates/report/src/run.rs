@@ -87,7 +87,7 @@ pub fn ticket(
         table.row([
             format!("{}: {}", headline.title, headline.what).into(),
             TableCell::from(m.in_words()).tone(Tone::Strong),
-            limit.map_or("?".to_owned(), |of| format!("{:.1} %", of.fraction * 100.0)).into(),
+            limit.map_or("?".to_owned(), |of| format!("{:.1} %", of.fraction.0 * 100.0)).into(),
             limit
                 .map_or("no limit is known".to_owned(), |of| {
                     format!("{}, {}", m.unit.in_words(of.value), of.basis)
@@ -139,7 +139,7 @@ fn regimes(record: &Record, gauges: &[&dyn Gauge], section: &mut Section) {
             table.row([
                 format!("{} {}", m.test, m.name).into(),
                 Seconds(regime.round_trip_s).to_string().into(),
-                format!("{:.0} %", regime.share * 100.0).into(),
+                regime.share.in_whole_percent().into(),
                 value(regime.summary.best),
                 value(regime.summary.median),
             ]);

@@ -141,7 +141,7 @@ fn text(text: &str, style: Style) -> String {
 fn table(table: &Table, style: Style) -> String {
     let room = bar_room(table, style);
     let words = |cell: &TableCell| match cell.bar {
-        Some(share) => "#".repeat((share.clamp(0.0, 1.0) * room as f64).round() as usize),
+        Some(share) => "#".repeat((share.0.clamp(0.0, 1.0) * room as f64).round() as usize),
         None => marked(cell, style),
     };
     let mut rows: Vec<Vec<String>> =
@@ -231,6 +231,7 @@ fn bar_room(table: &Table, style: Style) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodegauge_measure::Fraction;
 
     #[test]
     fn a_note_keeps_its_label_in_a_column() {
@@ -272,8 +273,8 @@ mod tests {
     #[test]
     fn bars_take_the_room_that_is_left() {
         let mut one = Table::new(&["what", ">GB/s", ""]);
-        one.row(["copy".into(), "7".into(), TableCell::bar(1.0)]);
-        one.row(["scale".into(), "3.5".into(), TableCell::bar(0.5)]);
+        one.row(["copy".into(), "7".into(), TableCell::bar(Fraction(1.0))]);
+        one.row(["scale".into(), "3.5".into(), TableCell::bar(Fraction(0.5))]);
         let text = super::table(&one, Style { width: 24, colour: false });
         assert_eq!(text, "what   GB/s\ncopy      7  ###########\nscale   3.5  ######\n");
         one.headings = vec![(0, "all".into())];

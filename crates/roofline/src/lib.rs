@@ -44,8 +44,8 @@ pub fn place(measured: Vec<Measurement>, points: Vec<RooflinePoint>) -> Vec<Meas
         let Some((roof, x)) = roof else { return m };
         let m = m.limit(roof.at(x), format!("{} at {} FLOP/B", roof.in_words(), intensity(x)));
         let mut validity = m.validity.clone();
-        if let Some(limit) = m.limit.as_ref().filter(|limit| limit.fraction > 1.0 + ABOVE) {
-            let above = 100.0 * (limit.fraction - 1.0);
+        if let Some(limit) = m.limit.as_ref().filter(|limit| limit.fraction.0 > 1.0 + ABOVE) {
+            let above = 100.0 * (limit.fraction.0 - 1.0);
             validity.suspect(format!(
                 "{above:.0} % above its roof: operations or bytes are counted wrong, a faster level served part of them, or the node was slower when its ceilings were measured"
             ));

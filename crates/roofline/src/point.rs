@@ -1,6 +1,7 @@
 //! Points given by users: operations, bytes and time of a program.
 
 use nodegauge_gauge::roofline::{MEMORY, RooflinePoint, RooflinePointConfig};
+use nodegauge_measure::Seconds;
 use nodegauge_measure::grammar::{Cursor, SyntaxError};
 use nodegauge_measure::record::Category;
 use std::str::FromStr;
@@ -29,7 +30,7 @@ impl GivenPoint {
             level: Some(level),
             flops: Some(flops),
             bytes: Some(bytes),
-            seconds: Some(seconds),
+            seconds: Some(Seconds(seconds)),
             basis: Some(basis.to_owned()),
         };
         RooflinePoint { name, rate: flops / seconds, config, category: Category::Reference }

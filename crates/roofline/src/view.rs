@@ -8,7 +8,7 @@ use nodegauge_gauge::view::{Block, Section, Table, TableCell, plain_table, summa
 use nodegauge_measure::keys::shared;
 use nodegauge_measure::quantity::{counted, significant};
 use nodegauge_measure::record::{Measurement, Record};
-use nodegauge_measure::{Bytes, Hertz, Unit};
+use nodegauge_measure::{Bytes, Unit};
 use nodegauge_placement::cpus::number_ranges;
 
 /// Letters for points; lines of the chart use other letters.
@@ -143,7 +143,7 @@ fn peaks(of: &[&Measurement], _: [&Roofline; 2]) -> Table {
     for m in of.iter().filter(|m| !m.name.ends_with(ONE_THREAD)) {
         let name = Ceiling { name: m.name.clone(), rate: 0.0, level: None }.in_words();
         let cycle = m.read_key::<shared::flops_per_cycle>().map(|flops| format!("{flops:.1}"));
-        let clock = m.read_key::<shared::clock_hz>().map(|hz| Hertz(hz).to_string());
+        let clock = m.read_key::<shared::clock_hz>().map(|hz| hz.to_string());
         let or_dash =
             |text: Option<String>| TableCell::text(text.unwrap_or_else(|| "-".to_owned()));
         let one = of_one_thread(of, m);
@@ -170,7 +170,7 @@ fn points_table(roofline: &Roofline, points: &[Placed<'_>]) -> Table {
             .value
             .and_then(|rate| roofline.next(level, *x, rate))
             .filter(|next| Some(*next) != roof);
-        let share = m.limit.as_ref().map(|limit| format!("{:.0} %", limit.fraction * 100.0));
+        let share = m.limit.as_ref().map(|limit| limit.fraction.in_whole_percent());
         let words = |ceiling: Option<&Ceiling>| ceiling.map_or("-".to_owned(), Ceiling::in_words);
         table.row([
             letter.to_string().into(),

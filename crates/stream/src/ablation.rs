@@ -25,7 +25,7 @@ use nodegauge_measure::record::{Category, Measurement, Quoted, Validity};
 use nodegauge_measure::samples;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{Limits, Schedule, policy};
-use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Unit};
+use nodegauge_measure::{Bytes, BytesPerSec, Failure, Notice, NoticeId, Observer, Outcome, Unit};
 use nodegauge_placement::Placement;
 use std::time::Duration;
 
@@ -300,7 +300,7 @@ impl Measured<'_> {
             let config = ExplainConfig {
                 what: Some(step.what.clone()),
                 factors: Some((0..self.kernels.len()).filter_map(value).collect()),
-                to: best(to),
+                to: best(to).map(BytesPerSec),
                 ..ExplainConfig::default()
             };
             Some(figure(step.name, of_steps(before, to, explained)?, config))
@@ -310,8 +310,8 @@ impl Measured<'_> {
         let last = self.steps.len() - 1;
         let config = ExplainConfig {
             baseline: Some(self.steps[0].what.clone()),
-            from: best(0),
-            to: best(last),
+            from: best(0).map(BytesPerSec),
+            to: best(last).map(BytesPerSec),
             stream: self.agreement(),
             rounds: Some(self.rounds.len() as u64),
             rounds_left_out: Some(self.left_out as u64),
@@ -324,7 +324,7 @@ impl Measured<'_> {
                 engine: Some(MEMCPY.to_owned()),
                 kernel: Some(Kernel::Copy.name().to_owned()),
                 what: Some("memcpy of the C library over the best loop for copy".to_owned()),
-                to: Some(rate),
+                to: Some(BytesPerSec(rate)),
                 ..ExplainConfig::default()
             };
             figure(MEMCPY, (ratio, by_round), memcpy_config).category(Category::Reference)

@@ -2,6 +2,7 @@
 
 use nodegauge_arena::{ArrayLayout, keys};
 use nodegauge_kernels::STREAM_ARRAYS;
+use nodegauge_measure::Fraction;
 use nodegauge_measure::config;
 use nodegauge_measure::keys::shared;
 use nodegauge_measure::record::Traffic;
@@ -197,7 +198,7 @@ pub struct RankConfig {
     /// Memory that it was asked to take.
     pub memory: RankMemory,
     /// Share of its memory on each NUMA node, 0 to 1.
-    pub memory_got: Option<BTreeMap<u32, f64>>,
+    pub memory_got: Option<BTreeMap<u32, Fraction>>,
     /// Best rate of its own, B/s.
     pub best: Option<f64>,
     /// Median of its own rates, B/s.

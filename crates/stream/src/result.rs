@@ -23,7 +23,7 @@ use nodegauge_measure::keys::shared::CompilerConfig;
 use nodegauge_measure::record::{Finding, Limit, Measurement, Quoted, Severity, Traffic, Validity};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::{self, CellSamples, Sample, Sorted};
-use nodegauge_measure::{BytesPerSec, Outcome, Seconds, Unit};
+use nodegauge_measure::{BytesPerSec, Fraction, Outcome, Seconds, Unit};
 use nodegauge_placement::{Bind, MemoryPolicy, ThreadPlace};
 use nodegauge_toolchain::Compiler;
 
@@ -135,7 +135,7 @@ fn one(
     if let Some(doubt) = sorted.doubt(timed.samples, timed.group, i, samples::PASSES, guest) {
         validity.suspect(doubt);
     }
-    if let Some(limit) = m.limit.as_ref().filter(|limit| limit.fraction > 1.0) {
+    if let Some(limit) = m.limit.as_ref().filter(|limit| limit.fraction > Fraction(1.0)) {
         validity.invalid(above_limit(evidence, best, limit));
     }
     let ticks = bytes / best / evidence.clock.granularity.0;
@@ -153,7 +153,7 @@ fn one(
     let traffic = traffic(evidence, i, best, computed_traffic(evidence, each, best), &mut config);
     if let (Some(traffic), Some(limit)) = (&traffic, &m.limit)
         && traffic.value > limit.value
-        && limit.fraction <= 1.0
+        && limit.fraction <= Fraction(1.0)
     {
         validity.suspect(format!(
             "traffic of {} ({}) is above the theoretical {}: not all of it crossed the memory bus",

@@ -7,6 +7,7 @@ use crate::traffic::Counted;
 use nodegauge_arena::location::Share;
 use nodegauge_arena::{ArenaError, ArrayLayout, ArrayShare, ArraysConfig, RequestedPages};
 use nodegauge_machine::{CpuId, NodeId};
+use nodegauge_measure::Fraction;
 use nodegauge_measure::samples::Sample;
 use nodegauge_placement::MemoryPolicy;
 use nodegauge_placement::display::ObservedAffinity;
@@ -149,13 +150,13 @@ pub struct Seen {
     /// CPUs of each thread.
     pub affinity: Vec<ObservedAffinity>,
     /// Share of the arrays on pages of each size, bytes to 0..1.
-    pub pages: Option<BTreeMap<u64, f64>>,
+    pub pages: Option<BTreeMap<u64, Fraction>>,
     /// NUMA nodes of sampled pages of each thread's share of each array; empty if the kernel does not report them,
     /// and for several processes.
     #[serde(default)]
     pub shares: Vec<Share>,
     /// Share of each array on each NUMA node.
-    pub nodes: Vec<Option<BTreeMap<NodeId, f64>>>,
+    pub nodes: Vec<Option<BTreeMap<NodeId, Fraction>>>,
     /// The first check that failed, in words.
     pub wrong: Option<String>,
     /// Number of checks of all arrays.

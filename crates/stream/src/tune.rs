@@ -39,7 +39,7 @@ use nodegauge_measure::schedule::Limits;
 use nodegauge_measure::schedule::halving::{
     self, Candidates, DeadlineCheck, Halving, Passes, RoundRule, Rules, TurnRate,
 };
-use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Unit};
+use nodegauge_measure::{Bytes, BytesPerSec, Failure, Notice, NoticeId, Observer, Outcome, Unit};
 use nodegauge_measure::{clock, notice, regime, schedule, stats};
 use nodegauge_placement::{MemoryPolicy, PlacementRequest};
 use std::collections::BTreeMap;
@@ -451,8 +451,8 @@ fn worth(winner: &Entry, plain: &Entry, choice: &Choice, passes: usize) -> Measu
     let (from, to) = (middle(&plain.samples), middle(&winner.samples));
     let config = TuneConfig {
         choice: Some(choice.to_config()),
-        from: Some(from),
-        to: Some(to),
+        from: Some(BytesPerSec(from)),
+        to: Some(BytesPerSec(to)),
         passes: Some(passes as u64),
         ..TuneConfig::default()
     };

@@ -63,9 +63,7 @@ const FACTS: [Fact; 23] = [
     ("memory", false, |m| m.memory.bytes.map(|bytes| Bytes(bytes).to_string())),
     ("memory limit", false, |m| m.memory.cgroup_limit.map(|bytes| Bytes(bytes).to_string())),
     ("memory channels", true, |m| m.memory.channels.map(|n| n.to_string())),
-    ("memory speed", false, |m| {
-        m.memory.transfers_per_s.map(|rate| format!("{:.0} MT/s", rate / 1e6))
-    }),
+    ("memory speed", false, |m| m.memory.transfers_per_s.map(|rate| rate.to_string())),
     ("theoretical bandwidth", false, |m| {
         m.memory.theoretical.as_ref().map(|figure| BytesPerSec(figure.value).to_string())
     }),

@@ -1,4 +1,5 @@
 use super::*;
+use nodegauge_measure::Fraction;
 use nodegauge_measure::record::{
     Category, Machine, Measurement, Quoted, RegimeSamples, Status, Tool,
 };
@@ -177,7 +178,7 @@ fn in_regime(trip: f64, rate: f64, other: Option<(f64, f64)>) -> Measurement {
     m.config.insert("round_trip_s".to_owned(), json!(trip));
     let regime = |(regime_trip, regime_rate): (f64, f64)| RegimeSamples {
         round_trip_s: regime_trip,
-        share: 0.5,
+        share: Fraction(0.5),
         summary: Summary::of(&[regime_rate; 12], Better::Higher).unwrap(),
         samples: vec![regime_rate; 12],
     };

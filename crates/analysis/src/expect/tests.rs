@@ -1,6 +1,7 @@
 //! Conditions as scripts give them, and their messages.
 
 use super::*;
+use nodegauge_measure::Fraction;
 use nodegauge_measure::keys::ConfigKind;
 use nodegauge_measure::record::Limit;
 use proptest::prelude::*;
@@ -35,7 +36,7 @@ fn measurement(test: &str, name: &str, unit: &str, value: Option<f64>) -> Measur
 
 /// Returns Triad at 78.412 GB/s, 78.4 % of its limit.
 fn triad() -> Measurement {
-    let limit = Limit { value: 1e11, basis: "option".to_owned(), fraction: 0.784 };
+    let limit = Limit { value: 1e11, basis: "option".to_owned(), fraction: Fraction(0.784) };
     Measurement { limit: Some(limit), ..measurement("stream", "triad", "B/s", Some(78.412e9)) }
 }
 

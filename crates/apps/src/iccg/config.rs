@@ -2,6 +2,7 @@
 
 use crate::config::WorkersConfig;
 use crate::keys;
+use nodegauge_measure::Fraction;
 use nodegauge_measure::keys::shared;
 
 nodegauge_measure::config! {
@@ -51,7 +52,7 @@ nodegauge_measure::config! {
         /// Predicted time of the bytes at the rates of reading and Triad of the same minutes, seconds.
         predicted_s: f64 = Observation "predicted";
         /// Share of an iteration, 0 to 1.
-        share: f64 = Observation "share of an iteration";
+        share: Fraction = Observation "share of an iteration";
         sweep: shared::sweep;
         against: keys::against;
         stopped: shared::stopped;

@@ -15,7 +15,7 @@ use nodegauge_kernels::{Kernel, Variant};
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::OneRegime;
-use nodegauge_measure::{Unit, stats};
+use nodegauge_measure::{Fraction, Unit, stats};
 
 /// The residual that is computed anew may be greater than the one by recursion by this factor: rounding parts
 /// them.
@@ -130,7 +130,7 @@ impl IccgEvidence<'_> {
                 moved_bytes: Some(bytes as u64),
                 flops: Some(part_flops as u64),
                 predicted_s: predicted(part),
-                share: Some(share).filter(|share| share.is_finite()),
+                share: share.is_finite().then_some(Fraction(share)),
                 ..config.clone()
             };
             figures.push(judged(m, config, number + 1));

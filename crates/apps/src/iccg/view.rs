@@ -13,7 +13,7 @@ use nodegauge_gauge::view::{
 };
 use nodegauge_measure::quantity::{counted, significant};
 use nodegauge_measure::record::{Measurement, Quoted, Record};
-use nodegauge_measure::{Bytes, Seconds, Unit};
+use nodegauge_measure::{Bytes, Fraction, Seconds, Unit};
 
 /// A figure with its configuration.
 type IccgFigure<'a> = (&'a Measurement, IccgConfig);
@@ -166,12 +166,11 @@ fn rate(m: Option<&IccgFigure<'_>>) -> TableCell {
 }
 
 /// A share in per cent.
-fn percent(share: Option<f64>) -> TableCell {
-    share
-        .map_or_else(TableCell::default, |share| TableCell::text(format!("{:.0} %", 100.0 * share)))
+fn percent(share: Option<Fraction>) -> TableCell {
+    share.map_or_else(TableCell::default, |share| TableCell::text(share.in_whole_percent()))
 }
 
-fn limit_reached((m, _): &IccgFigure<'_>) -> Option<f64> {
+fn limit_reached((m, _): &IccgFigure<'_>) -> Option<Fraction> {
     Some(m.limit.as_ref()?.fraction)
 }
 
@@ -203,7 +202,7 @@ fn workers_table(groups: &[&[IccgFigure<'_>]]) -> Table {
                 Some(value) => TableCell::figure(value, Unit::Factor, format!("{value:.3}")),
                 None => m.validity.status.name().into(),
             }),
-            TableCell::bar(rate_of(group).unwrap_or(0.0) / most),
+            TableCell::bar(Fraction(rate_of(group).unwrap_or(0.0) / most)),
         ]);
     }
     table
@@ -253,7 +252,7 @@ fn parts_table(group: &[IccgFigure<'_>]) -> Table {
                 giga(flops as f64 / s, Unit::FlopsPerSecond)
             }),
             percent(limit_reached(figure)),
-            TableCell::bar(config.share.unwrap_or(0.0)),
+            TableCell::bar(config.share.unwrap_or_default()),
         ]);
     }
     if let Some(rate) = named(group, "rate") {
@@ -338,7 +337,7 @@ fn closing((m, config): &IccgFigure<'_>) -> Option<String> {
     Some(format!(
         "the solver runs at {}, {:.0} % of what its bytes take at this node's bandwidth ({} an iteration)",
         m.in_words(),
-        100.0 * limit.fraction,
+        100.0 * limit.fraction.0,
         Seconds(config.predicted_s?)
     ))
 }

@@ -8,7 +8,7 @@ use nodegauge_gauge::view::{Column, Section, Table, TableCell, summary};
 use nodegauge_measure::quantity::significant;
 use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::stats::Summary;
-use nodegauge_measure::{Seconds, Unit};
+use nodegauge_measure::{Fraction, Unit};
 
 /// A figure with its configuration.
 type TrapezoidFigure<'a> = (&'a Measurement, TrapezoidConfig);
@@ -46,14 +46,14 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
                 point_config.on.in_words().into(),
                 point_config
                     .seconds
-                    .map_or_else(|| "-".into(), |s| TableCell::text(Seconds(s).to_string())),
+                    .map_or_else(|| "-".into(), |time| TableCell::text(time.to_string())),
                 m.value.map_or_else(|| m.validity.status.name().into(), rate),
                 beside("efficiency"),
                 beside("relative"),
                 point_config
                     .error
                     .map_or_else(|| "-".into(), |error| TableCell::text(format!("{error:.0e}"))),
-                TableCell::bar(m.value.unwrap_or(0.0) / most),
+                TableCell::bar(Fraction(m.value.unwrap_or(0.0) / most)),
             ]);
         }
     }

@@ -14,7 +14,7 @@ use nodegauge_compute::{ComputeGauge, DGEMM, HplPlan, RATING, TEST, view};
 use nodegauge_gauge::{Planned, Site};
 use nodegauge_measure::keys::shared;
 use nodegauge_measure::record::{Measurement, Record};
-use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec, Notice, NoticeId, notice};
+use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec, Fraction, Notice, NoticeId, notice};
 use nodegauge_toolchain::mpi::HostList;
 
 pub(crate) fn execute(args: &HplArgs) -> Result<Exit, Failure> {
@@ -109,7 +109,7 @@ fn options(args: &HplArgs, site: &Site, threads: usize) -> Result<HplOptions, Fa
     });
     Ok(HplOptions {
         order,
-        fraction: args.memory_fraction,
+        fraction: Fraction(args.memory_fraction),
         nb: args.nb.iter().map(|nb| *nb as usize).collect(),
         grid_multiple: args.grid_multiple,
         seed: args.seed,

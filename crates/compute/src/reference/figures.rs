@@ -23,7 +23,7 @@ pub fn measurements(
             None => groups.push(vec![row]),
         }
     }
-    let best = |group: &[&HplRow]| group.iter().map(|row| row.rate).fold(0.0, f64::max);
+    let best = |group: &[&HplRow]| group.iter().map(|row| row.rate.0).fold(0.0, f64::max);
     groups.sort_by(|a, b| best(b).total_cmp(&best(a)));
     let about = RatingConfig {
         engine: Some(engine.to_owned()),
@@ -57,7 +57,7 @@ fn measurement(group: &[&HplRow], about: RatingConfig) -> Measurement {
     let counted = group.iter().filter(|_| !failed);
     Measurement::new(GAUGE, TEST, RATING, Unit::FlopsPerSecond)
         .category(Category::Reference)
-        .sampled(Quoted::Best, counted.map(|member| member.rate).collect())
+        .sampled(Quoted::Best, counted.map(|member| member.rate.0).collect())
         .config(&config)
         .judged(validity)
 }

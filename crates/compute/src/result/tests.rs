@@ -6,8 +6,8 @@ use crate::config::ResidualConfig;
 use crate::observed::Around;
 use crate::peak::{Burst, loops};
 use nodegauge_machine::{SysRoot, Topology, TopologySource};
-use nodegauge_measure::FlopsPerSec;
 use nodegauge_measure::record::Machine;
+use nodegauge_measure::{FlopsPerSec, Seconds};
 use nodegauge_placement::PlacementRequest;
 
 /// Two cores of 32 FLOP a cycle.
@@ -20,7 +20,7 @@ fn site() -> Site {
 }
 
 fn burst(gflops: f64, ghz: f64) -> Burst {
-    Burst { rate: gflops * 1e9, clock: Some(Hertz(ghz * 1e9)) }
+    Burst { rate: FlopsPerSec(gflops * 1e9), clock: Some(Hertz(ghz * 1e9)) }
 }
 
 /// The figure of that name where registers and a solution saw these.
@@ -40,13 +40,13 @@ fn timed(
     let solution = SolvedSystem {
         order: 8000,
         nb: 192,
-        rating: 90e9,
-        seconds: 4.0,
+        rating: FlopsPerSec(90e9),
+        seconds: Seconds(4.0),
         time,
         residual: ResidualConfig::of(Some(0.01)),
         huge_pages: None,
         joules: None,
-        began: 0.0,
+        began: Seconds(0.0),
         around,
     };
     let rate = FlopsPerSec(1.0);
@@ -73,7 +73,7 @@ fn the_limit_of_a_peak_is_the_clock_of_its_own_burst() {
     let (peak, _) = judged("fma_peak", &[burst(180.0, 3.0), burst(120.0, 2.0)], Around::default());
     let limit = peak.limit.clone().unwrap();
     assert!((limit.value / (2.0 * 3e9 * 32.0) - 1.0).abs() < 1e-12, "{limit:?}");
-    assert_eq!((peak.validity.status, limit.fraction), (Status::Valid, 180.0 / 192.0));
+    assert_eq!((peak.validity.status, limit.fraction), (Status::Valid, Fraction(180.0 / 192.0)));
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn a_busy_minute_is_said_with_the_rating() {
     let reason = &busy_rating.validity.reasons[0];
     assert!(reason.starts_with("other work used 47 % of the cores' execution units: bursts in registers around the solution ran at 71.0 to 124.0 GFLOP/s"), "{reason}");
     let time = busy_rating.read_config::<RatingConfig>().time.unwrap();
-    assert!((time.shared.unwrap() - (1.0 - 100.0 / 190.0)).abs() < 1e-12);
+    assert!((time.shared.unwrap() - Fraction(1.0 - 100.0 / 190.0)).0.abs() < 1e-12);
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn lu_is_held_against_dgemm_of_the_same_minutes() {
     let loses = |notices: &[String]| notices.iter().any(|text| text.starts_with("LU is slow"));
     // DGEMM once reached 140, but 100 when LU reached 90.
     let (rating, notices) = judged("rating", &[], around(&[98e9, 100e9, 140e9]));
-    assert_eq!(rating.read_config::<RatingConfig>().of_dgemm, Some(0.9));
+    assert_eq!(rating.read_config::<RatingConfig>().of_dgemm, Some(Fraction(0.9)));
     assert!(!loses(&notices), "{notices:?}");
     let (_, quiet_notices) = judged("rating", &[], around(&[138e9, 140e9, 141e9]));
     assert!(loses(&quiet_notices), "{quiet_notices:?}");
@@ -118,8 +118,8 @@ fn a_rating_that_panels_set_is_doubted_by_what_the_threads_did_not_by_their_numb
         let around = Around { dgemm: vec![200e9], bursts: Vec::new() };
         timed("rating", &[], around, TimeConfig { panels, waiting, ..TimeConfig::default() }).0
     };
-    assert_eq!(of(0.1, 0.2).validity.status, Status::Valid);
-    let doubted = of(0.2, 0.45);
+    assert_eq!(of(Fraction(0.1), Fraction(0.2)).validity.status, Status::Valid);
+    let doubted = of(Fraction(0.2), Fraction(0.45));
     assert_eq!(doubted.validity.status, Status::Suspect);
     let reason = &doubted.validity.reasons[0];
     assert!(reason.ends_with("took 65 % of the threads' time, and the rating is 45 % of DGEMM"));

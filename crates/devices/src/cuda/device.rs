@@ -90,8 +90,8 @@ impl OpenDevice for OpenedDevice {
 
     fn state(&self) -> Option<ClockState> {
         let gpu = self.management.as_ref()?.at(self.info.pci.as_deref()?)?;
-        let now = |clock: Option<nodegauge_machine::devices::nvml::NowAndMost>| {
-            clock.map(|clock| Hertz(clock.now))
+        let now = |clock: Option<nodegauge_machine::devices::nvml::NowAndMost<Hertz>>| {
+            clock.map(|clock| clock.now)
         };
         // This process is one of the listed processes; its ID may differ in the driver's namespace. Processes on other
         // slices do not affect this slice.

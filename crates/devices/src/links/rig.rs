@@ -2,6 +2,7 @@
 
 use super::{Node, SMALL};
 use crate::driver::{Copy, DeviceBuffer, DeviceError, HostMemory, OpenDevice, Queue};
+use nodegauge_measure::Fraction;
 use nodegauge_measure::clock;
 use nodegauge_measure::samples::Sample;
 use nodegauge_placement::numa::pages_by_node;
@@ -71,7 +72,7 @@ pub(super) struct Host {
     /// NUMA node that the memory was bound to.
     pub(super) node: Option<u32>,
     /// Share of the memory on that node, as the kernel reports it.
-    pub(super) on_node: Option<f64>,
+    pub(super) on_node: Option<Fraction>,
     /// NUMA node with its CPUs.
     cpus: Node,
 }
@@ -122,7 +123,7 @@ impl Rig {
         let pages = pages_by_node(at, bytes, PAGES_ASKED).ok();
         let on_node = pages.map(|pages| {
             let on = pages.nodes.get(&node.0).copied().unwrap_or(0);
-            on as f64 / (pages.nodes.values().sum::<u64>().max(1)) as f64
+            Fraction(on as f64 / (pages.nodes.values().sum::<u64>().max(1)) as f64)
         });
         let bound = (!only).then_some(node.0.0);
         self.hosts.push(Host { memory, pinned, node: bound, on_node, cpus: node.clone() });

@@ -2,8 +2,8 @@
 //! values.
 
 use super::Chart;
-use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Counts, Measurement};
+use nodegauge_measure::{Fraction, Unit};
 use serde::Serialize;
 
 /// A picture with its title.
@@ -257,7 +257,7 @@ pub struct Bar {
     /// Value in words; `None` if it was not measured or is invalid.
     pub value: Option<String>,
     /// Share of the limit; `None` if the limit is unknown.
-    pub share: Option<f64>,
+    pub share: Option<Fraction>,
     /// Source of the limit, or a note that there is none.
     pub limit: String,
     /// Corresponding figure of another node.
@@ -272,7 +272,7 @@ pub struct Beside {
     /// Value in words.
     pub value: String,
     /// Share of the other node's limit; `None` if that is unknown.
-    pub share: Option<f64>,
+    pub share: Option<Fraction>,
     /// Ratio of this node's figure to the other node's.
     pub ratio: Option<f64>,
 }
@@ -281,7 +281,7 @@ impl Card {
     /// Returns the same contents as a table.
     pub fn table(&self) -> super::Table {
         let percent =
-            |share: Option<f64>| share.map_or("?".to_owned(), |x| format!("{:.0} %", x * 100.0));
+            |share: Option<Fraction>| share.map_or("?".to_owned(), |x| x.in_whole_percent());
         let mut table = super::Table::new(&["", ">value", ">of limit", "limit", ">beside", "of"]);
         for bar in &self.bars {
             let beside =

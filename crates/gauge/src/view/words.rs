@@ -2,7 +2,7 @@
 
 use super::TableCell;
 use nodegauge_measure::quantity::significant;
-pub use nodegauge_measure::quantity::{percent, trimmed};
+pub use nodegauge_measure::quantity::trimmed;
 use nodegauge_measure::record::{Limit, Measurement};
 use nodegauge_measure::{BytesPerSec, Unit};
 use nodegauge_placement::cpus::number_ranges;
@@ -27,7 +27,7 @@ pub fn value(m: &Measurement) -> TableCell {
 
 /// Returns the cell with the share of the limit that was reached.
 pub fn of_limit(limit: Option<&Limit>) -> TableCell {
-    limit.map_or_else(|| "?".into(), |limit| percent(limit.fraction).into())
+    limit.map_or_else(|| "?".into(), |limit| limit.fraction.to_string().into())
 }
 
 /// Describes the limit that shares refer to, or the reason why it is unknown.

@@ -5,6 +5,7 @@ use super::some_state;
 use crate::pci::{PciDevice, file};
 use crate::root::{SysRoot, keyed};
 use nodegauge_measure::record::{Device, DeviceState};
+use nodegauge_measure::{Hertz, Watts};
 
 /// Folder of the driver's compute interface.
 const KFD: &str = "sys/class/kfd/kfd";
@@ -25,7 +26,7 @@ pub(super) fn add(device: &mut Device, pci: &PciDevice, root: &SysRoot) {
     }
     let sensors = root.names(&file(&pci.address, "hwmon")).into_iter().next().unwrap_or_default();
     let microwatts = |name: &str| text(&format!("hwmon/{sensors}/{name}"))?.parse::<f64>().ok();
-    let watts = |name: &str| microwatts(name).map(|value| value / 1e6);
+    let watts = |name: &str| microwatts(name).map(|value| Watts(value / 1e6));
     let [core_levels, memory_levels] =
         ["pp_dpm_sclk", "pp_dpm_mclk"].map(|name| text(name).map(|text| levels(&text)));
     let partition: Vec<String> = ["current_compute_partition", "current_memory_partition"]
@@ -45,12 +46,12 @@ pub(super) fn add(device: &mut Device, pci: &PciDevice, root: &SysRoot) {
     });
 }
 
-/// Returns the active and the last of levels such as `1: 1600Mhz *`, in Hz.
-fn levels(text: &str) -> (Option<f64>, Option<f64>) {
+/// Returns the active and the last of levels such as `1: 1600Mhz *`.
+fn levels(text: &str) -> (Option<Hertz>, Option<Hertz>) {
     let hz = |line: &str| {
         let (_, value) = line.split_once(": ")?;
         let digits = value.trim_end_matches([' ', '*']).to_lowercase();
-        digits.strip_suffix("mhz")?.trim().parse::<f64>().ok().map(|mhz| mhz * 1e6)
+        digits.strip_suffix("mhz")?.trim().parse::<f64>().ok().map(|mhz| Hertz(mhz * 1e6))
     };
     let now = text.lines().find(|line| line.trim_end().ends_with('*'));
     (now.and_then(hz), text.lines().last().and_then(hz))
@@ -84,8 +85,11 @@ mod tests {
 
     #[test]
     fn of_the_levels_of_a_clock_one_is_in_use() {
-        assert_eq!(levels("0: 500Mhz\n1: 800Mhz *\n2: 1700Mhz "), (Some(800e6), Some(1700e6)));
-        assert_eq!(levels("0: 1600Mhz *"), (Some(1600e6), Some(1600e6)));
+        assert_eq!(
+            levels("0: 500Mhz\n1: 800Mhz *\n2: 1700Mhz "),
+            (Some(Hertz(800e6)), Some(Hertz(1700e6)))
+        );
+        assert_eq!(levels("0: 1600Mhz *"), (Some(Hertz(1600e6)), Some(Hertz(1600e6))));
         assert_eq!(levels(""), (None, None));
     }
 }

@@ -4,8 +4,8 @@ use super::nvml::{self, GpuState, NowAndMost, NvmlReading};
 use super::{catalog, some_state};
 use crate::pci::NVIDIA_GPUS;
 use crate::root::SysRoot;
-use nodegauge_measure::BytesPerSec;
 use nodegauge_measure::record::{Device, DeviceState, Figure};
+use nodegauge_measure::{BytesPerSec, Hertz};
 
 /// Transfers per cycle of the memory clock that the library reports: memory has double data rate.
 const TRANSFERS_PER_CYCLE: f64 = 2.0;
@@ -60,11 +60,11 @@ fn add_state(device: &mut Device, gpu: &GpuState) {
     let clock = gpu.memory_clock.map(|clock| clock.most);
     let sheet = known.map(|known| format!("; catalog: {}", BytesPerSec(known.bandwidth().value)));
     let driver = gpu.bus_bits.zip(clock).map(|(bits, hz)| Figure {
-        value: f64::from(bits) / 8.0 * hz * TRANSFERS_PER_CYCLE,
+        value: f64::from(bits) / 8.0 * hz.0 * TRANSFERS_PER_CYCLE,
         basis: "driver".to_owned(),
         detail: Some(format!(
             "{bits} bit x {:.0} MHz x {TRANSFERS_PER_CYCLE} transfers{}",
-            hz / 1e6,
+            hz.0 / 1e6,
             sheet.unwrap_or_default()
         )),
         at_most: false,
@@ -87,13 +87,14 @@ fn add_state(device: &mut Device, gpu: &GpuState) {
     });
 }
 
-fn now_and_most(clock: Option<NowAndMost>) -> (Option<f64>, Option<f64>) {
+fn now_and_most(clock: Option<NowAndMost<Hertz>>) -> (Option<Hertz>, Option<Hertz>) {
     (clock.map(|clock| clock.now), clock.map(|clock| clock.most))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodegauge_measure::Watts;
     use nodegauge_measure::record::DeviceKind;
 
     #[test]
@@ -101,7 +102,7 @@ mod tests {
         let text = r#"{"kind": "gpu", "address": "0000:1b:00.0", "identification": "10de:2335"}"#;
         let mut devices: Vec<Device> = vec![serde_json::from_str(text).unwrap()];
         assert_eq!(devices[0].kind, DeviceKind::Gpu);
-        let clock = |now, most| Some(NowAndMost { now, most });
+        let clock = |now, most| Some(NowAndMost { now: Hertz(now), most: Hertz(most) });
         let gpu = GpuState {
             pci: "0000:1b:00.0".to_owned(),
             name: Some("NVIDIA H200".to_owned()),
@@ -113,7 +114,7 @@ mod tests {
             ecc: Some(true),
             corrected: Some(0),
             uncorrected: Some(1),
-            power_limit_w: Some(700.0),
+            power_limit_w: Some(Watts(700.0)),
             processes: Some(vec![(std::process::id(), None), (1, Some(5))]),
             mig: Some(true),
             ..GpuState::default()
@@ -135,7 +136,7 @@ mod tests {
             (state.others, state.throttled_by.join(" ")),
             (Some(1), "power limit".to_owned())
         );
-        assert_eq!((state.partition.as_deref(), state.watts), (Some("MIG"), Some(700.0)));
+        assert_eq!((state.partition.as_deref(), state.watts), (Some("MIG"), Some(Watts(700.0))));
         assert_eq!(device.driver_version.as_deref(), Some("550.54.15"));
     }
 }

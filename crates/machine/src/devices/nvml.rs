@@ -2,6 +2,7 @@
 //! driver and which `nvidia-smi` also uses. The library is loaded at run time. [`read`] loads it in a child
 //! process, because a library that does not match the driver may crash or hang.
 
+use nodegauge_measure::{Hertz, Watts};
 use nodegauge_os::{ChildAnswer, SharedLibrary};
 use serde::{Deserialize, Serialize};
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_ulonglong, c_void};
@@ -95,19 +96,19 @@ pub struct GpuState {
     /// Number of uncorrected errors since the driver was loaded.
     pub uncorrected: Option<u64>,
     /// Current and maximum clock of the multiprocessors, Hz.
-    pub clock: Option<NowAndMost>,
+    pub clock: Option<NowAndMost<Hertz>>,
     /// Current and maximum clock of the memory, Hz.
-    pub memory_clock: Option<NowAndMost>,
+    pub memory_clock: Option<NowAndMost<Hertz>>,
     /// Current reasons for limited clocks, as bits; [`GpuState::slowed_by`] returns them as text.
     pub clock_limits: Option<u64>,
     /// Enforced power limit, watts.
-    pub power_limit_w: Option<f64>,
+    pub power_limit_w: Option<Watts>,
     /// Power draw, watts.
-    pub power_w: Option<f64>,
+    pub power_w: Option<Watts>,
     /// Current and maximum PCIe generation; idle links run at a low generation.
-    pub link_generation: Option<NowAndMost>,
+    pub link_generation: Option<NowAndMost<u32>>,
     /// Current and maximum number of PCIe lanes.
-    pub link_width: Option<NowAndMost>,
+    pub link_width: Option<NowAndMost<u32>>,
     /// Processes that compute on the GPU: process id, and bytes of GPU memory if known.
     pub processes: Option<Vec<(u32, Option<u64>)>>,
     /// True if it is divided into MIG instances.
@@ -118,11 +119,11 @@ pub struct GpuState {
 
 /// Current and maximum value of a quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct NowAndMost {
+pub struct NowAndMost<T> {
     /// Current value.
-    pub now: f64,
+    pub now: T,
     /// Maximum value.
-    pub most: f64,
+    pub most: T,
 }
 
 /// `nvmlComputeMode_t`.
@@ -364,17 +365,21 @@ impl Nvml {
         const MEMORY: c_uint = 2;
         let pci: PciInfo = self.get("nvmlDeviceGetPciInfo_v3", device)?;
         let ecc = self.get_two("nvmlDeviceGetEccMode", device);
-        let pair = |now: Option<c_uint>, most: Option<c_uint>, factor: f64| {
-            let now = f64::from(now?) * factor;
-            let most = f64::from(most?) * factor;
+        let clock = |kind| {
+            let megahertz = |name| Some(Hertz(f64::from(self.get_of(name, device, kind)?) * 1e6));
+            let now = megahertz("nvmlDeviceGetClockInfo")?;
+            let most = megahertz("nvmlDeviceGetMaxClockInfo")?;
             Some(NowAndMost { now, most })
         };
-        let clock = |kind| {
-            let now = self.get_of("nvmlDeviceGetClockInfo", device, kind);
-            pair(now, self.get_of("nvmlDeviceGetMaxClockInfo", device, kind), 1e6)
+        let link = |now, most| {
+            let now = self.get(now, device)?;
+            let most = self.get(most, device)?;
+            Some(NowAndMost { now, most })
         };
-        let link = |now, most| pair(self.get(now, device), self.get(most, device), 1.0);
-        let watts = |name| self.get::<c_uint>(name, device).map(|milli| f64::from(milli) / 1e3);
+        let watts = |name| {
+            let milliwatts = self.get::<c_uint>(name, device)?;
+            Some(Watts(f64::from(milliwatts) / 1e3))
+        };
         let limits = ["nvmlDeviceGetCurrentClocksEventReasons", OLDER_LIMITS];
         Some(GpuState {
             name: self.text("nvmlDeviceGetName", device),

@@ -78,7 +78,7 @@ fn two_modules_of_firmware_give_two_channels() {
     assert_eq!((modules.dimms[0].bytes, modules.dimms[1].bytes), (64 << 30, 16 << 30));
     assert_eq!(modules.dimms[1].slot, "DIMM_B1");
     assert_eq!(modules.technology.as_deref(), Some("DDR5"));
-    assert_eq!(modules.transfers_per_s, Some(4400e6));
+    assert_eq!(modules.transfers_per_s, Some(TransfersPerSec(4400e6)));
     let figure = bandwidth(None, Some(&modules), None, 1, false).theoretical.unwrap();
     assert_eq!((figure.value, figure.basis.as_str()), (70.4e9, "DMI"));
     assert_eq!(
@@ -154,7 +154,7 @@ fn the_catalog_answers_last_and_says_what_it_takes_for_granted() {
     let genoa = crate::catalog::named("EPYC 9654").unwrap();
     let memory = genoa.memory.unwrap();
     let known = bandwidth(None, None, Some((&memory, "EPYC 9654")), 2, false);
-    assert_eq!((known.channels, known.transfers_per_s), (Some(24), Some(4800e6)));
+    assert_eq!((known.channels, known.transfers_per_s), (Some(24), Some(TransfersPerSec(4800e6))));
     let figure = known.theoretical.unwrap();
     assert_eq!((figure.value, figure.basis.as_str()), (921.6e9, "catalog"));
     assert_eq!(
@@ -184,8 +184,12 @@ fn of_eight_nodes(channels: u32, guest: bool) -> Machine {
         device: None,
         distances: None,
     };
-    let modules =
-        Modules { channels, channel_bytes: 8, transfers_per_s: Some(3200e6), ..Modules::default() };
+    let modules = Modules {
+        channels,
+        channel_bytes: 8,
+        transfers_per_s: Some(TransfersPerSec(3200e6)),
+        ..Modules::default()
+    };
     Machine {
         numa_nodes: (0..8).map(node).collect(),
         memory: bandwidth(None, Some(&modules), None, 2, guest),
@@ -224,7 +228,7 @@ fn a_figure_above_what_is_at_most_has_no_limit_and_is_not_invalid() {
     assert_eq!(limit(200e9, true).unwrap().basis, "at most, catalog");
     assert_eq!(limit(400e9, true), None);
     let broken = limit(400e9, false).unwrap();
-    assert!(broken.fraction > 1.0 && broken.basis == "catalog");
+    assert!(broken.fraction.0 > 1.0 && broken.basis == "catalog");
 }
 
 #[test]

@@ -3,7 +3,6 @@
 use super::{Examined, Found, found, percent};
 use crate::root::number_ranges;
 use crate::{cgroup, host};
-use nodegauge_measure::Hertz;
 use nodegauge_measure::record::ClockBasis;
 
 /// Ratio to the base clock below which a clock cannot be explained by noise: the processor is being slowed
@@ -14,9 +13,10 @@ pub(super) fn quota(node: &Examined<'_>) -> Option<Found> {
     let limits = cgroup::limits(node.root);
     let allowed = node.allowed().len();
     let cpus = limits.cpus.filter(|cpus| *cpus < allowed as f64)?;
-    let stopped = limits.throttled.filter(|share| *share > 0.0).map_or_else(String::new, |share| {
-        format!("; so far this happened in {} of the scheduling periods", percent(share))
-    });
+    let stopped =
+        limits.throttled.filter(|share| share.0 > 0.0).map_or_else(String::new, |share| {
+            format!("; so far this happened in {} of the scheduling periods", percent(share))
+        });
     Some(found(
         format!(
             "this process may use {allowed} CPUs, but its control group has a quota of {cpus:.2} CPUs: threads are stopped when the quota is used up{stopped}"
@@ -57,7 +57,7 @@ pub(super) fn clock(node: &Examined<'_>) -> Option<Found> {
     let measured = processor.measured_hz?;
     (measured < base * FAR_UNDER).then(|| {
         found(
-            format!("busy cores run at {}, below their base clock of {}", Hertz(measured), Hertz(base)),
+            format!("busy cores run at {}, below their base clock of {}", measured, base),
             "check power limits, temperature and scaling_max_freq: `sudo turbostat --num_iterations 1`",
         )
     })
@@ -69,12 +69,8 @@ pub(super) fn capped(node: &Examined<'_>) -> Option<Found> {
     let most = host::frequency(node.root, "cpuinfo_max_freq")?;
     (cap < most * FAR_UNDER).then(|| {
         found(
-            format!(
-                "clocks are limited to {}, the maximum is {} (scaling_max_freq)",
-                Hertz(cap),
-                Hertz(most)
-            ),
-            format!("sudo cpupower frequency-set -u {:.0}MHz", most / 1e6),
+            format!("clocks are limited to {}, the maximum is {} (scaling_max_freq)", cap, most),
+            format!("sudo cpupower frequency-set -u {:.0}MHz", most.0 / 1e6),
         )
     })
 }

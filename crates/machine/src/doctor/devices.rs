@@ -85,8 +85,8 @@ pub(super) fn link(node: &Examined<'_>) -> Option<Found> {
         let link = device.link.as_ref().filter(|link| link.is_slow())?;
         Some(format!(
             "its link runs at {} of {} GT/s",
-            link.transfers_per_s? / 1e9,
-            link.most_transfers_per_s? / 1e9
+            link.transfers_per_s?.0 / 1e9,
+            link.most_transfers_per_s?.0 / 1e9
         ))
     });
     let rest = of_devices(

@@ -3,6 +3,7 @@
 
 use super::{Examined, Found, found, percent};
 use crate::root::SysRoot;
+use nodegauge_measure::Fraction;
 use nodegauge_measure::record::Severity;
 use std::time::Duration;
 
@@ -136,7 +137,7 @@ fn judge_load(sample: &LoadSample, cpus: usize) -> Option<Found> {
     if watched {
         text = format!(
             "{text}; other processes used {} of the CPU time in the last 25 ms",
-            percent(share)
+            percent(Fraction(share))
         );
     }
     let remedy = "find the processes with `top`; wait until they end, or request exclusive use of the node, e.g. `srun --exclusive`";
@@ -153,7 +154,7 @@ fn judge_steal(since_boot: &CpuTimes) -> Option<Found> {
         found(
             format!(
                 "the hypervisor gave {} of this guest's CPU time to other guests since boot",
-                percent(share)
+                percent(Fraction(share))
             ),
             "use a dedicated host or dedicated cores; samples with stolen time are excluded",
         )

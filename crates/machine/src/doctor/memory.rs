@@ -88,7 +88,7 @@ pub(super) fn balancing(node: &Examined<'_>) -> Option<Found> {
 
 pub(super) fn fragmented(node: &Examined<'_>) -> Option<Found> {
     let share = memory::share_in_large_blocks(node.root)?;
-    (share < FRAGMENTED).then(|| {
+    (share.0 < FRAGMENTED).then(|| {
         found(
             format!(
                 "only {} of the free memory is in blocks of 2 MiB or more: huge pages may be unavailable",
@@ -143,7 +143,7 @@ pub(super) fn speed(node: &Examined<'_>) -> Option<Found> {
     let supported = sure(node)?.transfers_per_s;
     (runs < supported * SLOWER).then(|| {
         found(
-            format!("memory runs at {:.0} MT/s, the processor supports {:.0} MT/s", runs / 1e6, supported / 1e6),
+            format!("memory runs at {runs}, the processor supports {supported}"),
             "check for slower modules, two modules per channel, and a power-saving setting in the firmware",
         )
     })

@@ -1,5 +1,6 @@
 //! Keys that figures of several gauges have. Each key is declared here once; configurations of gauges name it.
 
+use crate::{Fraction, Hertz, Seconds};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -21,7 +22,7 @@ crate::keys! {
     /// CPUs of each bound thread or rank.
     cpus: Vec<Vec<u32>> = Setting "CPUs";
     /// Share of the memory that is on the requested NUMA node, 0 to 1.
-    on_node: f64 = Observation "on node";
+    on_node: Fraction = Observation "on node";
 }
 
 // The program that measured, and its compiler.
@@ -111,13 +112,13 @@ crate::keys! {
     /// Source of the figure or of its counts, if they were not measured directly.
     basis: String = Observation "basis";
     /// Time, seconds.
-    seconds: f64 = Observation "seconds";
+    seconds: Seconds = Observation "seconds";
     /// Core-to-core round trip of the regime of the figure, seconds.
     round_trip_s: f64 = Observation "round trip";
     /// Clock that timed the figure: `device` or `host`.
     clock: String = Setting "clock";
     /// Clock rate, Hz.
-    clock_hz: f64 = Observation "clock";
+    clock_hz: Hertz = Observation "clock";
     /// Value of each axis of a sweep.
     sweep: Map<String, Value> = Observation "sweep";
     /// Reason why measuring ended.

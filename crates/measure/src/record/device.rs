@@ -1,7 +1,7 @@
 //! Accelerators and network adapters of a node in the record. Unknown values are `null` or absent.
 
 use super::Figure;
-use crate::BytesPerSec;
+use crate::{BytesPerSec, Hertz, TransfersPerSec, Watts};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -121,15 +121,15 @@ pub struct DeviceMemory {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct PciLink {
     /// Current transfers per second and lane.
-    pub transfers_per_s: Option<f64>,
+    pub transfers_per_s: Option<TransfersPerSec>,
     /// Lanes in use.
     pub width: Option<u32>,
     /// Maximum transfers per second and lane that device and slot support.
-    pub most_transfers_per_s: Option<f64>,
+    pub most_transfers_per_s: Option<TransfersPerSec>,
     /// Lanes that device and slot have.
     pub most_width: Option<u32>,
     /// Bandwidth in one direction, including packet headers, B/s.
-    pub bytes_per_s: Option<f64>,
+    pub bytes_per_s: Option<BytesPerSec>,
 }
 
 impl PciLink {
@@ -145,21 +145,21 @@ impl PciLink {
     }
 
     /// Returns the generation of PCI Express with this rate: `5.0`.
-    fn generation(transfers_per_s: f64) -> Option<&'static str> {
+    fn generation(rate: TransfersPerSec) -> Option<&'static str> {
         let rates = [2.5e9, 5e9, 8e9, 16e9, 32e9, 64e9];
         let names = ["1.0", "2.0", "3.0", "4.0", "5.0", "6.0"];
-        rates.iter().position(|rate| *rate == transfers_per_s).map(|at| names[at])
+        rates.iter().position(|known| *known == rate.0).map(|at| names[at])
     }
 
-    /// Returns the bandwidth in one direction, B/s. The encoding is 8b/10b up to 5 GT/s, 128b/130b up to
+    /// Returns the bandwidth in one direction. The encoding is 8b/10b up to 5 GT/s, 128b/130b up to
     /// 32 GT/s, and above that flits of 256 B with 242 B of payload.
-    pub fn rate(transfers_per_s: f64, width: u32) -> f64 {
-        let share = match transfers_per_s {
+    pub fn rate(transfers: TransfersPerSec, width: u32) -> BytesPerSec {
+        let share = match transfers.0 {
             slow if slow <= 5e9 => 0.8,
             fast if fast <= 32e9 => 128.0 / 130.0,
             _ => 242.0 / 256.0,
         };
-        transfers_per_s / 8.0 * share * f64::from(width)
+        BytesPerSec(transfers.0 / 8.0 * share * f64::from(width))
     }
 
     /// Returns the link in words: `PCIe 5.0 x16, 63.0 GB/s each way`.
@@ -167,7 +167,7 @@ impl PciLink {
         let generation = self.transfers_per_s.and_then(Self::generation);
         let mut text = format!("PCIe{}", generation.map(|of| format!(" {of}")).unwrap_or_default());
         text.extend(self.width.map(|width| format!(" x{width}")));
-        text.extend(self.bytes_per_s.map(|rate| format!(", {} each way", BytesPerSec(rate))));
+        text.extend(self.bytes_per_s.map(|rate| format!(", {rate} each way")));
         if self.is_narrow() || self.is_slow() {
             let most =
                 self.most_transfers_per_s.and_then(Self::generation).map(|of| format!(" {of}"));
@@ -182,20 +182,20 @@ impl PciLink {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceState {
     /// Current clock of the processors, Hz.
-    pub hz: Option<f64>,
+    pub hz: Option<Hertz>,
     /// Maximum clock of the processors, Hz.
-    pub most_hz: Option<f64>,
+    pub most_hz: Option<Hertz>,
     /// Current clock of the memory, Hz.
-    pub memory_hz: Option<f64>,
+    pub memory_hz: Option<Hertz>,
     /// Maximum clock of the memory, Hz.
-    pub most_memory_hz: Option<f64>,
+    pub most_memory_hz: Option<Hertz>,
     /// Reasons why the clocks are reduced now, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub throttled_by: Vec<String>,
     /// Power limit, W.
-    pub watts: Option<f64>,
+    pub watts: Option<Watts>,
     /// Maximum power limit that the vendor permits, W.
-    pub most_watts: Option<f64>,
+    pub most_watts: Option<Watts>,
     /// Partitioning in the driver's words: `CPX/NPS4`, `MIG: 7 slices`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition: Option<String>,
@@ -219,11 +219,11 @@ mod tests {
     #[test]
     fn links_are_told_by_generation_lanes_and_what_they_lose() {
         let link = |now: f64, width, most: f64, most_width| PciLink {
-            transfers_per_s: Some(now),
+            transfers_per_s: Some(TransfersPerSec(now)),
             width: Some(width),
-            most_transfers_per_s: Some(most),
+            most_transfers_per_s: Some(TransfersPerSec(most)),
             most_width: Some(most_width),
-            bytes_per_s: Some(PciLink::rate(now, width)),
+            bytes_per_s: Some(PciLink::rate(TransfersPerSec(now), width)),
         };
         let full = link(32e9, 16, 32e9, 16);
         assert_eq!(full.in_words(), "PCIe 5.0 x16, 63.02 GB/s each way");
@@ -232,8 +232,8 @@ mod tests {
         assert_eq!(narrow.in_words(), "PCIe 4.0 x8, 15.75 GB/s each way (of PCIe 5.0 x16)");
         assert!(narrow.is_narrow() && narrow.is_slow());
         // 8b/10b, and flits of 256 B.
-        assert_eq!(PciLink::rate(5e9, 16), 8e9);
-        assert_eq!(PciLink::rate(64e9, 16), 121e9);
+        assert_eq!(PciLink::rate(TransfersPerSec(5e9), 16), BytesPerSec(8e9));
+        assert_eq!(PciLink::rate(TransfersPerSec(64e9), 16), BytesPerSec(121e9));
         assert_eq!(PciLink::default().in_words(), "PCIe");
     }
 }

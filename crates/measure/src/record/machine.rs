@@ -1,6 +1,7 @@
 //! Description of a node in the record. Unknown values are `null`.
 
 use super::{Device, Figure};
+use crate::{Hertz, TransfersPerSec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -158,14 +159,14 @@ pub struct Processor {
     #[serde(default)]
     pub flops_basis: Option<String>,
     /// Clock from which the peak is computed, Hz.
-    pub hz: Option<f64>,
+    pub hz: Option<Hertz>,
     /// Source of `hz`, e.g. `catalog: base clock`.
     #[serde(default)]
     #[schemars(with = "Option<String>")]
     pub hz_basis: Option<ClockBasis>,
     /// Clock measured while every core runs scalar code, Hz.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub measured_hz: Option<f64>,
+    pub measured_hz: Option<Hertz>,
 }
 
 /// Source of a clock; in the record it is text.
@@ -300,7 +301,7 @@ pub struct Memory {
     /// Memory channels, all sockets.
     pub channels: Option<u32>,
     /// Transfers per second of one channel.
-    pub transfers_per_s: Option<f64>,
+    pub transfers_per_s: Option<TransfersPerSec>,
     /// Technology: `DDR4`, `DDR5`, ...
     #[serde(default)]
     pub technology: Option<String>,
@@ -319,7 +320,7 @@ pub struct Dimm {
     /// Size in bytes.
     pub bytes: u64,
     /// Current transfers per second.
-    pub transfers_per_s: Option<f64>,
+    pub transfers_per_s: Option<TransfersPerSec>,
     /// Technology: `DDR5`, ...
     pub technology: Option<String>,
 }

@@ -1,5 +1,6 @@
 //! One figure with its evidence.
 
+use crate::Fraction;
 use crate::interference::Cause;
 use crate::keys::{self, shared};
 use crate::quantity::Bytes;
@@ -118,7 +119,7 @@ pub struct Limit {
     /// Source.
     pub basis: String,
     /// Measured value divided by the limit.
-    pub fraction: f64,
+    pub fraction: Fraction,
 }
 
 /// Data that crosses the memory bus, as opposed to the bytes that the benchmark counts.
@@ -136,7 +137,7 @@ pub struct RegimeSamples {
     /// Median core-to-core round trip that identifies the regime, seconds.
     pub round_trip_s: f64,
     /// Share of the samples with a regime that are of this one, 0 to 1.
-    pub share: f64,
+    pub share: Fraction,
     /// Statistics of the samples.
     pub summary: Summary,
     /// Samples, in order of time.
@@ -356,7 +357,7 @@ impl Measurement {
         self.limit = self.value.map(|measured| Limit {
             value,
             basis: basis.into(),
-            fraction: measured / value,
+            fraction: Fraction(measured / value),
         });
         self
     }
@@ -443,7 +444,7 @@ impl Sorted {
             summary.best = group.best(samples, part, better, value);
             Some(RegimeSamples {
                 round_trip_s: group.round_trip,
-                share: group.all.len() as f64 / self.in_regimes() as f64,
+                share: Fraction(group.all.len() as f64 / self.in_regimes() as f64),
                 summary,
                 samples: values,
             })

@@ -163,7 +163,7 @@ impl Metrics {
         // Two figures may differ only in their units.
         labels.push(("unit".to_owned(), m.unit.symbol().to_owned()));
         if let Some(limit) = &m.limit {
-            self.add(LIMIT, &labels, limit.fraction);
+            self.add(LIMIT, &labels, limit.fraction.0);
         }
         let validity = match m.validity.status {
             Status::Valid => 0.0,

@@ -8,9 +8,9 @@ use crate::point::{TargetConfig, native_loops};
 use crate::target::{RankSeen, Seen, Target};
 use nodegauge_arena::{ArenaError, ArrayShare};
 use nodegauge_machine::{CpuId, Topology};
-use nodegauge_measure::Failure;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::stats;
+use nodegauge_measure::{Failure, Fraction};
 use nodegauge_placement::{Bind, MemoryPolicy, RankPlace, RankPlan, ThreadPlace};
 use nodegauge_team::core_to_core::have_cpus_of_their_own;
 use nodegauge_team::timed::seconds;
@@ -208,11 +208,11 @@ impl RanksPoint {
 }
 
 /// Mean shares over arrays or ranks of the same length; `None` when one is not known.
-fn mean<K: Copy + Ord>(shares: &[&Option<BTreeMap<K, f64>>]) -> Option<BTreeMap<K, f64>> {
-    let mut sum = BTreeMap::new();
+fn mean<K: Copy + Ord>(shares: &[&Option<BTreeMap<K, Fraction>>]) -> Option<BTreeMap<K, Fraction>> {
+    let mut sum: BTreeMap<K, Fraction> = BTreeMap::new();
     for share in shares {
         for (key, value) in share.as_ref()? {
-            *sum.entry(*key).or_insert(0.0) += value / shares.len() as f64;
+            *sum.entry(*key).or_default() += *value / shares.len() as f64;
         }
     }
     Some(sum)
@@ -276,7 +276,10 @@ mod tests {
 
     #[test]
     fn shares_are_averaged_and_unknown_when_one_is() {
-        let some = |pairs: &[(u64, f64)]| Some(pairs.iter().copied().collect::<BTreeMap<_, _>>());
+        let some = |pairs: &[(u64, f64)]| {
+            let shares = pairs.iter().map(|(bytes, share)| (*bytes, Fraction(*share)));
+            Some(shares.collect::<BTreeMap<_, _>>())
+        };
         let (one, two) = (some(&[(0, 1.0)]), some(&[(0, 0.5), (1, 0.5)]));
         assert_eq!(mean(&[&one, &two]), some(&[(0, 0.75), (1, 0.25)]));
         assert_eq!(mean(&[&one, &None]), None);

@@ -54,7 +54,7 @@ pub(crate) fn doubts(ranks: &[RankSeen]) -> Vec<String> {
 
 fn doubt(rank: &RankSeen) -> Option<String> {
     let (expected, got) = (rank.expected.as_ref()?, rank.config.memory_got.as_ref()?);
-    let on = |node: &u32| got.get(node).copied().unwrap_or(0.0);
+    let on = |node: &u32| got.get(node).copied().unwrap_or_default().0;
     let there: f64 = expected.iter().map(on).sum();
     let nodes = number_ranges(expected.iter().copied());
     if there < 1.0 - ELSEWHERE {
@@ -73,9 +73,10 @@ fn doubt(rank: &RankSeen) -> Option<String> {
 mod tests {
     use super::*;
     use nodegauge_machine::NodeId;
+    use nodegauge_measure::Fraction;
 
     fn rank(number: u32, policy: MemoryPolicy, expected: &[u32], got: &[(u32, f64)]) -> RankSeen {
-        let memory_got = Some(got.iter().copied().collect());
+        let memory_got = Some(got.iter().map(|(node, share)| (*node, Fraction(*share))).collect());
         RankSeen {
             config: RankConfig { rank: number, memory_got, ..RankConfig::default() },
             policy,

@@ -11,11 +11,11 @@ use crate::standard::build::Wanted;
 use crate::standard::output::{OutputFormat, ReportedCheck, StreamOutput};
 use nodegauge_arena::ArrayLayout;
 use nodegauge_arena::evidence::limited;
-use nodegauge_measure::BytesPerSec;
 use nodegauge_measure::record::{
     Category, Disturbed, Machine, Measurement, Quoted, RegimeSamples, Validity,
 };
 use nodegauge_measure::stats::{Better, Summary};
+use nodegauge_measure::{BytesPerSec, Fraction};
 
 /// Expected properties of an output.
 #[derive(Debug, Clone, Copy, Default)]
@@ -156,7 +156,9 @@ fn one(runs: &BuildRuns<'_>, i: usize) -> Measurement {
         m = limited(m, machine, runs.config.numa.as_ref());
     }
     let mut validity = runs.validity.clone();
-    if let (Some(limit), Some(best)) = (m.limit.as_ref().filter(|l| l.fraction > 1.0), m.value) {
+    if let (Some(limit), Some(best)) =
+        (m.limit.as_ref().filter(|l| l.fraction > Fraction(1.0)), m.value)
+    {
         let reason = format!(
             "{} is above the theoretical {} ({}): the arrays lie in a cache, or the theoretical \
              figure does not belong to this memory",
@@ -188,7 +190,7 @@ fn one(runs: &BuildRuns<'_>, i: usize) -> Measurement {
             let samples = rates(outputs);
             Some(RegimeSamples {
                 round_trip_s: *round_trip,
-                share: *share,
+                share: Fraction(*share),
                 summary: Summary::of(&samples, Better::Higher)?,
                 samples,
             })

@@ -7,7 +7,7 @@ use crate::config::{ExplainConfig, StreamAgreement};
 use nodegauge_analysis::bests;
 use nodegauge_gauge::view::{Drawing, Picture, Section, Step, Steps, Table, TableCell};
 use nodegauge_measure::record::{Measurement, Quoted, Record};
-use nodegauge_measure::{Bytes, BytesPerSec, Unit};
+use nodegauge_measure::{Bytes, BytesPerSec, Fraction, Unit};
 use serde_json::Value;
 
 /// Ends of an interval within this factor of each other say that two figures agree.
@@ -24,17 +24,20 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
         all.iter().map(|m| (*m, m.read_config())).collect();
     let (whole, config) = figures.iter().find(|(m, _)| m.name == WHOLE)?;
     let kernel = config.kernel.as_deref().unwrap_or("triad");
-    let (from, to) = (config.from.unwrap_or(0.0), config.to.unwrap_or(0.0));
-    let most = figures.iter().filter_map(|(_, step)| step.to).fold(to.max(from), f64::max);
-    let bar = |rate: f64| TableCell::bar((rate / most.max(1.0)).max(SHORTEST));
+    let from = config.from.unwrap_or_default();
+    let to = config.to.unwrap_or_default();
+    let most = figures.iter().filter_map(|(_, step)| step.to).fold(to.max(from), BytesPerSec::max);
+    let bar = |rate: BytesPerSec| {
+        TableCell::bar(Fraction((rate / most.max(BytesPerSec(1.0))).max(SHORTEST)))
+    };
     // Records of old have no intervals.
     let known = whole.quoted != Quoted::GeometricMean;
     let mut table = Table::new(&[kernel, ">factor", ">95 %", ">GB/s", ""]);
-    let rate = |rate: f64| words::rate(Some(rate));
+    let rate = |rate: BytesPerSec| words::rate(Some(rate.0));
     table.row(["baseline".into(), "".into(), "".into(), rate(from), bar(from)]);
     let steps = || figures.iter().filter(|(m, _)| m.name != WHOLE && m.name != MEMCPY);
     for (m, step) in steps() {
-        let reached = step.to.unwrap_or(0.0);
+        let reached = step.to.unwrap_or_default();
         table.row([
             TableCell::text(&m.name),
             factor(m, step),
@@ -47,10 +50,11 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
     table.row([name, factor, interval, rate(to), "".into()]);
     let mut section = Section::new("explain");
     let mut at = 0.0;
-    let bars = [("baseline".to_owned(), Some(from), String::new())].into_iter();
-    let bars = bars.chain(
-        steps().map(|(m, step)| (m.name.clone(), step.to, step.what.clone().unwrap_or_default())),
-    );
+    let bars = [("baseline".to_owned(), Some(from.0), String::new())].into_iter();
+    let bars = bars.chain(steps().map(|(m, step)| {
+        let what = step.what.clone().unwrap_or_default();
+        (m.name.clone(), step.to.map(|rate| rate.0), what)
+    }));
     let bars = bars.map(|(label, value, words)| {
         let step = Step { name: label, from: at, to: value, words };
         at = value.unwrap_or(at);
@@ -115,7 +119,7 @@ fn interval(config: &ExplainConfig) -> TableCell {
 /// Returns the comparison of `memcpy` with Copy.
 fn memcpy(m: &Measurement, config: &ExplainConfig) -> Option<String> {
     let value = m.value?;
-    let rate = BytesPerSec(config.to?);
+    let rate = config.to?;
     let Some([low, high]) = ends(config) else {
         return Some(format!(
             "that of the C library, interleaved with the others: {rate}, x {value:.1}"

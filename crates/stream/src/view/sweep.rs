@@ -9,9 +9,9 @@ use nodegauge_analysis::ratio::closing::of_several;
 use nodegauge_gauge::view::{
     Block, Chart, ChartSeries, Column, Picture, Scale, Section, Table, TableCell,
 };
-use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Measurement, Quoted, Record, Status};
 use nodegauge_measure::stats::Summary;
+use nodegauge_measure::{Fraction, Unit};
 use serde_json::Value;
 
 /// The table and the doubts; none where the record has no sweep. In the columns of STREAM's table that are
@@ -118,7 +118,9 @@ impl Sweep<'_> {
                 let word = |x| TableCell::figure(x, Unit::Factor, format!("{x:.2}"));
                 row.push(against.map_or_else(|| "-".into(), word));
             }
-            row.push(TableCell::bar(summary.map_or(0.0, |summary| summary.median / most)));
+            row.push(TableCell::bar(Fraction(
+                summary.map_or(0.0, |summary| summary.median / most),
+            )));
             table.row(row);
         }
         let name = &self.cells[0][self.charted].0.name;

@@ -134,7 +134,7 @@ pub(crate) fn regimes(m: &Measurement, round_trip: Option<f64>) -> Option<String
         .iter()
         .map(|regime| {
             let (trip, rate) = (Seconds(regime.round_trip_s), BytesPerSec(regime.summary.median));
-            format!("{:.0} % of the time {trip} ({} {rate})", regime.share * 100.0, m.name)
+            format!("{} of the time {trip} ({} {rate})", regime.share.in_whole_percent(), m.name)
         })
         .collect();
     let shown = round_trip.map_or_else(|| "?".to_owned(), |trip| Seconds(trip).to_string());
