@@ -24,7 +24,7 @@ mod watch;
 use crate::args::{Args, Command};
 use crate::failure::{Exit, Failure};
 
-/// Runs the command that was typed; none means `run`.
+/// Runs the given command; without one, `run`.
 pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
     match &args.command {
         None => run::execute(&args.run),

@@ -20,7 +20,8 @@ pub(crate) fn registry() -> Registry {
 
 /// Returns the tests of the gauge of this name, or the test of this name.
 ///
-/// # Errors If neither a gauge nor a test has this name.
+/// # Errors
+/// If neither a gauge nor a test has this name.
 pub(crate) fn tests(name: &str) -> Result<Tests, UnknownName> {
     let kinds = || registry().kinds().to_vec();
     let of =
@@ -43,7 +44,7 @@ pub(crate) fn csv(record: &Record) -> String {
     nodegauge_analysis::csv::render(std::slice::from_ref(record), &registry())
 }
 
-/// Runs the part of a gauge in `run`.
+/// Runs a gauge's part of `run`.
 pub(crate) fn summary_plan(
     gauge: &dyn Gauge,
     site: &Site,
@@ -240,8 +241,8 @@ mod tests {
         }
     }
 
-    /// Keys whose role or type differs from the declared one are listed here; each has a reason where it is
-    /// used.
+    /// These are all keys whose role or type differs from the declared one; their declarations give the
+    /// reasons.
     #[test]
     fn exceptions_of_keys_are_these() {
         let kinds = registry();

@@ -20,7 +20,7 @@ use nodegauge_measure::SyntaxError;
 use nodegauge_published::UnknownNode;
 
 fn main() {
-    // Time zero of the samples.
+    // This call sets time zero of all samples.
     nodegauge_measure::clock::since_start();
     let matches = args::command().try_get_matches().unwrap_or_else(|error| refuse(error));
     let parsed = args::Args::from_arg_matches(&matches).unwrap_or_else(|error| refuse(error));

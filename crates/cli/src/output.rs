@@ -142,7 +142,7 @@ pub(crate) fn note(message: &str) {
     let _ = writeln!(err, "{}", legible::message(message));
 }
 
-/// Returns the style of text on standard output.
+/// Returns width and colour of text on standard output.
 pub(crate) fn style() -> Style {
     let choice = anstream::AutoStream::choice(&io::stdout());
     Style { width: width(), colour: choice != anstream::ColorChoice::Never }

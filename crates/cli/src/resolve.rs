@@ -34,7 +34,7 @@ fn request(
     Ok((request, said))
 }
 
-/// Returns the number of threads, if options give it; `several` makes the error for more than one.
+/// Returns the number of threads, if options give it; `several` returns the error for a list of counts.
 fn one_count(
     args: &PlacementArgs,
     several: impl FnOnce() -> Failure,

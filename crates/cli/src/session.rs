@@ -49,8 +49,8 @@ pub(crate) fn open_store(db: &Database) -> Result<Store, Failure> {
     Ok(Store::open(&store_path(db)?)?)
 }
 
-/// Returns a function that returns the newest saved run of this node with a figure of a test and a name, see
-/// [`Store::own_runs`], and `None` if the history cannot be read.
+/// Returns a function from a test and a name to the newest saved run of this node with that figure, see
+/// [`Store::own_runs`]. It returns `None` if the history cannot be read.
 pub(crate) fn newest(db: &Database, site: &Site) -> impl Fn(&str, &str) -> Option<Record> {
     move |test, name| {
         let store = Store::open_to_read(&store_path(db).ok()?).ok()??;
@@ -71,7 +71,7 @@ fn saved_trips(db: &Database, site: &Site) -> Option<SavedTrips> {
     Some(SavedTrips::of(figures.filter(|m| m.category == Category::Variant)))
 }
 
-/// The program that writes records.
+/// Returns version and commit of this program, for records.
 pub(crate) fn tool() -> Tool {
     Tool {
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -368,9 +368,9 @@ pub(crate) fn has_invalid(record: &Record) -> bool {
     record.measurements.iter().any(|m| m.validity.status == Status::Invalid)
 }
 
-/// Reports the conditions that the record of run `run` does not meet, with `verbose` also those it meets, and
-/// with `--strict` suspect figures. Returns true if a condition is not met or, with `--strict`, a figure is
-/// suspect.
+/// Reports the conditions that a record does not meet, with `verbose` also those it meets, and with
+/// `--strict` suspect figures. Returns true if a condition is not met or, with `--strict`, a figure is
+/// suspect. `run` precedes each message.
 pub(crate) fn unmet(conditions: &Conditions, record: &Record, run: &str, verbose: bool) -> bool {
     let mut any = conditions.strict && output::suspects(&record.measurements, run);
     let registry = gauges::registry();

@@ -19,7 +19,7 @@ impl Signals {
             signal_hook::flag::register_usize(signal, Arc::clone(&number), signal as usize)
         };
         for signal in [SIGINT, SIGTERM] {
-            // The order matters: the shutdown handler must see the flag only from the second signal on.
+            // The shutdown handler is registered first, so that it sees the flag only at the second signal.
             signal_hook::flag::register_conditional_shutdown(
                 signal,
                 128 + signal,

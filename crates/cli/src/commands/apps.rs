@@ -40,7 +40,7 @@ pub(crate) fn execute(command: &AppsCommand) -> Result<Exit, Failure> {
     }
 }
 
-/// Rejects `--numa`: the memory of applications is placed by first touch.
+/// Returns an error for `--numa`, because applications place their memory by first touch.
 fn refuse_numa(placement: &PlacementArgs) -> Result<(), Failure> {
     match &placement.numa {
         Some(spec) => Err(Failure::usage(format!(
@@ -184,7 +184,7 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Rejects every placement option: the launcher has placed the ranks.
+    /// Returns an error for any placement option, because the launcher has placed the ranks.
     fn refuse_all(&self, ranks: &MpiRanks<'_>) -> Result<(), Failure> {
         let Self { placement, ranks: asked, axes } = *self;
         let given = [

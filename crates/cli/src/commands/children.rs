@@ -1,4 +1,4 @@
-//! Hidden commands: parts of nodegauge that may crash, or that need a process of their own.
+//! Hidden commands: parts of nodegauge that may crash, or that require a separate process.
 
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -15,7 +15,7 @@ pub(crate) fn try_blas(library: &Path, list_kernels: bool, on: &TrialPlaces) -> 
     Exit::Success
 }
 
-/// Measures as a rank for the process that listens under `name`.
+/// Measures as a rank for the process that listens at the socket `name`.
 pub(crate) fn measure_as_rank(name: &str, rank: u32, ranks: u32) -> Result<Exit, Failure> {
     Ok(Exit::Told(ranks::serve(name, rank, ranks)?))
 }

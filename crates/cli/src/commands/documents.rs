@@ -1,4 +1,4 @@
-//! Documents made from the definition of the command line.
+//! Documents generated from the definition of the command line.
 
 use crate::args::definition;
 use crate::failure::{Exit, Failure};
@@ -40,7 +40,7 @@ pub(crate) fn man_pages(folder: &Path) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// Writes the man page of a command and those of the commands below it.
+/// Writes the man pages of a command and of its subcommands.
 fn write_pages(command: &clap::Command, folder: &Path) -> Result<(), Failure> {
     for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
         write_pages(below, folder)?;

@@ -160,7 +160,7 @@ fn saved_half(args: &HplArgs, site: &Site, fits: &dyn Fn(&Measurement) -> bool) 
     ratings.map(|m| m.read_config()).find_map(half)
 }
 
-/// Returns the best of the newest saved figures of this machine, with its time.
+/// Returns the best of the newest saved figures of this machine, with the time of its run.
 fn saved(
     args: &HplArgs,
     site: &Site,

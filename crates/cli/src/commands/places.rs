@@ -73,7 +73,7 @@ pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
 }
 
 /// Returns the options of ranks with the number of devices per rank. On this machine, only reachable devices
-/// count. The default number of ranks is the number of devices divided by that of each rank.
+/// count. The default number of ranks is the number of devices divided by the number per rank.
 fn near_devices(args: &PlacesArgs, topology: &mut Topology) -> Result<RankArgs, Failure> {
     let mut ranks = args.ranks.clone();
     let Some(each) = args.devices else { return Ok(ranks) };
@@ -101,7 +101,7 @@ fn remarks(plan: &RankPlan) -> String {
     policy.into_iter().chain(notices).collect()
 }
 
-/// Returns the plan in the form of another launcher.
+/// Returns the plan in the format of a launcher.
 fn emitted(plan: &RankPlan, topology: &Topology, launcher: Emit) -> String {
     match launcher {
         Emit::Omp => script::omp(plan),
@@ -113,7 +113,7 @@ fn emitted(plan: &RankPlan, topology: &Topology, launcher: Emit) -> String {
     }
 }
 
-/// Returns the plan of one process as a plan of ranks.
+/// Returns the placement of a single process as a plan of ranks.
 fn single(args: &PlacementArgs, topology: &Topology) -> Result<RankPlan, Failure> {
     let planned = resolve::plan(args, topology)?;
     let [placement] = planned.placements.as_slice() else {

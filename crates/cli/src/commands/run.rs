@@ -1,4 +1,4 @@
-//! `nodegauge run`: everything that nodegauge measures, on one page.
+//! `nodegauge run`: all measurements of nodegauge, on one page.
 
 use crate::args::RunArgs;
 use crate::failure::{Exit, Failure};
@@ -62,10 +62,9 @@ fn usual_times(site: &Site, environment: &Environment, full: bool) -> Vec<Durati
     GAUGES.iter().map(|gauge| time(*gauge).unwrap_or_default()).collect()
 }
 
-/// Returns the part of `budget` for the gauge number `at`, after the gauges before it used `spent`. The remaining
-/// time is divided in proportion to `usual`, so time that one gauge leaves or exceeds is shared by the others; the
-/// minimum is half of the gauge's part of the whole budget, because a gauge with a long set-up would otherwise leave
-/// nothing for the last one.
+/// Returns the part of `budget` for gauge number `at`, after the gauges before it used `spent`. The remaining
+/// time is divided in proportion to `usual`. The minimum is half of the gauge's part of the whole budget,
+/// because a gauge with a long set-up could otherwise leave no time for the last one.
 fn share(budget: Duration, spent: Duration, usual: &[Duration], at: usize) -> Duration {
     let part = |of: Duration, among: &[Duration]| {
         let all: Duration = among.iter().sum();
@@ -86,8 +85,8 @@ fn unasked(environment: &Environment) -> SummaryRequest<'_> {
     }
 }
 
-/// Returns the figures that the gauges may find, for expectations; empty if one of them cannot be planned, because
-/// its figures are then unknown.
+/// Returns the figures that the gauges may produce, for expectations; empty if a gauge cannot be planned,
+/// because its figures are then unknown.
 fn figures(site: &Site, environment: &Environment) -> Vec<Figures> {
     let ask = unasked(environment);
     let plans: Result<Vec<_>, _> =

@@ -30,9 +30,9 @@ use std::time::Duration;
 enum Mode<'a> {
     /// The search for the best configuration.
     Tune,
-    /// Several configurations by turns.
+    /// Several configurations, measured in turn.
     Sweep(Vec<StreamAxis>),
-    /// The user's stream.c and the native kernels by turns.
+    /// The user's stream.c and the native kernels, measured in turn.
     Standard(&'a Path),
     /// Kernels compiled by compilers of this system.
     Compilers,
@@ -188,7 +188,7 @@ fn plain(
     Ok(StreamPlan::new(arrangement, None).beside(mixes::saved(site, &newest)))
 }
 
-/// Function that makes the text of `--stream-text` from a record.
+/// Function that returns the text of `--stream-text` for a record.
 type TextOf = fn(&Record) -> Option<String>;
 
 /// Returns the function for the text of a mode, if `--stream-text` is given.

@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 const BLOCK: [usize; 4] = [0, 1, 1, 0];
 /// Time limit of a run: a hundred days, in practice none.
 const LIMIT: Duration = Duration::from_secs(100 * 24 * 3600);
-/// Runs of both sides from complete blocks, a text with the place where they are saved, and the signal that
-/// ended the command early.
+/// Runs of both sides from complete blocks, a text with the path and labels under which they are saved, and
+/// the signal that ended the command early.
 pub(super) struct Turns {
     pub sides: [Side; 2],
     pub saved: Option<String>,

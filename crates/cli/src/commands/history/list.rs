@@ -46,8 +46,7 @@ pub(super) fn execute(args: &ListArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the headline figures of a run, else its first figures, and the number of further figures of that
-/// kind.
+/// Returns the first headline figures of a run, else its first figures, and the number of further ones.
 fn headline<'a>(run: &'a RunLine, registry: &Registry) -> Option<(&'a ListedFigures, usize)> {
     let is_headline = |of: &&ListedFigures| registry.is_headline(&of.gauge, &of.test, &of.name);
     let named: Vec<&ListedFigures> = run.figures.iter().filter(is_headline).collect();

@@ -37,7 +37,7 @@ mod tests {
         for (now, next) in [(6.5, 600.0), (600.0, 1200.0), (606.0, 1200.0), (1900.0, 2400.0)] {
             assert_eq!(grid.next(at(now)), at(next), "{now}");
         }
-        // After a suspended night, one sample is due, not fifty.
+        // After a night in suspend, one sample is due, not fifty.
         assert_eq!(grid.next(at(30_123.0)), at(30_600.0));
         // The clock is set back by an hour: into the series, and to before its start.
         assert_eq!(grid.next(at(27_000.0)), at(27_600.0));
