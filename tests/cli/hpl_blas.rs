@@ -107,8 +107,8 @@ impl CannotRun {
     }
 }
 
-/// The AVX-512 kernels, or of a processor with AVX-512 those of the Xeon Phi or of the Bulldozer: no processor has
-/// the instructions of both.
+/// The AVX-512 kernels, or of a processor with AVX-512 those of the Xeon Phi or of the Bulldozer: no
+/// processor has the instructions of both.
 fn cannot_run() -> CannotRun {
     let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap();
     let has = |isa: &str| cpuinfo.split_whitespace().any(|word| word == isa);

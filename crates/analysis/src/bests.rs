@@ -2,9 +2,8 @@
 //! interval. The functions are pure and seeded: the same rates give the same interval.
 //!
 //! The best is STREAM's statistic, and it is affected least by other programs, because interference only
-//! makes a pass slower. The interval is a bootstrap over rounds (Davison and Hinkley, "Bootstrap
-//! Methods and their Application", 1997). A round is drawn with all its settings, so that interference with both
-//! cancels.
+//! makes a pass slower. The interval is a bootstrap over rounds (Davison and Hinkley, "Bootstrap Methods and
+//! their Application", 1997). A round is drawn with all its settings, so that interference with both cancels.
 
 use nodegauge_measure::stats;
 
@@ -17,24 +16,24 @@ pub struct Ratio {
     pub interval: Option<[f64; 2]>,
 }
 
-/// Minimum number of rounds for an interval. With four rounds, two thirds of all bootstrap samples contain the
-/// best one, and their spread does not estimate the spread of the best.
+/// Minimum number of rounds for an interval. With four rounds, two thirds of all bootstrap samples contain
+/// the best one, and their spread does not estimate the spread of the best.
 pub const LEAST: usize = 5;
 /// Number of bootstrap samples.
 const DRAWS: usize = 400;
 /// Seed of the bootstrap: an arbitrary constant, so that results are reproducible.
 const SEED: u64 = 0x6265_7374;
-/// Factor that widens the interval. The best of a bootstrap sample is mostly the best or the second best of the
-/// original sample, so that bootstrapped bests vary less than the bests of other samples (Bickel and Freedman,
-/// "Some asymptotic theory for the bootstrap", 1981, section 6). If the duration of interference is distributed
-/// exponentially, the standard deviation of the best is 1.28 of its scale (Gumbel's distribution), and that of a
-/// bootstrap sample 0.61; the factor is their ratio.
+/// Factor that widens the interval. The best of a bootstrap sample is mostly the best or the second best of
+/// the original sample, so that bootstrapped bests vary less than the bests of other samples (Bickel and
+/// Freedman, "Some asymptotic theory for the bootstrap", 1981, section 6). If the duration of interference is
+/// distributed exponentially, the standard deviation of the best is 1.28 of its scale (Gumbel's
+/// distribution), and that of a bootstrap sample 0.61; the factor is their ratio.
 const WIDENING: f64 = 2.1;
 
 impl Ratio {
-    /// Returns the best of `after` divided by the best of `before`, of rates or other values for which higher is
-    /// better, by round. Slices of the same length are of the same rounds and are drawn together. Returns `None`
-    /// without rates.
+    /// Returns the best of `after` divided by the best of `before`, of rates or other values for which higher
+    /// is better, by round. Slices of the same length are of the same rounds and are drawn together. Returns
+    /// `None` without rates.
     pub fn of_bests(before: &[f64], after: &[f64]) -> Option<Self> {
         let best = |rates: &[f64]| rates.iter().copied().reduce(f64::max);
         let value = best(after)? / best(before)?;
@@ -70,8 +69,8 @@ pub(crate) fn of_few(samples: usize) -> f64 {
     1.0 + 4.0 / samples as f64
 }
 
-/// Returns the number of significant digits after the point of a value with this interval, one to three: down to
-/// the first digit of half the width.
+/// Returns the number of significant digits after the point of a value with this interval, one to three: down
+/// to the first digit of half the width.
 pub fn digits([low, high]: [f64; 2]) -> usize {
     let half = (high - low) / 2.0;
     if half > 0.0 { (-half.log10().floor()).clamp(1.0, 3.0) as usize } else { 3 }

@@ -1,10 +1,10 @@
-//! Comparison of two settings: the differences between the settings, and for each measurement on both sides the
-//! ratio, its confidence interval and a verdict. The comparison is a pure function from records to a
+//! Comparison of two settings: the differences between the settings, and for each measurement on both sides
+//! the ratio, its confidence interval and a verdict. The comparison is a pure function from records to a
 //! [`Comparison`].
 //!
-//! A side is one run, or several runs of the same setting that are pooled. Measurements that differ in size, type
-//! of elements, category or regime of a virtual machine are not compared, and the result contains the reason. The
-//! arithmetic of ratios is in [`crate::ratio`].
+//! A side is one run, or several runs of the same setting that are pooled. Measurements that differ in size,
+//! type of elements, category or regime of a virtual machine are not compared, and the result contains the
+//! reason. The arithmetic of ratios is in [`crate::ratio`].
 
 mod figures;
 mod judge;
@@ -35,8 +35,8 @@ pub struct Side {
     pub asked: String,
     /// Runs of the side.
     pub runs: Vec<Record>,
-    /// Other runs of the node, newest first. Runs with the same settings are used to estimate the spread between
-    /// runs.
+    /// Other runs of the node, newest first. Runs with the same settings are used to estimate the spread
+    /// between runs.
     pub others: Vec<Record>,
 }
 
@@ -266,7 +266,8 @@ impl Pair {
         format!("{}{}", self.name_in_words, self.place)
     }
 
-    /// Returns the text that distinguishes it from others of its name: `8 B`, `threads 4`; empty if not needed.
+    /// Returns the text that distinguishes it from others of its name: `8 B`, `threads 4`; empty if not
+    /// needed.
     pub fn place(&self) -> &str {
         self.place.trim_start_matches([',', ' '])
     }

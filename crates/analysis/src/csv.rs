@@ -1,7 +1,7 @@
 //! Records as CSV (RFC 4180) for spreadsheets and data frames: one line per measurement.
 //!
-//! Figures are in base units, and the unit of a measurement is in its own column. The cell of an unknown value is
-//! empty. New columns are added at the end; the order of the others does not change.
+//! Figures are in base units, and the unit of a measurement is in its own column. The cell of an unknown
+//! value is empty. New columns are added at the end; the order of the others does not change.
 
 use nodegauge_measure::keys::{Registry, scalar};
 use nodegauge_measure::record::{Measurement, Record};
@@ -37,8 +37,8 @@ const COLUMNS: &[(&str, ColumnContent)] = &[
     ("reasons", |_, m| joined(m.validity.reasons.iter().cloned())),
 ];
 
-/// Returns all measurements of the records under one header: the common columns, then a column for each key of
-/// the registry that has one.
+/// Returns all measurements of the records under one header: the common columns, then a column for each key
+/// of the registry that has one.
 pub fn render(records: &[Record], registry: &Registry) -> String {
     let keys: Vec<&str> = registry.columns().iter().map(|key| key.name).collect();
     let common = COLUMNS.iter().map(|(name, _)| *name);
@@ -89,8 +89,8 @@ pub fn joined(texts: impl Iterator<Item = String>) -> String {
     texts.collect::<Vec<_>>().join("; ")
 }
 
-/// Returns an entry of the configuration as text: a short text if there is one, lists as JSON, and other objects
-/// as their entries.
+/// Returns an entry of the configuration as text: a short text if there is one, lists as JSON, and other
+/// objects as their entries.
 fn config(measurement: &Measurement, name: &str) -> String {
     let Some(value) = measurement.config.get(name) else { return String::new() };
     if let Some(text) = scalar(value) {

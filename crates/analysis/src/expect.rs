@@ -344,9 +344,9 @@ impl Judged {
 }
 
 impl Expectation {
-    /// Checks the condition. All measurements with its name must meet it; the verdict is on the measurement that
-    /// is furthest from the bound. The keys of `registry` identify that measurement. A suspect figure does not
-    /// meet the condition unless `accept_suspect` is set.
+    /// Checks the condition. All measurements with its name must meet it; the verdict is on the measurement
+    /// that is furthest from the bound. The keys of `registry` identify that measurement. A suspect figure
+    /// does not meet the condition unless `accept_suspect` is set.
     pub fn check(
         &self,
         measurements: &[Measurement],
@@ -423,7 +423,8 @@ impl Expectation {
         }
     }
 
-    /// Returns the names of the measurements, most similar first, with scope and size if the condition has them.
+    /// Returns the names of the measurements, most similar first, with scope and size if the condition has
+    /// them.
     fn near(&self, measurements: &[Measurement], registry: &Registry) -> Vec<String> {
         let spelt = |scope: Option<&str>, name: &str, size: Option<Bytes>| {
             let scope = scope.map(|scope| format!("{scope}.")).unwrap_or_default();
@@ -478,9 +479,9 @@ impl Expectation {
     }
 }
 
-/// Returns the size of a measurement that `@SIZE` refers to. If it is quoted at sizes ([`Role::Size`]), this is the
-/// size that its kind declares last, such as the block of a file. Otherwise it is the size of its arrays, which is
-/// the first identity in bytes.
+/// Returns the size of a measurement that `@SIZE` refers to. If it is quoted at sizes ([`Role::Size`]), this
+/// is the size that its kind declares last, such as the block of a file. Otherwise it is the size of its
+/// arrays, which is the first identity in bytes.
 pub(crate) fn size_of(m: &Measurement, registry: &Registry) -> Option<Bytes> {
     let mut sizes: Vec<(usize, u64)> = Vec::new();
     let mut identities: Vec<(usize, u64)> = Vec::new();

@@ -54,8 +54,8 @@ pub fn identities(measurements: &[&Measurement], registry: &Registry) -> Vec<Fig
 }
 
 /// Returns the keys that distinguish the measurements of a group within each record: the sizes, and as few
-/// identities and then settings as needed, in the order of the registry. Choices are used only if other keys are
-/// not sufficient. A key that the registry does not know counts as a setting.
+/// identities and then settings as needed, in the order of the registry. Choices are used only if other keys
+/// are not sufficient. A key that the registry does not know counts as a setting.
 pub(crate) fn telling<'a>(
     (gauge, test, ..): Group<'_>,
     records: &[&Vec<&'a Measurement>],

@@ -1,12 +1,12 @@
-//! The ratio of two settings with its confidence interval. The functions are pure and seeded: the same runs give
-//! the same interval.
+//! The ratio of two settings with its confidence interval. The functions are pure and seeded: the same runs
+//! give the same interval.
 //!
-//! The unit of evidence is the run. The samples of a run share conditions that differ between runs, such as the
-//! location of its pages and the load of other guests, and a single run cannot show their effect. Each run
-//! therefore contributes one figure (Kalibera and Jones, "Rigorous Benchmarking in Reasonable Time", ISMM 2013).
-//! The spread between runs is estimated from the runs of the sides, from other runs like them, or from
-//! blocks of alternating runs, never from a constant. Calculations use logarithms: the figure of a side is the
-//! geometric mean of the figures of its runs.
+//! The unit of evidence is the run. The samples of a run share conditions that differ between runs, such as
+//! the location of its pages and the load of other guests, and a single run cannot show their effect. Each
+//! run therefore contributes one figure (Kalibera and Jones, "Rigorous Benchmarking in Reasonable Time", ISMM
+//! 2013). The spread between runs is estimated from the runs of the sides, from other runs like them, or from
+//! blocks of alternating runs, never from a constant. Calculations use logarithms: the figure of a side is
+//! the geometric mean of the figures of its runs.
 
 pub mod closing;
 
@@ -15,16 +15,17 @@ use nodegauge_measure::record::Quoted;
 use nodegauge_measure::stats::{self, FOUND, TWO_SIDED};
 use serde::Serialize;
 
-/// Minimum number of runs of a side, or of blocks, for an estimate of the spread; with two, Student's t is 12.7.
+/// Minimum number of runs of a side, or of blocks, for an estimate of the spread; with two, Student's t is
+/// 12.7.
 const LEAST_RUNS: usize = 3;
-/// Minimum number of other runs for an estimate of the spread of sides with fewer runs. The next run is between
-/// the extremes of n runs with a probability of 1 - 2 / (n + 1), which is 82 % for ten.
+/// Minimum number of other runs for an estimate of the spread of sides with fewer runs. The next run is
+/// between the extremes of n runs with a probability of 1 - 2 / (n + 1), which is 82 % for ten.
 const LEAST_LIKE: usize = 10;
-/// Number of bootstrap samples; sufficient for a standard deviation (Efron and Tibshirani, "An Introduction to
-/// the Bootstrap", 1993, chapter 6).
+/// Number of bootstrap samples; sufficient for a standard deviation (Efron and Tibshirani, "An Introduction
+/// to the Bootstrap", 1993, chapter 6).
 const DRAWS: usize = 200;
-/// Maximum number of samples of a run in the bootstrap. From a longer run, evenly spaced samples are taken; the
-/// standard deviation becomes slightly larger, and the time stays short.
+/// Maximum number of samples of a run in the bootstrap. From a longer run, evenly spaced samples are taken;
+/// the standard deviation becomes slightly larger, and the time stays short.
 const MOST_SAMPLES: usize = 500;
 /// Seed of the bootstrap: an arbitrary constant, so that results are reproducible.
 const SEED: u64 = 0x6e6f_6465_6761_7567;
@@ -104,11 +105,11 @@ impl Spread {
     }
 }
 
-/// Returns the interval of the ratio b / a of sides with independent runs. With at least three runs per side it
-/// is Welch's interval. With fewer runs, the spread is estimated from at least ten other runs with the same
-/// setting, and the interval is Student's. That interval is at least as wide as the range of those runs, because
-/// runs are not normally distributed (load of another guest may move single runs to another level). Returns
-/// `None` if there are too few runs for both methods.
+/// Returns the interval of the ratio b / a of sides with independent runs. With at least three runs per side
+/// it is Welch's interval. With fewer runs, the spread is estimated from at least ten other runs with the
+/// same setting, and the interval is Student's. That interval is at least as wide as the range of those runs,
+/// because runs are not normally distributed (load of another guest may move single runs to another level).
+/// Returns `None` if there are too few runs for both methods.
 pub fn interval(a: &SideRuns, b: &SideRuns) -> Option<RatioInterval> {
     if a.figures.is_empty() || b.figures.is_empty() {
         return None;
@@ -146,8 +147,8 @@ fn apart(figures: &[f64]) -> f64 {
     (most / least).ln()
 }
 
-/// Returns the interval of the ratio from its value in each block of runs A B B A, by Student's t. A linear drift
-/// affects both sides of such a block equally. Returns `None` with fewer than three blocks.
+/// Returns the interval of the ratio from its value in each block of runs A B B A, by Student's t. A linear
+/// drift affects both sides of such a block equally. Returns `None` with fewer than three blocks.
 pub fn of_blocks(ratios: &[f64]) -> Option<RatioInterval> {
     if ratios.len() < LEAST_RUNS {
         return None;
@@ -157,8 +158,8 @@ pub fn of_blocks(ratios: &[f64]) -> Option<RatioInterval> {
     Some(around(stats::geometric_mean(ratios), error, spread.freedom, 0.0, Basis::Blocks))
 }
 
-/// Returns the interval of a ratio whose logarithm has this standard error. `least` is the minimum width to each
-/// side. The visible change follows the NIST/SEMATECH e-Handbook of Statistical Methods, 7.2.2.2.
+/// Returns the interval of a ratio whose logarithm has this standard error. `least` is the minimum width to
+/// each side. The visible change follows the NIST/SEMATECH e-Handbook of Statistical Methods, 7.2.2.2.
 fn around(ratio: f64, error: f64, freedom: f64, least: f64, basis: Basis) -> RatioInterval {
     let half = (stats::student(TWO_SIDED, freedom) * error).max(least);
     RatioInterval {
@@ -169,10 +170,10 @@ fn around(ratio: f64, error: f64, freedom: f64, least: f64, basis: Basis) -> Rat
     }
 }
 
-/// Returns the relative standard deviation of the statistic that a run quotes, by a bootstrap of circular blocks
-/// of successive samples (Politis and Romano, "A circular block-resampling procedure for stationary data", 1992).
-/// Blocks are necessary because samples a few milliseconds apart are correlated. Returns 0 if there are fewer
-/// than two samples, or one is not positive.
+/// Returns the relative standard deviation of the statistic that a run quotes, by a bootstrap of circular
+/// blocks of successive samples (Politis and Romano, "A circular block-resampling procedure for stationary
+/// data", 1992). Blocks are necessary because samples a few milliseconds apart are correlated. Returns 0 if
+/// there are fewer than two samples, or one is not positive.
 pub fn within(samples: &[f64], quoted: Quoted, unit: Unit) -> f64 {
     let step = samples.len().div_ceil(MOST_SAMPLES).max(1);
     let run: Vec<f64> = samples.iter().copied().step_by(step).collect();
@@ -198,8 +199,8 @@ pub fn within(samples: &[f64], quoted: Quoted, unit: Unit) -> f64 {
     Spread::of(&figures).variance().sqrt()
 }
 
-/// Returns the number of successive samples that are correlated: one plus twice the sum of the autocorrelations
-/// up to the first insignificant one, at most a quarter of the samples.
+/// Returns the number of successive samples that are correlated: one plus twice the sum of the
+/// autocorrelations up to the first insignificant one, at most a quarter of the samples.
 fn block_length(run: &[f64]) -> usize {
     let n = run.len();
     let most = n / 4;

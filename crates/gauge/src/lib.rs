@@ -143,8 +143,8 @@ pub struct Headline<'r> {
 }
 
 impl<'r> Headline<'r> {
-    /// Selects the figure with the highest `rank` among those of `gauge` that the record's run measured itself;
-    /// none if `rank` returns `None` for all of them.
+    /// Selects the figure with the highest `rank` among those of `gauge` that the record's run measured
+    /// itself; none if `rank` returns `None` for all of them.
     pub fn of<K: PartialOrd>(
         title: &'static str,
         what: &'static str,
@@ -228,7 +228,7 @@ pub trait Gauge: Sync {
     /// figures that the node measured itself.
     fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>>;
 
-    /// Returns the gauge's part of a record's page; empty if the record has no figures of the gauge. Figures of
-    /// unknown kinds are shown in a plain table.
+    /// Returns the gauge's part of a record's page; empty if the record has no figures of the gauge. Figures
+    /// of unknown kinds are shown in a plain table.
     fn view(&self, record: &Record, detail: Detail) -> Vec<Section>;
 }

@@ -26,8 +26,8 @@ pub const GAUGE: &str = "roofline";
 pub const BANDWIDTH: &str = "bandwidth";
 /// Test name of peaks: [`PEAKS`].
 pub const PEAK: &str = "peak";
-/// Test name of kernels that were measured together with the ceilings. Figure names have the same form as those
-/// of bandwidths.
+/// Test name of kernels that were measured together with the ceilings. Figure names have the same form as
+/// those of bandwidths.
 pub const KERNEL: &str = "kernel";
 /// Test name of all other points.
 pub const POINT: &str = "point";

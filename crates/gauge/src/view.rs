@@ -1,8 +1,8 @@
 //! View model: the content of a record's page, independent of the output format (text, HTML or Markdown).
 //!
-//! Gauges build [`Section`]s of typed [`Block`]s from a record. A renderer formats them and does not depend on
-//! any gauge. Figures keep their value and unit in addition to their text, so that a renderer can sort, colour
-//! or export them.
+//! Gauges build [`Section`]s of typed [`Block`]s from a record. A renderer formats them and does not depend
+//! on any gauge. Figures keep their value and unit in addition to their text, so that a renderer can sort,
+//! colour or export them.
 
 mod chart;
 mod groups;

@@ -6,8 +6,8 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-/// Timeout for the write lock of another program. Saving a run takes milliseconds, and some tenths of a second on
-/// a busy network file system; a lock that is held longer will probably not be released soon.
+/// Timeout for the write lock of another program. Saving a run takes milliseconds, and some tenths of a
+/// second on a busy network file system; a lock that is held longer will probably not be released soon.
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Error of the history, with a hint.
@@ -21,8 +21,8 @@ pub enum HistoryError {
         /// Similar selectors that exist, the most similar first.
         candidates: Vec<String>,
     },
-    /// Invalid or unreadable input, e.g. a file that is not a database or too few characters of an identifier; or
-    /// a missing permission, folder or disk space.
+    /// Invalid or unreadable input, e.g. a file that is not a database or too few characters of an
+    /// identifier; or a missing permission, folder or disk space.
     #[error(transparent)]
     Failed(#[from] Failure),
     /// Another program is writing to the database.

@@ -19,8 +19,8 @@ const SHORTEST: usize = 4;
 
 impl Store {
     /// Returns the record that `selector` names: an identifier or its prefix of at least four characters,
-    /// `latest`, `latest~N`, a label `key=value` or only its value (the newest run with that label), or a file
-    /// with a record. A saved run has precedence over a file of the same name.
+    /// `latest`, `latest~N`, a label `key=value` or only its value (the newest run with that label), or a
+    /// file with a record. A saved run has precedence over a file of the same name.
     ///
     /// # Errors
     /// If there is no such run, if several runs have the prefix, or if the file contains no valid record.
@@ -34,8 +34,9 @@ impl Store {
         self.record(&id)
     }
 
-    /// Returns all records that `selector` names, newest first. For a label these are all runs with that label, while
-    /// [`Store::find`] returns only the newest. For other selectors it is the result of [`Store::find`].
+    /// Returns all records that `selector` names, newest first. For a label these are all runs with that
+    /// label, while [`Store::find`] returns only the newest. For other selectors it is the result of
+    /// [`Store::find`].
     ///
     /// # Errors
     /// Returns the same errors as [`Store::find`].

@@ -189,8 +189,8 @@ impl Store {
             .map_err(self.failed(Access::Read))
     }
 
-    /// Returns the runs that have the given value of a label, or the value of the latest run with that label. Only
-    /// runs that the node of this history measured itself on `host` count.
+    /// Returns the runs that have the given value of a label, or the value of the latest run with that label.
+    /// Only runs that the node of this history measured itself on `host` count.
     ///
     /// # Errors
     /// If the database cannot be read.
@@ -215,8 +215,8 @@ impl Store {
             .map_err(self.failed(Access::Read))
     }
 
-    /// Returns the number of characters, at least `least`, that distinguish the identifiers of these runs from all
-    /// other saved identifiers.
+    /// Returns the number of characters, at least `least`, that distinguish the identifiers of these runs
+    /// from all other saved identifiers.
     ///
     /// # Errors
     /// If the database cannot be read.

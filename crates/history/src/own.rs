@@ -6,9 +6,9 @@ use nodegauge_measure::record::{Category, Record, Status};
 use rusqlite::params;
 
 impl Store {
-    /// Returns the newest complete runs on `host` that measured `test`, or the figure `name` of it, newest first.
-    /// Each record contains only the valid and suspect figures that the run itself measured. Runs from another
-    /// history, published figures, and output of other programs are left out.
+    /// Returns the newest complete runs on `host` that measured `test`, or the figure `name` of it, newest
+    /// first. Each record contains only the valid and suspect figures that the run itself measured. Runs from
+    /// another history, published figures, and output of other programs are left out.
     ///
     /// # Errors
     /// If the database cannot be read.

@@ -1,7 +1,7 @@
 //! Tables of the database, and the upgrade of databases of earlier versions. There is no downgrade.
 //!
-//! SQLite's `user_version` counts the steps applied to a database. A released step is never changed. A new step
-//! is added at the end, together with rows of the previous version in `tests/`, which the tests upgrade.
+//! SQLite's `user_version` counts the steps applied to a database. A released step is never changed. A new
+//! step is added at the end, together with rows of the previous version in `tests/`, which the tests upgrade.
 
 use rusqlite::{Connection, TransactionBehavior};
 use rusqlite_migration::{M, Migrations};
@@ -27,7 +27,8 @@ pub(crate) enum DatabaseKind {
     Foreign,
 }
 
-/// Returns the kind of a database. It uses one statement, because another program may be creating the database.
+/// Returns the kind of a database. It uses one statement, because another program may be creating the
+/// database.
 pub(crate) fn kind(connection: &Connection) -> rusqlite::Result<DatabaseKind> {
     connection.query_row(
         "SELECT user_version, (SELECT count(*) FROM sqlite_schema),
@@ -47,11 +48,12 @@ pub(crate) fn kind(connection: &Connection) -> rusqlite::Result<DatabaseKind> {
     )
 }
 
-/// Upgrades a database to the current version. The database must be empty or of an older version, see [`kind`].
+/// Upgrades a database to the current version. The database must be empty or of an older version, see
+/// [`kind`].
 pub(crate) fn upgrade(connection: &mut Connection) -> Result<(), rusqlite_migration::Error> {
-    // The version is read before the steps are applied. The file stays locked from before the read until after
-    // the steps, so that a second program does not apply the same steps. The locking mode is set while the lock
-    // is held: two programs that wait for the lock in exclusive mode would deadlock.
+    // The version is read before the steps are applied. The file stays locked from before the read until
+    // after the steps, so that a second program does not apply the same steps. The locking mode is set while
+    // the lock is held: two programs that wait for the lock in exclusive mode would deadlock.
     connection.set_transaction_behavior(TransactionBehavior::Exclusive);
     connection.execute_batch("BEGIN EXCLUSIVE; PRAGMA locking_mode = exclusive; COMMIT")?;
     migrations().to_latest(connection)?;
@@ -67,8 +69,8 @@ pub(crate) fn migrations() -> Migrations<'static> {
     Migrations::from_slice(STEPS)
 }
 
-/// Creates a temporary view that gives a history of version `found` the columns of the current tables. The view
-/// exists only in this connection; the database is not changed.
+/// Creates a temporary view that gives a history of version `found` the columns of the current tables. The
+/// view exists only in this connection; the database is not changed.
 pub(crate) fn view(connection: &Connection, found: u32) -> rusqlite::Result<()> {
     match found {
         ..3 => connection.execute_batch(

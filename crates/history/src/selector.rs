@@ -1,5 +1,5 @@
-//! Selectors of runs that users type: an identifier or its prefix, `latest`, `latest~2`, a label `key=value` or
-//! its value, or a file. This module also reads records from files. It does not use the database.
+//! Selectors of runs that users type: an identifier or its prefix, `latest`, `latest~2`, a label `key=value`
+//! or its value, or a file. This module also reads records from files. It does not use the database.
 
 use crate::error::HistoryError;
 use nodegauge_measure::Failure;
@@ -33,8 +33,8 @@ impl From<&str> for Selector {
     }
 }
 
-/// True if a text that names no saved run means a file: the file exists, the text looks like a path, or the text
-/// is `-` (standard input).
+/// True if a text that names no saved run means a file: the file exists, the text looks like a path, or the
+/// text is `-` (standard input).
 pub fn means_a_file(text: &str) -> bool {
     text == "-" || text.contains('/') || text.ends_with(".json") || Path::new(text).is_file()
 }
@@ -69,8 +69,8 @@ pub fn parse(text: &str) -> Result<Record, String> {
     }
     let head: Head = serde_json::from_str(text).map_err(|error| error.to_string())?;
     match head.schema.as_deref() {
-        // The second attempt parses by way of a JSON value: its error has no line and column, which do not help
-        // in generated text.
+        // The second attempt parses by way of a JSON value: its error has no line and column, which do not
+        // help in generated text.
         Some(SCHEMA) => serde_json::from_str(text)
             .or_else(|_| serde_json::from_str(text).and_then(serde_json::from_value))
             .map_err(|error| error.to_string()),

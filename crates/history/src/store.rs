@@ -1,5 +1,5 @@
-//! The database: opening and saving. Lists are in [`crate::list`], searches in [`crate::find`], and changes in
-//! [`crate::edit`].
+//! The database: opening and saving. Lists are in [`crate::list`], searches in [`crate::find`], and changes
+//! in [`crate::edit`].
 
 use crate::error::{Access, BUSY_TIMEOUT, HistoryError};
 use crate::schema::{self, DatabaseKind};
@@ -49,8 +49,8 @@ impl Store {
         Ok(store)
     }
 
-    /// Opens an existing history for reading, including read-only files. Returns `None` if there is no history
-    /// yet.
+    /// Opens an existing history for reading, including read-only files. Returns `None` if there is no
+    /// history yet.
     ///
     /// # Errors
     /// Returns the same errors as [`Store::open`], except that the file must be readable instead of writable.
@@ -162,7 +162,8 @@ impl Store {
             HistoryError::from(Failure::missing(problem))
         };
         let json = serde_json::to_string(record).map_err(|error| unfit(error.to_string()))?;
-        // JSON has no infinities. Without this check, an infinite sample would fail only when the run is shown.
+        // JSON has no infinities. Without this check, an infinite sample would fail only when the run is
+        // shown.
         selector::parse(&json).map_err(unfit)?;
         rows(&self.connection, record, &json, own).map_err(|error| {
             match error.sqlite_error_code() {

@@ -22,8 +22,8 @@ pub struct Imported {
     pub known: usize,
 }
 
-/// Returns the records in the text of a file, as `history export` and `--json` write them, or `None` if the text
-/// does not begin with a record. Errors name the line.
+/// Returns the records in the text of a file, as `history export` and `--json` write them, or `None` if the
+/// text does not begin with a record. Errors name the line.
 pub fn records<'a>(
     path: &'a Path,
     text: &'a str,
@@ -57,10 +57,10 @@ pub fn records<'a>(
 }
 
 impl Store {
-    /// Saves records of another history under their identifiers, as runs that this node did not measure itself. A
-    /// record that is already saved is not changed and keeps its labels. `records` is read twice: if one record is
-    /// refused, none is saved. The records are committed in portions, so that other programs can save between
-    /// them.
+    /// Saves records of another history under their identifiers, as runs that this node did not measure
+    /// itself. A record that is already saved is not changed and keeps its labels. `records` is read twice:
+    /// if one record is refused, none is saved. The records are committed in portions, so that other programs
+    /// can save between them.
     ///
     /// # Errors
     /// Errors of `records`, a record without a valid identifier, or a record that differs from the saved run with

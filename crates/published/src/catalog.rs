@@ -1,5 +1,5 @@
-//! Catalog of figures that others have published for known nodes, to be shown with a measurement. The data are
-//! in `data/published.toml`, each with its source; they are neither corrected nor completed.
+//! Catalog of figures that others have published for known nodes, to be shown with a measurement. The data
+//! are in `data/published.toml`, each with its source; they are neither corrected nor completed.
 //!
 //! They become measurements of the category "reference" with the engine [`PUBLISHED`], so that a record keeps
 //! the figures that were shown. They never count as results of the run.
@@ -176,8 +176,8 @@ impl FromStr for Against {
     }
 }
 
-/// Returns the published nodes that match `name`: those whose title is `name`, otherwise those whose processor,
-/// settings and description contain all its words.
+/// Returns the published nodes that match `name`: those whose title is `name`, otherwise those whose
+/// processor, settings and description contain all its words.
 ///
 /// # Errors
 /// Fails if no node matches.
@@ -210,9 +210,9 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     words.filter(|word| !word.is_empty())
 }
 
-/// Returns the published STREAM of the same processor whose node is most similar to this one, by sockets, NUMA
-/// nodes per socket, and threads; if several are equally similar, the fastest. `None` if the processor is not
-/// in the catalog.
+/// Returns the published STREAM of the same processor whose node is most similar to this one, by sockets,
+/// NUMA nodes per socket, and threads; if several are equally similar, the fastest. `None` if the processor
+/// is not in the catalog.
 pub fn nearest(machine: &Machine, threads: u32) -> Option<&'static PublishedNode> {
     let model = plain(machine.processor.model.as_deref()?);
     let model: Vec<&str> = model.split(' ').collect();
@@ -242,8 +242,8 @@ pub fn nearest(machine: &Machine, threads: u32) -> Option<&'static PublishedNode
         })
 }
 
-/// Returns the published STREAM that is nearest to the measured one: of the device that the first STREAM figure
-/// names, otherwise of a node with this processor. `None` without a STREAM figure.
+/// Returns the published STREAM that is nearest to the measured one: of the device that the first STREAM
+/// figure names, otherwise of a node with this processor. `None` without a STREAM figure.
 pub fn nearest_to(
     machine: &Machine,
     figures: &[Measurement],

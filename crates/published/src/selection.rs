@@ -5,9 +5,9 @@ use nodegauge_measure::keys::shared;
 use nodegauge_measure::record::{Machine, Measurement};
 use nodegauge_measure::{Notice, NoticeId, Outcome};
 
-/// Adds published figures to the outcome of a run on `machine`. With `--against`, they are the selected figures
-/// of the tests that the run measured. Otherwise they are STREAM figures of the nearest node with this
-/// processor, or of this device. The gauge that measured the same test shows them.
+/// Adds published figures to the outcome of a run on `machine`. With `--against`, they are the selected
+/// figures of the tests that the run measured. Otherwise they are STREAM figures of the nearest node with
+/// this processor, or of this device. The gauge that measured the same test shows them.
 pub fn add_to(found: &mut Outcome, machine: &Machine, against: Option<&Against>) {
     let threads = threads_of(&found.measurements);
     let (nodes, why) = match against {

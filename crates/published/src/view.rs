@@ -15,8 +15,8 @@ const NAME: usize = 30;
 /// A published figure with its configuration.
 type PublishedRow<'a> = (&'a Measurement, PublishedConfig);
 
-/// Adds the published figures of a gauge: as a separate section on the page of `run`, or at the end of the last
-/// section on the page of the gauge's own command.
+/// Adds the published figures of a gauge: as a separate section on the page of `run`, or at the end of the
+/// last section on the page of the gauge's own command.
 pub fn add(sections: &mut Vec<Section>, record: &Record, gauge: &str, detail: Detail) {
     let mut section = section(record, gauge);
     match sections.last_mut().filter(|_| detail == Detail::Full) {
@@ -31,8 +31,8 @@ pub fn add(sections: &mut Vec<Section>, record: &Record, gauge: &str, detail: De
     }
 }
 
-/// Returns the section with the published figures of a gauge; empty if there are none. Requested STREAM figures
-/// are shown as a table together with the run's own, the nearest node's as one line.
+/// Returns the section with the published figures of a gauge; empty if there are none. Requested STREAM
+/// figures are shown as a table together with the run's own, the nearest node's as one line.
 pub fn section(record: &Record, gauge: &str) -> Section {
     let mut section = Section::new("published");
     let own = |m: &&Measurement| m.gauge == gauge && m.is_published();

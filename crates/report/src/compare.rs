@@ -1,4 +1,5 @@
-//! The page of `compare`: differences between the settings, one table per test, and the verdicts with their reasons.
+//! The page of `compare`: differences between the settings, one table per test, and the verdicts with their
+//! reasons.
 
 use nodegauge_analysis::compare::threshold::change_in_words;
 use nodegauge_analysis::compare::{Comparison, Difference, Pair, Runners, SideFigures, Verdict};
@@ -73,8 +74,8 @@ struct Advantage {
     title: String,
 }
 
-/// Returns the text about the figures with this verdict, in which the side `name` is faster than the side `other`;
-/// `None` if there are none.
+/// Returns the text about the figures with this verdict, in which the side `name` is faster than the side
+/// `other`; `None` if there are none.
 fn faster_in(comparison: &Comparison, verdict: Verdict, name: &str, other: &str) -> Option<String> {
     let mut advantages = Vec::new();
     for pair in comparison.pairs.iter().filter(|pair| pair.verdict == verdict) {
@@ -176,8 +177,9 @@ pub(crate) fn cut(text: &str, shown: usize) -> String {
     format!("{} ... {}", end(&letters[..half]), end(&letters[letters.len() - half..]))
 }
 
-/// Returns the table of a test. If each pair has a single distinguishing key, such as the size, the headings are the
-/// names and the row titles are the keys. Otherwise the headings are the keys and the row titles are the names.
+/// Returns the table of a test. If each pair has a single distinguishing key, such as the size, the headings
+/// are the names and the row titles are the keys. Otherwise the headings are the keys and the row titles are
+/// the names.
 fn figures(test: &str, pairs: &[&Pair]) -> Section {
     let by_name = pairs.iter().all(|pair| pair.at.len() == 1);
     let heading_and_title = |pair: &Pair| {

@@ -1,5 +1,5 @@
-//! Devices of a node on the page of `machine`: one paragraph per group of identical devices, and a table of their
-//! locations.
+//! Devices of a node on the page of `machine`: one paragraph per group of identical devices, and a table of
+//! their locations.
 
 use nodegauge_gauge::view::{Section, Table, TableCell};
 use nodegauge_machine::number_ranges;

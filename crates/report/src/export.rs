@@ -1,7 +1,7 @@
 //! Export of saved runs: pages for people and documents for other programs.
 //!
-//! A format is one file with a type that implements [`Exporter`], and one line in [`EXPORTERS`]. The values of
-//! `report --format`, its help and the table in `docs/formats.md` are generated from that list.
+//! A format is one file with a type that implements [`Exporter`], and one line in [`EXPORTERS`]. The values
+//! of `report --format`, its help and the table in `docs/formats.md` are generated from that list.
 
 mod csv;
 mod github_action_benchmark;
@@ -58,8 +58,8 @@ pub trait Exporter: Send + Sync {
         None
     }
 
-    /// True if the format reports results as passed or failed, so that invalid figures and interrupted runs determine
-    /// the exit code.
+    /// True if the format reports results as passed or failed, so that invalid figures and interrupted runs
+    /// determine the exit code.
     fn reports_failures(&self) -> bool {
         false
     }
@@ -94,8 +94,8 @@ pub trait RelatedRuns {
     /// If the history cannot be read.
     fn next_to(&self, record: &Record) -> Result<Vec<Record>, Failure>;
 
-    /// Returns saved runs of the node of `record` with figures of the same tests, for an estimate of the run-to-run
-    /// variation. The list is empty if the history cannot be read.
+    /// Returns saved runs of the node of `record` with figures of the same tests, for an estimate of the
+    /// run-to-run variation. The list is empty if the history cannot be read.
     fn repetitions(&self, record: &Record) -> Vec<Record>;
 }
 
@@ -141,8 +141,8 @@ impl Export<'_> {
     }
 }
 
-/// Returns `nodegauge-ID` with the characters of `id` that are safe in a file name: the identifier of a record from a
-/// file may contain any.
+/// Returns `nodegauge-ID` with the characters of `id` that are safe in a file name: the identifier of a
+/// record from a file may contain any.
 pub fn file_stem(id: &str) -> String {
     let safe = id.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-');
     format!("nodegauge-{}", safe.take(40).collect::<String>())

@@ -47,7 +47,8 @@ pub(crate) fn own<'r>(record: &'r Record, registry: &Registry) -> Vec<RecordFigu
 }
 
 impl RecordFigure<'_> {
-    /// Returns a title that is unique in a test, e.g. `triad`, `bw 8 B, distance same core`, `mbw_mr 8 B in msg/s`.
+    /// Returns a title that is unique in a test, e.g. `triad`, `bw 8 B, distance same core`, `mbw_mr 8 B in
+    /// msg/s`.
     pub(crate) fn title(&self) -> String {
         let unit = if self.has_twin { format!(" in {}", self.m.unit) } else { String::new() };
         format!("{}{}{unit}", self.m.name_in_words(), self.identity.words)
@@ -61,7 +62,8 @@ impl RecordFigure<'_> {
         Some(format!("{share} % of {value}, {}", limit.basis))
     }
 
-    /// Returns one line each for the figure with its statistic and samples, its limit, and the reasons for doubt.
+    /// Returns one line each for the figure with its statistic and samples, its limit, and the reasons for
+    /// doubt.
     pub(crate) fn evidence(&self) -> Vec<String> {
         let m = self.m;
         let sampled = m.summary.as_ref().map_or_else(String::new, |summary| {

@@ -22,9 +22,9 @@ pub struct ListLine {
     pub command: String,
 }
 
-/// Returns the list, newest first, with one line of `width` characters per run; `older` runs are not listed. There
-/// is a column of hosts if there are several, and a column of labels if there are any. These columns and the
-/// commands share the remaining width.
+/// Returns the list, newest first, with one line of `width` characters per run; `older` runs are not listed.
+/// There is a column of hosts if there are several, and a column of labels if there are any. These columns
+/// and the commands share the remaining width.
 pub fn list(lines: &[ListLine], older: usize, width: usize) -> Section {
     let mut section = Section::new("history");
     let Some(first) = lines.first() else {
@@ -72,7 +72,8 @@ pub fn list(lines: &[ListLine], older: usize, width: usize) -> Section {
     section
 }
 
-/// Distributes `room` over columns. No column gets more than it needs; columns that need more get equal shares.
+/// Distributes `room` over columns. No column gets more than it needs; columns that need more get equal
+/// shares.
 fn shares(needed: &[usize], mut room: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..needed.len()).collect();
     order.sort_by_key(|i| needed[*i]);

@@ -1,7 +1,8 @@
 //! HTML renderer: a page of the view model as one file that needs no network. It does not depend on gauges.
 //!
-//! Text of records becomes text of elements or attributes, escaped by `markup`, or JSON in a data block that is not
-//! executed. A content security policy in the page allows only the page's own scripts, named by their digests.
+//! Text of records becomes text of elements or attributes, escaped by `markup`, or JSON in a data block that
+//! is not executed. A content security policy in the page allows only the page's own scripts, named by their
+//! digests.
 
 use crate::markup::{self, Markup, element, fixed, script, text};
 use nodegauge_gauge::view::{

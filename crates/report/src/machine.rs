@@ -9,8 +9,8 @@ use nodegauge_measure::record::{
 };
 use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec};
 
-/// Returns the description of the node, with one paragraph per topic, and the NUMA distances if it has several NUMA
-/// nodes.
+/// Returns the description of the node, with one paragraph per topic, and the NUMA distances if it has
+/// several NUMA nodes.
 pub fn page(machine: &Machine) -> Page {
     let mut section = Section::new("machine");
     section.note_if("host", machine.host.clone());
@@ -54,8 +54,8 @@ fn table_section(id: &'static str, table: Option<Table>) -> Section {
     section
 }
 
-/// Adds one note per NUMA node. Nodes without memory are listed in one note; machines with coherent devices reserve
-/// them for slices of a device.
+/// Adds one note per NUMA node. Nodes without memory are listed in one note; machines with coherent devices
+/// reserve them for slices of a device.
 fn nodes(section: &mut Section, machine: &Machine) {
     let is_empty = |node: &&NumaNode| node.bytes == Some(0) && machine.numa_nodes.len() > 1;
     for node in machine.numa_nodes.iter().filter(|node| !is_empty(node)) {

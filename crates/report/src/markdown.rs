@@ -1,9 +1,9 @@
-//! Markdown renderer: a page of the view model for a ticket, in the dialect that GitHub, GitLab and others share. It
-//! does not depend on gauges.
+//! Markdown renderer: a page of the view model for a ticket, in the dialect that GitHub, GitLab and others
+//! share. It does not depend on gauges.
 //!
-//! Text of records is never interpreted: characters that begin markup, HTML or a mathematical formula are escaped.
-//! Characters that begin a link, a reference or the mention of a person are followed by a zero-width character, as
-//! in Renovate.
+//! Text of records is never interpreted: characters that begin markup, HTML or a mathematical formula are
+//! escaped. Characters that begin a link, a reference or the mention of a person are followed by a zero-width
+//! character, as in Renovate.
 
 use nodegauge_gauge::view::{Block, Note, Page, Section, Table, TableCell, Tone};
 use nodegauge_measure::legible;

@@ -1,4 +1,5 @@
-//! Markup with escaped text and attributes. The type has no constructor that skips the escaping of record text.
+//! Markup with escaped text and attributes. The type has no constructor that skips the escaping of record
+//! text.
 
 use serde::Serialize;
 use std::fmt;

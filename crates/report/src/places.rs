@@ -1,5 +1,5 @@
-//! Pages of `places`: the location of each thread and its memory, in the columns of the ccNUMA lecture (rank, socket,
-//! memory, core), with cache and CPU.
+//! Pages of `places`: the location of each thread and its memory, in the columns of the ccNUMA lecture (rank,
+//! socket, memory, core), with cache and CPU.
 
 use crate::machine;
 use nodegauge_gauge::view::{Block, Column, Section, Table, TableCell};
@@ -24,9 +24,9 @@ impl PlacesColumn {
 
 /// Returns a table with one line per thread. Columns without information on this machine are left out.
 ///
-/// Ranks are shown in the columns of the lecture: their memory as NUMA nodes, with the policy in a line below the
-/// table. Thread numbers are shown only if a rank has several threads, CPUs only if their numbers differ from those
-/// of their cores.
+/// Ranks are shown in the columns of the lecture: their memory as NUMA nodes, with the policy in a line below
+/// the table. Thread numbers are shown only if a rank has several threads, CPUs only if their numbers differ
+/// from those of their cores.
 pub fn view(document: &PlacesDocument) -> Section {
     let threads = &document.threads;
     let ranks = threads.iter().any(|thread| thread.rank.is_some());

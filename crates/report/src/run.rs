@@ -20,9 +20,9 @@ pub(crate) const INCOMPLETE: &str = "the run was interrupted before the end";
 /// Maximum number of findings on the page; `doctor` shows all.
 const FINDINGS_SHOWN: usize = 2;
 
-/// Returns the page of a record, which `run` and `history show` print: time and place of the run, and its figures.
-/// It contains all evidence and notices if `all` is set, and also if only one gauge was used, like the page of that
-/// gauge's command.
+/// Returns the page of a record, which `run` and `history show` print: time and place of the run, and its
+/// figures. It contains all evidence and notices if `all` is set, and also if only one gauge was used, like
+/// the page of that gauge's command.
 pub fn page(record: &Record, gauges: &[&dyn Gauge], all: bool) -> Page {
     let first = record.measurements.first();
     let alone =
@@ -37,8 +37,8 @@ pub fn own(record: &Record, gauge: &dyn Gauge) -> Page {
     ended(page, record, true)
 }
 
-/// Returns the complete page of a record, for a report: headline bars compared with `others`, the important findings,
-/// all evidence of every gauge, the environment, and the command that repeats the run.
+/// Returns the complete page of a record, for a report: headline bars compared with `others`, the important
+/// findings, all evidence of every gauge, the environment, and the command that repeats the run.
 pub fn whole(record: &Record, gauges: &[&dyn Gauge], others: &[Record]) -> Page {
     let mut node = Section::new("node");
     node.push(Block::Card(card::card(record, gauges, others)));
@@ -70,8 +70,8 @@ pub fn whole(record: &Record, gauges: &[&dyn Gauge], others: &[Record]) -> Page 
     ended(Page { sections, ..all }, record, true)
 }
 
-/// Returns the page of a record for a ticket: the headline figures with limit and validity, the brief evidence of every
-/// gauge, the expectations, the findings, and the environment.
+/// Returns the page of a record for a ticket: the headline figures with limit and validity, the brief
+/// evidence of every gauge, the expectations, the findings, and the environment.
 pub fn ticket(
     record: &Record,
     gauges: &[&dyn Gauge],
@@ -124,7 +124,8 @@ pub fn ticket(
     page
 }
 
-/// Adds the regimes of one figure per test: of the headline figure, or else of the first figure with several regimes.
+/// Adds the regimes of one figure per test: of the headline figure, or else of the first figure with several
+/// regimes.
 fn regimes(record: &Record, gauges: &[&dyn Gauge], section: &mut Section) {
     let mut table = Table::new(&["regimes", ">there and back", ">of samples", ">best", ">median"]);
     let headlines = gauges.iter().flat_map(|gauge| gauge.headlines(record));
@@ -187,8 +188,8 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-/// Returns a name for each of several runs: the labels in which the runs differ, with the host if other runs have the
-/// same labels; else the identifier and the host.
+/// Returns a name for each of several runs: the labels in which the runs differ, with the host if other runs
+/// have the same labels; else the identifier and the host.
 pub fn names(runs: &[Record]) -> Vec<String> {
     let differs =
         |key: &String| runs.iter().any(|run| run.labels.get(key) != runs[0].labels.get(key));
@@ -235,8 +236,8 @@ fn begun(record: &Record, gauges: &[&dyn Gauge], detail: Detail) -> Page {
     Page { heading, sections: std::iter::once(node).chain(parts).collect() }
 }
 
-/// Completes a page: adds a note about an interrupted run to the last section, so that its table is not read as
-/// complete, then the notices or a hint to the option that shows them, and moves the summaries to the end.
+/// Completes a page: adds a note about an interrupted run to the last section, so that its table is not read
+/// as complete, then the notices or a hint to the option that shows them, and moves the summaries to the end.
 fn ended(mut page: Page, record: &Record, notices: bool) -> Page {
     page.sections.retain(|section| !section.blocks.is_empty());
     let summaries: Vec<Section> =

@@ -1,5 +1,5 @@
-//! Page of several runs side by side: their differences, every figure with the best and the worst run, and pictures
-//! of the figures that all runs have.
+//! Page of several runs side by side: their differences, every figure with the best and the worst run, and
+//! pictures of the figures that all runs have.
 
 use crate::compare::{differences, listed, speed};
 use crate::run;
@@ -19,8 +19,8 @@ const GROUPS: usize = 12;
 /// Maximum number of pictures per test.
 const PICTURES: usize = 12;
 
-/// Returns the page of two or more runs. `others` returns saved runs of the node of a run, for an estimate of the
-/// run-to-run variation.
+/// Returns the page of two or more runs. `others` returns saved runs of the node of a run, for an estimate of
+/// the run-to-run variation.
 pub fn page(
     runs: &[Record],
     gauges: &[&dyn Gauge],
@@ -75,8 +75,8 @@ fn legend(runs: &[Record], names: &[String]) -> Section {
     section
 }
 
-/// Returns the section of a test: a table of all figures, the reasons why some are not comparable or in doubt, and
-/// pictures.
+/// Returns the section of a test: a table of all figures, the reasons why some are not comparable or in
+/// doubt, and pictures.
 fn section(id: &'static str, test: &str, figures: &[&Shared<'_>], names: &[String]) -> Section {
     let mut section = Section::new(id);
     let right = names.iter().map(|name| format!(">{name}"));

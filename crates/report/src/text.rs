@@ -101,8 +101,8 @@ fn block(block: &Block, style: Style) -> String {
     }
 }
 
-/// Renders a labelled paragraph: the label in its own column, and the wrapped text to the right of it, or below it if
-/// the label fills its column.
+/// Renders a labelled paragraph: the label in its own column, and the wrapped text to the right of it, or
+/// below it if the label fills its column.
 fn note(note: &Note, style: Style) -> String {
     let indent = if note.nested { LABEL } else { 0 };
     let width = (usize::from(style.width).min(PROSE) - indent).max(40) - LABEL;

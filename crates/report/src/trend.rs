@@ -1,5 +1,5 @@
-//! Page of many runs over time: each headline figure from run to run, with the regimes of the runs as bands and the
-//! times without a run as gaps.
+//! Page of many runs over time: each headline figure from run to run, with the regimes of the runs as bands
+//! and the times without a run as gaps.
 
 use nodegauge_analysis::compare::{RegimeFigures, machine_changes, parts};
 use nodegauge_gauge::Gauge;
@@ -13,7 +13,8 @@ use nodegauge_measure::stats::{self, Better};
 use nodegauge_measure::{Seconds, Unit};
 use std::time::{Duration, UNIX_EPOCH};
 
-/// Minimum length of a gap, in multiples of the median time between two runs. One missing run doubles that time.
+/// Minimum length of a gap, in multiples of the median time between two runs. One missing run doubles that
+/// time.
 const GAP: f64 = 1.5;
 /// Maximum number of listed changes of the machine, and of reasons for doubt.
 const LISTED: usize = 12;
@@ -164,8 +165,8 @@ impl TrendFigure {
         format!("{}{}", self.what, host.map(|host| format!(" on {host}")).unwrap_or_default())
     }
 
-    /// Returns the regimes of the runs, the shortest round trip first. A single regime is not reported, because there is
-    /// no other to compare it with.
+    /// Returns the regimes of the runs, the shortest round trip first. A single regime is not reported,
+    /// because there is no other to compare it with.
     fn regimes(&self) -> Vec<Regime> {
         let parts = self.runs.iter().flat_map(|run| &run.parts);
         let trips: Vec<f64> = parts.filter_map(|part| part.round_trip).collect();
@@ -315,8 +316,8 @@ fn gaps(times: &[f64]) -> Vec<(f64, f64)> {
     pairs.filter(|(from, to)| to - from > GAP * usual).collect()
 }
 
-/// Returns a band per sequence of runs in one regime. A band begins halfway from the previous run and ends halfway to
-/// the next run, but does not extend into a gap.
+/// Returns a band per sequence of runs in one regime. A band begins halfway from the previous run and ends
+/// halfway to the next run, but does not extend into a gap.
 fn bands(runs: &[(f64, Option<usize>)], gaps: &[(f64, f64)]) -> Vec<TrendBand> {
     let mut bands: Vec<TrendBand> = Vec::new();
     for (i, (at, regime)) in runs.iter().enumerate() {

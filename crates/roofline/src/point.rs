@@ -6,7 +6,8 @@ use nodegauge_measure::grammar::{Cursor, SyntaxError};
 use nodegauge_measure::record::Category;
 use std::str::FromStr;
 
-/// A point in the form `NAME,FLOPS,BYTES,SECONDS`, or with `,LEVEL` if the bytes are not those of main memory.
+/// A point in the form `NAME,FLOPS,BYTES,SECONDS`, or with `,LEVEL` if the bytes are not those of main
+/// memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GivenPoint {
     /// Name of the point.

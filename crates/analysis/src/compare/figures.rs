@@ -1,5 +1,5 @@
-//! The figures of a side: the quoted value of each run, and the samples that can be compared with the other side.
-//! Samples of different regimes of a virtual machine are never compared.
+//! The figures of a side: the quoted value of each run, and the samples that can be compared with the other
+//! side. Samples of different regimes of a virtual machine are never compared.
 
 use crate::identity::Numbered;
 use crate::ratio::{self, SideRuns};
@@ -124,8 +124,8 @@ pub(super) fn usable<'a>(name: &str, side: &[Numbered<'a>]) -> Result<Vec<Number
     Ok(usable)
 }
 
-/// Returns the figures of both sides, and of other runs with the same settings. If `regimes_matter`, all are of one
-/// regime.
+/// Returns the figures of both sides, and of other runs with the same settings. If `regimes_matter`, all are
+/// of one regime.
 ///
 /// # Errors
 /// Returns the reason in words if the sides have no regime in common.
@@ -158,7 +158,8 @@ pub(super) fn matched(
         return Ok(Matched { a: chosen(&a, None), b: chosen(&b, None), like, remark });
     }
     let regimes = regime::regimes(&[of_a.as_slice(), of_b.as_slice()].concat());
-    // The regime with most samples on both sides; in case of a tie the first, which has the shortest round trips.
+    // The regime with most samples on both sides; in case of a tie the first, which has the shortest round
+    // trips.
     let samples = |side: &Chosen| side.0.iter().map(|(_, part)| part.samples.len()).sum::<usize>();
     let met = |regime: &Regime| {
         let [a, b] = [&a, &b].map(|side| chosen(side, Some(regime)));
@@ -207,8 +208,8 @@ pub fn parts(m: &Measurement) -> Vec<RegimeFigures> {
     std::iter::once(headline).chain(others).collect()
 }
 
-/// Returns the part of each run in a regime, or the headline without a regime; runs without such a part are left
-/// out.
+/// Returns the part of each run in a regime, or the headline without a regime; runs without such a part are
+/// left out.
 fn chosen(side: &[(usize, Vec<RegimeFigures>)], regime: Option<&Regime>) -> Chosen {
     let fits = |part: &&RegimeFigures| match regime {
         None => true,

@@ -1,5 +1,5 @@
-//! The verdict on a pair of figures: checks that they are comparable, selects the runs of each side that count,
-//! estimates the spread between runs, and judges the ratio.
+//! The verdict on a pair of figures: checks that they are comparable, selects the runs of each side that
+//! count, estimates the spread between runs, and judges the ratio.
 
 use super::figures::{self, Chosen, Matched, SideFigures};
 use super::pairing::{self, PairedMeasurement};
@@ -229,8 +229,8 @@ pub(super) fn shared(a: &Side, b: &Side) -> usize {
     a.runs.iter().filter(|run| b.runs.iter().any(|other| other.id == run.id)).count()
 }
 
-/// True if core-to-core round trips identify regimes: all runs were made in virtual machines on the same processor
-/// model. On bare metal, bound threads do not move, and round trips differ with the setting.
+/// True if core-to-core round trips identify regimes: all runs were made in virtual machines on the same
+/// processor model. On bare metal, bound threads do not move, and round trips differ with the setting.
 fn regimes_matter(a: &Side, b: &Side) -> bool {
     let mut all = a.runs.iter().chain(&b.runs).map(|run| &run.machine);
     let model = all.clone().next().and_then(|machine| machine.processor.model.as_ref());

@@ -1,6 +1,6 @@
-//! Pairing of the measurements of different records, by gauge, test, name, unit and the sizes at which they are
-//! quoted. If a record has several such measurements, they are paired by the configuration keys in which they
-//! differ: first identities, then settings. Observations are not used.
+//! Pairing of the measurements of different records, by gauge, test, name, unit and the sizes at which they
+//! are quoted. If a record has several such measurements, they are paired by the configuration keys in which
+//! they differ: first identities, then settings. Observations are not used.
 
 use crate::expect;
 use crate::identity::{

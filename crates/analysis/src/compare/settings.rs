@@ -1,5 +1,5 @@
-//! Differences between settings: labels, machine, kernel, build, and the configuration of the measurements. A value
-//! that is unknown on one side is not a difference.
+//! Differences between settings: labels, machine, kernel, build, and the configuration of the measurements. A
+//! value that is unknown on one side is not a difference.
 
 use super::{TURNS, distinct, pairing};
 use crate::identity::Numbered;
@@ -40,8 +40,8 @@ impl Difference {
     }
 }
 
-/// A property of a machine: its name, true if it affects which configuration is fastest, and a function that returns
-/// the value if it is known. Free memory, clocks and load change all the time and are not included.
+/// A property of a machine: its name, true if it affects which configuration is fastest, and a function that
+/// returns the value if it is known. Free memory, clocks and load change all the time and are not included.
 type Fact = (&'static str, bool, fn(&Machine) -> Option<String>);
 
 /// Properties of machines, in the order of the list of differences.
@@ -106,7 +106,8 @@ fn of_devices(machine: &Machine, fact: impl Fn(&Device) -> Option<String>) -> Op
     (!facts.is_empty()).then(|| facts.into_iter().collect::<Vec<_>>().join(", "))
 }
 
-/// Returns the changes of a machine in words, limited to properties that affect which configuration is fastest.
+/// Returns the changes of a machine in words, limited to properties that affect which configuration is
+/// fastest.
 pub fn machine_changes(then: &Machine, now: &Machine) -> Vec<String> {
     let words = |fact: Option<String>| fact.unwrap_or_else(|| "unknown".to_owned());
     let mut changes = Vec::new();
@@ -233,8 +234,8 @@ fn finding_in_words(side: &[Record], id: &str) -> String {
     }
 }
 
-/// Returns the differences of the configuration: one for a key that differs in the same way for all measurements,
-/// or else the first few of them.
+/// Returns the differences of the configuration: one for a key that differs in the same way for all
+/// measurements, or else the first few of them.
 fn configurations(
     points: &[PairedMeasurement<'_>],
     same_question: bool,
@@ -244,7 +245,8 @@ fn configurations(
     for (_, m) in points.iter().flat_map(|point| point.sides.iter().flatten()) {
         for key in m.config.keys() {
             let role = registry.key(&m.gauge, &m.test, key).map(|known| known.role);
-            // Identities are listed for runs of the same command; otherwise they are the reason why there is no ratio.
+            // Identities are listed for runs of the same command; otherwise they are the reason why there is
+            // no ratio.
             let listed = |known| match known {
                 Role::Setting | Role::Choice => true,
                 Role::Identity => same_question,

@@ -67,8 +67,8 @@ impl<'a> Shared<'a> {
         self.runs.iter().all(Option::is_some)
     }
 
-    /// Returns the runs with the best and the worst valid value. Returns `None` if the unit has no better direction,
-    /// if the figures are not comparable, or if no two values differ.
+    /// Returns the runs with the best and the worst valid value. Returns `None` if the unit has no better
+    /// direction, if the figures are not comparable, or if no two values differ.
     pub fn best_and_worst(&self) -> Option<[usize; 2]> {
         let better = self.first().unit.direction().filter(|_| self.obstacles.is_empty())?;
         let valid = |m: &Measurement| m.value.filter(|_| m.validity.status == Status::Valid);

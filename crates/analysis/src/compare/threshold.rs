@@ -1,13 +1,13 @@
 //! `--fail-on 'triad<-5%'`: a condition on a comparison, for acceptance scripts.
 //!
 //! Grammar: `slower`, for any measurement that is slower beyond noise; or `[GAUGE.|TEST.]NAME OP
-//! [+|-]PERCENT% [@SIZE]` with `OP` of `>=`, `<=`, `>`, `<`, as in `--expect`. The percentage
-//! is the change of the printed figure from A to B; it is negative for a rate that decreased or a time that
-//! became shorter. The name `any` means every measurement, and the percentage is then the change of its speed,
-//! so that one condition applies to rates and times.
+//! [+|-]PERCENT% [@SIZE]` with `OP` of `>=`, `<=`, `>`, `<`, as in `--expect`. The percentage is the change
+//! of the printed figure from A to B; it is negative for a rate that decreased or a time that became shorter.
+//! The name `any` means every measurement, and the percentage is then the change of its speed, so that one
+//! condition applies to rates and times.
 //!
-//! Verdicts decide. A change beyond the bound but within noise does not fail and is reported. A figure that is
-//! suspect, not comparable, or missing on B fails, because a condition without figures must not pass. A
+//! Verdicts decide. A change beyond the bound but within noise does not fail and is reported. A figure that
+//! is suspect, not comparable, or missing on B fails, because a condition without figures must not pass. A
 //! change beyond the bound fails, too, if the noise is unknown.
 
 use super::{Comparison, Pair, Unpaired, Verdict};

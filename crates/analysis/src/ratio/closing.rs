@@ -1,5 +1,5 @@
-//! The result of a comparison as a sentence: `MPICH moves 1 MiB 1.12 times as fast as Open MPI (1.08 to 1.15 in
-//! this run)`.
+//! The result of a comparison as a sentence: `MPICH moves 1 MiB 1.12 times as fast as Open MPI (1.08 to 1.15
+//! in this run)`.
 
 use super::within;
 use crate::bests::{self, Ratio};
@@ -34,9 +34,9 @@ fn digits(value: f64, ci95: Option<[f64; 2]>) -> String {
     format!("{value:.digits$}")
 }
 
-/// Returns the sentence that compares how fast two programs do `what` (`moves 1 MiB`), by the statistic `quoted` of
-/// their samples in one run; the spread between runs may be larger. Returns `None` if one has no value, or if the
-/// unit has no direction that is better.
+/// Returns the sentence that compares how fast two programs do `what` (`moves 1 MiB`), by the statistic
+/// `quoted` of their samples in one run; the spread between runs may be larger. Returns `None` if one has no
+/// value, or if the unit has no direction that is better.
 pub fn of_one_run(
     a: Contender<'_>,
     b: Contender<'_>,
@@ -101,7 +101,8 @@ pub fn of_several(all: &[(String, &Measurement)], what: &str, quoted: Quoted) ->
     others.iter().take(MOST_OTHERS).filter_map(against).collect()
 }
 
-/// Returns the speed of b divided by the speed of a, with the 95 % confidence interval if there are enough samples.
+/// Returns the speed of b divided by the speed of a, with the 95 % confidence interval if there are enough
+/// samples.
 fn in_one_run(a: &Measurement, b: &Measurement, quoted: Quoted) -> Option<(f64, Option<[f64; 2]>)> {
     let better = a.unit.direction().filter(|_| a.unit == b.unit)?;
     a.value.zip(b.value)?;

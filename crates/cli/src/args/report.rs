@@ -11,8 +11,8 @@ use std::sync::LazyLock;
 /// `report`.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct ReportArgs {
-    /// Identifiers or their beginnings, latest, latest~1, labels (the newest run with it), or files; html and text
-    /// show up to 16 side by side
+    /// Identifiers or their beginnings, latest, latest~1, labels (the newest run with it), or files; html and
+    /// text show up to 16 side by side
     #[arg(default_value = "latest")]
     pub(crate) runs: Vec<String>,
     /// Plot the headline figures over the runs with this label: key, value or key=value

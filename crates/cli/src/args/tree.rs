@@ -1,4 +1,5 @@
-//! Properties of all commands: the order of option groups in the help, and suggestions for an unknown command.
+//! Properties of all commands: the order of option groups in the help, and suggestions for an unknown
+//! command.
 
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};

@@ -89,8 +89,8 @@ fn write(format: &dyn Exporter, documents: &[Document], path: &str) -> Result<()
     Ok(())
 }
 
-/// Returns the path of a part: `DIR/NAME-PART.END` for `DIR/NAME.END`, with the usual ending of the format if the name
-/// has none.
+/// Returns the path of a part: `DIR/NAME-PART.END` for `DIR/NAME.END`, with the usual ending of the format if
+/// the name has none.
 fn part_path(path: &str, part: &str, extension: &str) -> String {
     let file = Path::new(path);
     let stem = file.file_stem().unwrap_or_default().to_string_lossy();

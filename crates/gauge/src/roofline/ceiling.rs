@@ -77,8 +77,8 @@ impl Roofline {
         Some(self.peak()?.rate / bandwidth.rate)
     }
 
-    /// Returns the ceiling that limits a program with this number of operations per byte of a level: the lower
-    /// of the level's bandwidth and the highest peak.
+    /// Returns the ceiling that limits a program with this number of operations per byte of a level: the
+    /// lower of the level's bandwidth and the highest peak.
     pub fn roof(&self, level: &str, flops_per_byte: f64) -> Option<&Ceiling> {
         let both = [self.bandwidth(level)?, self.peak()?];
         both.into_iter().min_by(|a, b| a.at(flops_per_byte).total_cmp(&b.at(flops_per_byte)))

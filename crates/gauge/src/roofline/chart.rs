@@ -10,8 +10,8 @@ use nodegauge_measure::quantity::significant;
 const LEAST: f64 = 1.0 / 64.0;
 /// Right end of the horizontal axis, as a multiple of the last ridge.
 const BEHIND_RIDGE: f64 = 8.0;
-/// Highest right end of the horizontal axis, as a multiple of the last ridge. Points that hardly use memory are
-/// drawn at this edge, under the peaks that limit them.
+/// Highest right end of the horizontal axis, as a multiple of the last ridge. Points that hardly use memory
+/// are drawn at this edge, under the peaks that limit them.
 const FAR_BEHIND_RIDGE: f64 = 256.0;
 /// Letter of each peak's line.
 const PEAK_MARKS: [(&str, char); 4] =

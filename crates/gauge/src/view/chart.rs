@@ -22,8 +22,8 @@ pub enum Scale {
     Number,
 }
 
-/// A line chart. The horizontal axis is logarithmic because sizes span many powers of two. [`Chart::vertical`]
-/// returns the vertical axis.
+/// A line chart. The horizontal axis is logarithmic because sizes span many powers of two.
+/// [`Chart::vertical`] returns the vertical axis.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Chart {
     /// Quantity of the horizontal axis.
@@ -47,8 +47,8 @@ pub enum ChartAxis {
     Logarithmic(f64, f64),
 }
 
-/// Ratio of the largest to the smallest value at which an axis becomes logarithmic. Below it the axis starts at
-/// zero, so that a difference of 3 % looks like 3 %.
+/// Ratio of the largest to the smallest value at which an axis becomes logarithmic. Below it the axis starts
+/// at zero, so that a difference of 3 % looks like 3 %.
 const DECADE: f64 = 10.0;
 
 impl ChartAxis {
@@ -82,8 +82,8 @@ impl Chart {
         (least < most).then_some(ChartAxis::Logarithmic(least, most))
     }
 
-    /// Returns the vertical axis. It is logarithmic if values span a decade or more, or if the chart has lines
-    /// that are straight only on logarithmic axes; otherwise it starts at zero. `None` without values.
+    /// Returns the vertical axis. It is logarithmic if values span a decade or more, or if the chart has
+    /// lines that are straight only on logarithmic axes; otherwise it starts at zero. `None` without values.
     pub fn vertical(&self) -> Option<ChartAxis> {
         let (least, most) = range(self.dots().map(|(_, y)| y))?;
         let straight = self.series.iter().any(|series| series.joined == DotConnection::Straight);

@@ -1,5 +1,5 @@
-//! The cost of a query does not grow with the history. It is counted in steps of SQLite's virtual machine, not in
-//! time.
+//! The cost of a query does not grow with the history. It is counted in steps of SQLite's virtual machine,
+//! not in time.
 
 use super::*;
 use std::sync::atomic::{AtomicU64, Ordering};

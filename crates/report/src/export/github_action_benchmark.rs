@@ -1,6 +1,6 @@
 //! Figures in the input format of github-action-benchmark, for its tools `customBiggerIsBetter` and
-//! `customSmallerIsBetter`. There is one list per direction, because the action compares all figures of a file in
-//! the same direction.
+//! `customSmallerIsBetter`. There is one list per direction, because the action compares all figures of a
+//! file in the same direction.
 
 use super::{Document, Export, Exporter};
 use crate::figures;
@@ -67,8 +67,8 @@ fn unit(unit: Unit) -> (&'static str, f64) {
     }
 }
 
-/// Returns the figures of this direction that have a value. If there are several runs, each name begins with the
-/// run.
+/// Returns the figures of this direction that have a value. If there are several runs, each name begins with
+/// the run.
 fn benchmarks(records: &[Record], direction: Better, registry: &Registry) -> Vec<Benchmark> {
     let names = run::names(records);
     let of_run = |(record, run): (&Record, &String)| -> Vec<Benchmark> {

@@ -1,5 +1,5 @@
-//! Records as JUnit XML, which Jenkins (`junit-10.xsd` of its xUnit plugin) and GitLab read. Each run is a suite with
-//! one test case for its completeness, one per figure and one per condition.
+//! Records as JUnit XML, which Jenkins (`junit-10.xsd` of its xUnit plugin) and GitLab read. Each run is a
+//! suite with one test case for its completeness, one per figure and one per condition.
 
 use super::{Document, Export, Exporter};
 use crate::figures::{self, Conditions, RecordFigure};

@@ -1,6 +1,6 @@
-//! Figures as metrics, in a text that is valid in two formats: OpenMetrics 1.0 and the Prometheus text format 0.0.4.
-//! The textfile collector of node_exporter reads the latter: it ignores `# UNIT` and `# EOF` as comments, and refuses
-//! time stamps, so samples have none.
+//! Figures as metrics, in a text that is valid in two formats: OpenMetrics 1.0 and the Prometheus text format
+//! 0.0.4. The textfile collector of node_exporter reads the latter: it ignores `# UNIT` and `# EOF` as
+//! comments, and refuses time stamps, so samples have none.
 
 use super::{Document, Export, Exporter};
 use crate::figures::{self, RecordFigure};
@@ -96,8 +96,8 @@ const INFO: Family = Family {
     help: "Identifier and version of the run of a test; the value is always 1.",
 };
 
-/// Returns the metrics of these runs. Metrics describe the current state, so if several runs have the same host and
-/// labels, each test is taken from the newest run that has it.
+/// Returns the metrics of these runs. Metrics describe the current state, so if several runs have the same
+/// host and labels, each test is taken from the newest run that has it.
 fn text(records: &[Record], registry: &Registry) -> String {
     let mut metrics = Metrics::default();
     let mut newest: Vec<&Record> = records.iter().collect();
@@ -186,8 +186,8 @@ impl Metrics {
     }
 }
 
-/// Returns the labels of all samples of a run: its host, and its own labels as `label_KEY`. Other characters than
-/// letters, digits and underscores in a key become underscores; keys that are then equal get a number.
+/// Returns the labels of all samples of a run: its host, and its own labels as `label_KEY`. Other characters
+/// than letters, digits and underscores in a key become underscores; keys that are then equal get a number.
 fn node(record: &Record) -> Labels {
     let host = record.machine.host.iter().map(|host| ("host".to_owned(), host.clone()));
     let mut labels: Labels = host.collect();

@@ -44,7 +44,8 @@ fn short(size: &str) -> String {
     size.replace(' ', "").replace("iB", "")
 }
 
-/// Draws curves over the available width. Returns an empty text if the horizontal axis has no two different values.
+/// Draws curves over the available width. Returns an empty text if the horizontal axis has no two different
+/// values.
 pub(super) fn chart(chart: &Chart, style: Style) -> String {
     let (Some(x_axis), Some(y_axis)) = (chart.horizontal(), chart.vertical()) else {
         return String::new();
@@ -128,7 +129,8 @@ pub(super) fn chart(chart: &Chart, style: Style) -> String {
     out
 }
 
-/// Returns the positions of the dots of a series on both axes, 0 to 1. Straight lines have a dot in every column.
+/// Returns the positions of the dots of a series on both axes, 0 to 1. Straight lines have a dot in every
+/// column.
 fn places(
     series: &ChartSeries,
     x_axis: ChartAxis,
@@ -151,9 +153,9 @@ fn places(
     dots.windows(2).flat_map(between).collect()
 }
 
-/// Draws heat maps with the names of their rows and columns, side by side as far as there is room. A cell is a digit
-/// from 0 to 9 on a logarithmic scale, whose ends follow the title. With colour, the background goes from blue to
-/// red.
+/// Draws heat maps with the names of their rows and columns, side by side as far as there is room. A cell is
+/// a digit from 0 to 9 on a logarithmic scale, whose ends follow the title. With colour, the background goes
+/// from blue to red.
 pub(super) fn heat_maps(maps: &HeatMaps, style: Style) -> String {
     let columns: Vec<String> = maps.columns.iter().map(|name| short(name)).collect();
     let cell = columns.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(1) + 1;
