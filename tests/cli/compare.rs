@@ -53,7 +53,7 @@ fn the_published_pair_differs_by_five_per_cent_without_a_verdict() {
         .quietly()
         .tells("differs A B label nps 1 4")
         .tells("triad 715.7 GB/s 753.7 GB/s +5.3 % cannot tell")
-        .tells("the spread between such runs is unknown: make three runs per side");
+        .tells("the run-to-run spread is unknown: make three runs per side");
     let json = harness.run(&["compare", "nps=1", "nps=4", "--json", "-"]).exits(0).json();
     assert_eq!(json["schema"], "nodegauge/1");
     has_keys(

@@ -21,7 +21,7 @@ pub fn list() -> Page {
         }
         page.sections.push(Section { id: "published", blocks: vec![table.into()] });
     }
-    let text = "shares are of the theoretical bandwidth; --against matches words of a line or of its source, \
+    let text = "shares refer to the theoretical bandwidth; --against matches words of a line or of its source, \
                 e.g. --against 'EPYC 7H12' or --against 'NPS4 9654'";
     page.sections.push(Section { id: "use", blocks: vec![Block::Text(text.to_owned())] });
     page

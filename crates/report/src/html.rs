@@ -240,7 +240,7 @@ fn cell(cell: &TableCell, right: bool, longest: Fraction) -> Markup {
 
 /// Returns the table of headline bars, in percent of their limits, each with a mark for the other node.
 fn card(card: &Card) -> Markup {
-    let titles = ["of the node", "share of the limit", "value", "beside"];
+    let titles = ["part of the node", "share of the limit", "value", "other node"];
     let heads = titles.map(|title| element("th", &[("scope", "col")], [text(title)]));
     let head = element("thead", &[], [element("tr", &[], heads)]);
     let rows = card.bars.iter().map(bar);
@@ -272,7 +272,7 @@ fn bar(bar: &Bar) -> Markup {
                     .share
                     .map(|of_limit| format!(", {} of its limit", of_limit.in_whole_percent())),
             );
-            words.extend(beside.ratio.map(|ratio| format!("; this is {ratio:.2} x that")));
+            words.extend(beside.ratio.map(|ratio| format!("; this node has {ratio:.2} times that value")));
             vec![text(&beside.value), small(&words)]
         },
     );

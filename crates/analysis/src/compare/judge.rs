@@ -184,7 +184,7 @@ fn remedy(a: &Side, b: &Side, same: bool) -> String {
         }
         _ => "make three runs per side, each side with its own --label".to_owned(),
     };
-    format!("the spread between such runs is unknown: {how}")
+    format!("the run-to-run spread is unknown: {how}")
 }
 
 /// Returns the reasons why the sides are not comparable; empty if they are.
