@@ -272,7 +272,9 @@ fn bar(bar: &Bar) -> Markup {
                     .share
                     .map(|of_limit| format!(", {} of its limit", of_limit.in_whole_percent())),
             );
-            words.extend(beside.ratio.map(|ratio| format!("; this node has {ratio:.2} times that value")));
+            words.extend(
+                beside.ratio.map(|ratio| format!("; this node has {ratio:.2} times that value")),
+            );
             vec![text(&beside.value), small(&words)]
         },
     );

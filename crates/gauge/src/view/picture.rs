@@ -282,7 +282,8 @@ impl Card {
     pub fn table(&self) -> super::Table {
         let percent =
             |share: Option<Fraction>| share.map_or("?".to_owned(), |x| x.in_whole_percent());
-        let mut table = super::Table::new(&["", ">value", ">of limit", "limit", ">other node", "name"]);
+        let mut table =
+            super::Table::new(&["", ">value", ">of limit", "limit", ">other node", "name"]);
         for bar in &self.bars {
             let beside =
                 |of: fn(&Beside) -> String| bar.beside.as_ref().map(of).unwrap_or_default();
