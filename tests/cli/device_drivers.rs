@@ -298,7 +298,7 @@ fn programs_run_beside_and_their_figures_are_references() {
 #[test]
 fn nvbandwidth_runs_by_turns_on_the_devices_that_copy() {
     let harness = Harness::new();
-    // Test cases that are asked for, of the recorded output, at the stand-ins' places on the bus.
+    // Requested test cases from the recorded output, with the bus addresses of the stand-ins.
     let program = harness.write(
         "nvb",
         format!(

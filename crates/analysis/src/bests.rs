@@ -32,8 +32,8 @@ const WIDENING: f64 = 2.1;
 
 impl Ratio {
     /// Returns the best of `after` divided by the best of `before`, of rates or other values for which higher
-    /// is better, by round. Slices of the same length are of the same rounds and are drawn together. Returns
-    /// `None` without rates.
+    /// is better, by round. Slices of the same length belong to the same rounds and are drawn together.
+    /// Returns `None` without rates.
     pub fn of_bests(before: &[f64], after: &[f64]) -> Option<Self> {
         let best = |rates: &[f64]| rates.iter().copied().reduce(f64::max);
         let value = best(after)? / best(before)?;

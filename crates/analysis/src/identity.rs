@@ -30,7 +30,7 @@ pub(crate) fn entry(m: &Measurement, key: &str) -> Option<String> {
 pub struct FigureIdentity {
     /// Keys with their values as short texts: sizes, and as few others as are needed.
     pub at: Vec<(String, String)>,
-    /// Text for people that follows the name: ` 8 B`, `, threads 4`.
+    /// Text after the name, for display: ` 8 B`, `, threads 4`.
     pub words: String,
 }
 
@@ -104,7 +104,8 @@ fn distinguished(measurements: &[&Measurement], keys: &[&String]) -> usize {
     measurements.iter().map(place).collect::<BTreeSet<_>>().len()
 }
 
-/// Returns the measurements of a run with their places; measurements with the same place are numbered.
+/// Returns the measurements of a run with their distinguishing keys; measurements with equal keys are
+/// numbered.
 pub(crate) fn entries<'a>(
     run: usize,
     all: Vec<&'a Measurement>,
@@ -123,7 +124,7 @@ pub(crate) fn entries<'a>(
     entries
 }
 
-/// Returns a place with the values of the record.
+/// Returns the distinguishing keys of a measurement with their complete values from the record.
 pub(crate) fn values(at: &FigureKeys, m: &Measurement) -> Map<String, Value> {
     at.iter()
         .map(|(key, text)| {

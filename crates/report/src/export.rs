@@ -109,7 +109,7 @@ pub struct Document {
 }
 
 impl Document {
-    /// Makes the only document of an export.
+    /// Returns the document list of a format with a single document.
     fn whole(text: String) -> Vec<Self> {
         vec![Self { part: None, text }]
     }

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 pub struct Conditions<'a> {
     /// Expectations for every run.
     pub expect: &'a [Expectation],
-    /// True if a suspect figure can meet them.
+    /// True if a suspect figure can meet a condition.
     pub accept_suspect: bool,
     /// True if a suspect figure is a failure.
     pub strict: bool,

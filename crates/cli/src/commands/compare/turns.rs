@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 /// Order of the sides in a block.
 const BLOCK: [usize; 4] = [0, 1, 1, 0];
-/// Time limit of a run: a hundred days, in practice none.
+/// Time limit of a run: a hundred days, which is practically unlimited.
 const LIMIT: Duration = Duration::from_secs(100 * 24 * 3600);
 /// Runs of both sides from complete blocks, a text with the path and labels under which they are saved, and
 /// the signal that ended the command early.
