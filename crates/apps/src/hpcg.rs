@@ -17,7 +17,7 @@ pub(crate) mod view;
 use crate::code::{self, Code};
 use crate::config::{HpcgConfig, WorkersConfig};
 use crate::sweep::Swept;
-use crate::{GAUGE, TIMES_LLC, WorkerPool, paired};
+use crate::{GAUGE, TIMES_LLC, WorkerPool, WorkersOptions, paired};
 use domain::{Domain, Until};
 use exchange::DomainExchange;
 use nodegauge_analysis::expect::Figures;
@@ -75,17 +75,18 @@ impl HpcgPlan {
     /// Points of a domain unless the user says otherwise.
     pub const GRID: GridPoints = [104; 3];
 
-    /// Plans a run of a domain for each thread or rank of these workers.
+    /// Plans a run of a domain for each thread or rank of the requested workers.
     ///
     /// # Errors
-    /// A grid that cannot be made coarser as often as is needed, is too small or too flat, or does not fit
-    /// into memory.
+    /// Workers that this node cannot have; a grid that cannot be made coarser as often as is needed, is too small
+    /// or too flat, or does not fit into memory.
     pub fn new(
         site: &Site,
-        swept: Vec<Swept>,
+        requested: &WorkersOptions,
         options: HpcgOptions,
-        notices: Vec<Notice>,
     ) -> Result<Self, Failure> {
+        let mut notices = Vec::new();
+        let swept = requested.swept(&site.topology, None, &mut notices)?;
         let grid = options.grid;
         let [x, y, z] = grid;
         let wrong = |problem: String| {

@@ -28,9 +28,11 @@ pub mod sweep;
 mod system;
 pub mod trapezoid;
 mod vectors;
+mod workers;
 
 pub use gauge::Apps;
 use nodegauge_team::{WorkerPool, Workers};
+pub use workers::{MpiRanks, WorkersOptions};
 
 /// The gauge, as records have it.
 pub const GAUGE: &str = "apps";

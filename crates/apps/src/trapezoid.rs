@@ -5,7 +5,7 @@ pub mod rule;
 pub(crate) mod view;
 
 use crate::config::{TrapezoidConfig, WorkersConfig};
-use crate::{GAUGE, WorkerPool, Workers, paired};
+use crate::{GAUGE, WorkerPool, Workers, WorkersOptions, paired};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_measure::quantity::counted;
@@ -52,11 +52,22 @@ impl TrapezoidPlan {
     /// Intervals unless the user says otherwise.
     pub const POINTS: [u64; 3] = [1_000_000, 10_000_000, 1_000_000_000];
 
-    /// Plans a run of `workers`, of which the first are what others are held against.
+    /// Plans a run of the requested workers.
     ///
     /// # Errors
-    /// Numbers of intervals that are not counted exactly.
+    /// Workers that this node cannot have, and numbers of intervals that are not counted exactly.
     pub fn new(
+        site: &Site,
+        requested: &WorkersOptions,
+        options: TrapezoidOptions,
+    ) -> Result<Self, Failure> {
+        let mut notices = Vec::new();
+        let workers = requested.compared(&site.topology, &mut notices)?;
+        Self::of(workers, options, notices)
+    }
+
+    /// Plans a run of `workers`, of which the first are what others are held against.
+    fn of(
         workers: Vec<Workers>,
         options: TrapezoidOptions,
         notices: Vec<Notice>,

@@ -32,7 +32,9 @@ use nodegauge_analysis::expect::Expectation;
 use nodegauge_kernels::{Element, Kernel};
 use nodegauge_machine::{DimmSpec, TopologySource};
 use nodegauge_measure::Bytes;
-use nodegauge_placement::{Bind, NumaSpec, PlacesSpec, Started, ThreadList};
+use nodegauge_placement::{
+    Bind, Environment, NumaSpec, PlacementOptions, PlacesSpec, Started, ThreadList,
+};
 use nodegauge_published::Against;
 use nodegauge_stream::compiled::self_test;
 use ranks::{Emit, RankArgs};
@@ -365,6 +367,20 @@ pub(crate) struct PlacementArgs {
     /// Memory: local, interleave[:NODES], bind:NODES, preferred:NODE
     #[arg(long, value_name = "POLICY", help_heading = "Where")]
     pub(crate) numa: Option<NumaSpec>,
+}
+
+impl PlacementArgs {
+    /// Returns the options, with the variables of this process for what they leave open.
+    pub(crate) fn options(&self) -> PlacementOptions {
+        PlacementOptions {
+            threads: self.threads.clone(),
+            places: self.places.clone(),
+            bind: self.bind,
+            per_cache: self.per_cache,
+            numa: self.numa.clone(),
+            environment: Environment::own(),
+        }
+    }
 }
 
 /// `places`.

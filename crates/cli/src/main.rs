@@ -8,7 +8,6 @@ mod gauges;
 mod launched;
 mod output;
 mod progress;
-mod resolve;
 mod saving;
 mod session;
 mod signals;

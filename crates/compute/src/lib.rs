@@ -23,6 +23,7 @@ pub mod peak;
 mod plan;
 pub mod random;
 pub mod reference;
+mod request;
 pub mod residual;
 mod result;
 pub mod size;
@@ -31,6 +32,7 @@ pub mod view;
 pub use engine::Multiplier;
 pub use gauge::ComputeGauge;
 pub use plan::HplPlan;
+pub use request::{HplRequest, plan_for_memory};
 
 pub use nodegauge_measure::figure_names::hpl::{DGEMM, GAUGE, RATING, TEST};
 

@@ -7,6 +7,7 @@ use crate::dat;
 use crate::hpl;
 use crate::options::HplOptions;
 use crate::reference::{self, PlacedReference, RankLayout, USUAL_NB};
+use crate::request::HplRequest;
 use crate::size::{self, ChosenOrder, OrderSpec};
 use crate::{DGEMM, FMA_PEAK, FMA_PEAK_F32, GAUGE, RATING, TEST};
 use nodegauge_analysis::expect::Figures;
@@ -14,7 +15,9 @@ use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_measure::record::{Figure, Machine};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::schedule::Limits;
-use nodegauge_measure::{Bytes, Failure, FlopsPerSec, Notice, NoticeId, Observer, Outcome, Unit};
+use nodegauge_measure::{
+    Bytes, Failure, FlopsPerSec, Notice, NoticeId, Observer, Outcome, Unit, notice,
+};
 use nodegauge_placement::Placement;
 
 /// Share of the peak that DGEMM is assumed to reach where no DGEMM rate of this node is known.
@@ -40,9 +43,23 @@ pub struct HplPlan {
     /// Theoretical peak of the cores in use, where it is known.
     pub(crate) peak: Option<Figure>,
     reference: Option<PlacedReference>,
+    /// Notices on the places of the threads.
+    notices: Vec<Notice>,
 }
 
 impl HplPlan {
+    /// Plans the requested run.
+    ///
+    /// # Errors
+    /// Fails if the threads cannot be placed, if the hosts of a job are unknown, and as [`Self::new`].
+    pub fn of(site: &Site, request: HplRequest<'_>) -> Result<Self, Failure> {
+        let placed = request.place(site)?;
+        let options = request.options(site, placed.placement.threads.len())?;
+        let of_places = |text| Notice::new(NoticeId::Other, "", text);
+        let notices = placed.notices.into_iter().map(of_places).collect();
+        Ok(Self { notices, ..Self::new(site, placed.placement, options)? })
+    }
+
     /// Plans a run on the threads of `placement`.
     ///
     /// # Errors
@@ -73,7 +90,19 @@ impl HplPlan {
         let reference = PlacedReference::find(&site.topology, layout, &options)?;
         let available = machine.memory.available.map(Bytes);
         let peak = peak_of(machine, threads);
-        Ok(Self { placement, options, layout, nb, order, rate, available, peak, reference })
+        let notices = Vec::new();
+        Ok(Self {
+            placement,
+            options,
+            layout,
+            nb,
+            order,
+            rate,
+            available,
+            peak,
+            reference,
+            notices,
+        })
     }
 
     /// Returns the reference program's input for this plan. Nothing is measured, so without a requested order N
@@ -107,6 +136,17 @@ impl Planned for HplPlan {
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
+        let mut outcome = self.measure(site, observer)?;
+        let mut notices = self.notices;
+        notice::add_new(&mut notices, outcome.notices);
+        outcome.notices = notices;
+        Ok(outcome)
+    }
+}
+
+impl HplPlan {
+    /// Runs the native solution, then the reference program.
+    fn measure(&self, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
         let limits = Limits::new(self.options.budget, None);
         let mut notices = Vec::new();
         observer.phase("trying BLAS libraries");
@@ -140,9 +180,9 @@ impl Planned for HplPlan {
         if let (Some(reference), false) = (&self.reference, outcome.is_interrupted()) {
             // The native solution also predicts the time of the reference program.
             let ratings = outcome.measurements.iter().filter(|m| m.name == RATING);
-            let half_of = |config: RatingConfig| size::half(config.n? as usize, config.of_dgemm?);
+            let configs = ratings.map(|m| m.read_config::<RatingConfig>());
             let half =
-                ratings.filter_map(|m| half_of(m.read_config())).next().or(self.options.half);
+                configs.filter_map(|config| size::half_of(&config)).next().or(self.options.half);
             let reference_options = HplOptions { half, ..self.options.clone() };
             reference.measure(site, &reference_options, &mut outcome, observer)?;
         }

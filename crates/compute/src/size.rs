@@ -1,5 +1,6 @@
 //! Choice of N from memory or time, candidates of NB, and the grid P x Q. Pure.
 
+use crate::config::RatingConfig;
 use crate::lu::flops;
 use crate::matrix;
 use nodegauge_measure::{Bytes, Failure, FlopsPerSec, Fraction, Seconds};
@@ -68,6 +69,11 @@ pub fn needed(order: usize, threads: usize) -> Bytes {
 /// of it. Panels and exchanges cost time in proportion to N^2, so the share is N / (N + half).
 pub fn half(order: usize, share: Fraction) -> Option<f64> {
     (share.0 > 0.0).then(|| (order as f64 * (1.0 / share.0 - 1.0)).max(0.0))
+}
+
+/// Returns the order at which LU reaches half of DGEMM's rate, from the solution of a rating.
+pub(crate) fn half_of(rating: &RatingConfig) -> Option<f64> {
+    half(rating.n? as usize, rating.of_dgemm?)
 }
 
 /// Returns the predicted seconds of one solution, which is a lower bound if `half` is unknown.

@@ -423,11 +423,11 @@ fn hpl_row(config: RatingConfig) -> Option<HplRow> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use nodegauge_measure::record::{Machine, Tool};
 
-    fn record(measurements: Vec<Measurement>) -> Record {
+    pub(crate) fn record(measurements: Vec<Measurement>) -> Record {
         Record {
             schema: nodegauge_measure::record::SCHEMA.to_owned(),
             id: String::new(),

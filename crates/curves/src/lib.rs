@@ -34,7 +34,9 @@ use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_machine::CpuId;
 use nodegauge_measure::schedule::Limits;
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Unit};
-use nodegauge_placement::{MemoryPolicy, Placement};
+use nodegauge_placement::{
+    MemoryPolicy, Placement, PlacementOptions, PlacementRequest, TeamRequest,
+};
 use run::CurveRun;
 use std::time::Duration;
 
@@ -118,6 +120,32 @@ pub struct CurvePlan {
 }
 
 impl CurvePlan {
+    /// Default time for the whole run.
+    pub const BUDGET: Duration = Duration::from_secs(12);
+
+    /// Plans a curve on the requested threads, with their memory policy. The latency curve has one thread unless
+    /// places are given; the matrix has threads of its own.
+    ///
+    /// # Errors
+    /// Fails if the threads cannot be placed, and as [`Self::new`].
+    pub fn of(
+        curve: Curve,
+        site: &Site,
+        placement: &PlacementOptions,
+        options: CurveOptions,
+    ) -> Result<Self, Failure> {
+        let mut team = match curve {
+            Curve::Matrix => TeamRequest::default(),
+            _ => placement.team(&site.topology, "memory")?,
+        };
+        if curve == Curve::Latency && team.request == PlacementRequest::default() {
+            team.request.threads = Some(1);
+        }
+        let notices = team.notices_of(GAUGE);
+        let placed = nodegauge_placement::plan(&site.topology, &team.request)?;
+        Self::new(curve, site, placed, CurveOptions { policy: team.policy, ..options }, notices)
+    }
+
     /// Plans a curve; `notices` contains the notices of the request for the placement.
     ///
     /// # Errors

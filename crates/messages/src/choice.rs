@@ -4,7 +4,7 @@ use crate::MessagesError;
 use crate::osu::OsuPrograms;
 use crate::transport::Fabric;
 use nodegauge_measure::Failure;
-use nodegauge_toolchain::mpi::{HostList, Mpi, USUAL};
+use nodegauge_toolchain::mpi::{Mpi, USUAL};
 use nodegauge_toolchain::{CommandLine, links, which};
 use std::path::{Path, PathBuf};
 
@@ -103,21 +103,5 @@ pub(crate) fn usual(launcher: Option<&CommandLine>) -> Result<Mpi, Failure> {
         Some(first) if failures.all(|other| other.reason() == first.reason()) => Err(first),
         Some(_) => Err(Failure::missing(all.join("; "))
             .hint("name one that can be used, e.g. --mpicc /opt/mpi/bin/mpicc")),
-    }
-}
-
-/// The hosts of the Slurm job that this runs in.
-///
-/// # Errors
-/// When it runs in none, or the environment names what no host can be called.
-pub fn job_hosts() -> Result<Vec<String>, MessagesError> {
-    let no_job = |_| {
-        Failure::missing("not in a Slurm job: SLURM_JOB_NODELIST is not set")
-            .hint("run it under salloc or sbatch, or name the hosts")
-    };
-    let list = std::env::var("SLURM_JOB_NODELIST").map_err(no_job)?;
-    match list.parse::<HostList>() {
-        Ok(HostList(hosts)) => Ok(hosts),
-        Err(error) => Err(Failure::from(error).of("SLURM_JOB_NODELIST").into()),
     }
 }

@@ -27,7 +27,7 @@ mod start;
 pub mod transport;
 mod view;
 
-pub use choice::{MpiRequest, job_hosts};
+pub use choice::MpiRequest;
 pub use config::{DipConfig, FloorConfig, MessageConfig, MpiConfig, PairRank};
 pub use error::MessagesError;
 pub use options::MessageOptions;

@@ -1,6 +1,6 @@
 //! Which ranks play which patterns in which starts. Pure, but for the MPIs that are looked for.
 
-use crate::choice::{MpiRequest, job_hosts};
+use crate::choice::MpiRequest;
 use crate::floor;
 use crate::launch::{Launch, Where};
 use crate::means::{self, Choice, Means};
@@ -15,7 +15,7 @@ use nodegauge_gauge::{Depth, Site, SummaryRequest};
 use nodegauge_machine::{CpuId, Topology};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId};
 use nodegauge_placement::{CpuPair, Distance, pairs};
-use nodegauge_toolchain::mpi::HostList;
+use nodegauge_toolchain::mpi::{HostList, job_hosts};
 use std::collections::BTreeSet;
 use std::time::Duration;
 

@@ -30,6 +30,11 @@ pub struct Environment {
 }
 
 impl Environment {
+    /// Reads the variables of this process.
+    pub fn own() -> Self {
+        Self::read(|name| std::env::var(name).ok())
+    }
+
     /// Reads the variables, e.g. with `|name| std::env::var(name).ok()`.
     pub fn read(lookup: impl Fn(&str) -> Option<String>) -> Self {
         let read = |name| lookup(name).filter(|text| !text.trim().is_empty());

@@ -4,11 +4,11 @@
 use crate::counted::{Counters, counted};
 use crate::{GivenPoint, figures, place};
 use nodegauge_analysis::expect::Figures;
-use nodegauge_gauge::roofline::{CeilingsAsk, CeilingsPart, ONE_THREAD, RooflinePoint};
+use nodegauge_gauge::roofline::{CeilingsAsk, CeilingsPart, GAUGE, ONE_THREAD, RooflinePoint};
 use nodegauge_gauge::{Foreseen, Gauge, Planned, Site, attempted};
 use nodegauge_measure::record::Record;
-use nodegauge_measure::{Bytes, Failure, Notice, Observer, Outcome};
-use nodegauge_placement::{MemoryPolicy, PlacementRequest};
+use nodegauge_measure::{Bytes, Failure, Notice, Observer, Outcome, figure_names};
+use nodegauge_placement::{PlacementOptions, PlacementRequest};
 use nodegauge_toolchain::CommandLine;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,10 +18,8 @@ const SHARE_OF_ALL: f64 = 0.62;
 
 /// Options of a roofline.
 pub struct RooflineOptions<'a> {
-    /// Number of threads and their placement.
-    pub request: PlacementRequest,
-    /// Memory policy of the threads.
-    pub policy: MemoryPolicy,
+    /// Number of threads, their places and their memory policy.
+    pub placement: PlacementOptions,
     /// Working set in main memory, of all threads together; `None` for the default.
     pub largest: Option<Bytes>,
     /// Total time.
@@ -32,8 +30,6 @@ pub struct RooflineOptions<'a> {
     pub given: &'a [GivenPoint],
     /// Program to run once while its operations and bytes are counted.
     pub program: Option<CommandLine>,
-    /// Notices from the parsing of the options.
-    pub notices: Vec<Notice>,
     /// Returns the newest saved run of this node with a figure of a test and a name.
     pub newest: &'a dyn Fn(&str, &str) -> Option<Record>,
 }
@@ -65,14 +61,15 @@ impl RooflinePlan {
         site: &Site,
         options: RooflineOptions<'_>,
     ) -> Result<Self, Failure> {
+        let team = options.placement.team(&site.topology, GAUGE)?;
         let mut points = given_points(options.given)?;
         if options.program.is_some() {
             // Checks that the counters are available before anything is measured.
             Counters::start()?;
         }
-        let all = nodegauge_placement::plan(&site.topology, &options.request)?;
+        let all = nodegauge_placement::plan(&site.topology, &team.request)?;
         let one_request =
-            PlacementRequest { threads: Some(1), per_cache: None, ..options.request.clone() };
+            PlacementRequest { threads: Some(1), per_cache: None, ..team.request.clone() };
         let one = if all.threads.len() > 1 {
             Some(nodegauge_placement::plan(&site.topology, &one_request)?)
         } else {
@@ -87,20 +84,20 @@ impl RooflinePlan {
         }
         let ask = CeilingsAsk {
             parts: &parts_asked,
-            policy: &options.policy,
+            policy: &team.policy,
             largest: options.largest,
             budget: options.budget,
             samples: options.samples,
         };
         let parts = parts_with_equal_time(gauges, site, ask)?;
         // Saved figures were measured with the default placement, so another placement has another roof.
-        if options.request == PlacementRequest::default() {
+        if team.request == PlacementRequest::default() {
             for gauge in gauges {
                 points.extend(gauge.points(options.newest));
             }
         }
-        let RooflineOptions { program, notices, .. } = options;
-        Ok(Self { parts, points, program, notices })
+        let notices = team.notices_of(figure_names::stream::GAUGE);
+        Ok(Self { parts, points, program: options.program, notices })
     }
 }
 

@@ -13,6 +13,7 @@ pub mod kernels;
 pub mod mixes;
 pub mod point;
 pub mod ranks;
+mod request;
 mod result;
 #[cfg(test)]
 mod simulated;
@@ -29,3 +30,4 @@ pub mod view;
 
 pub use gauge::Stream;
 pub use nodegauge_arena::GAUGE;
+pub use request::{ArrayOptions, StreamMode, StreamRequest};

@@ -13,12 +13,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 mod hosts;
+mod job;
 mod linked;
 mod placed;
 mod runtime;
 mod words;
 
 pub use hosts::{HostList, HostRanks};
+pub use job::{job_has_several_hosts, job_hosts};
 pub use linked::library_of_program;
 pub use nodegauge_os::mpi_abi::{self as abi, MpiAbi};
 pub use placed::{MpiLaunch, MpiProgram, RankPlaces, RankWords};

@@ -10,7 +10,7 @@ use crate::bandwidth;
 use crate::cg::End;
 use crate::sparse::Storage;
 use crate::sweep::{self, Swept};
-use crate::{GAUGE, WorkerPool, Workers};
+use crate::{GAUGE, MpiRanks, WorkerPool, Workers, WorkersOptions};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_kernels::Variant;
@@ -39,16 +39,20 @@ pub struct IccgPlan {
 }
 
 impl IccgPlan {
-    /// Plans a run by these workers; of several those are left out whose ranks cannot share out the mesh.
+    /// Plans a run by the requested workers, or by ranks that a launcher has started; of several those are left out
+    /// whose ranks cannot share out the mesh.
     ///
     /// # Errors
-    /// A mesh that does not fit into memory or that ranks cannot share out, and limits that mean nothing.
+    /// Workers that this node cannot have; a mesh that does not fit into memory or that ranks cannot share out, and
+    /// limits that mean nothing.
     pub fn new(
         site: &Site,
-        swept: Vec<Swept>,
+        requested: &WorkersOptions,
+        joined: Option<&MpiRanks>,
         options: IccgOptions,
-        mut notices: Vec<Notice>,
     ) -> Result<Self, Failure> {
+        let mut notices = Vec::new();
+        let swept = requested.swept(&site.topology, joined, &mut notices)?;
         if !(options.tolerance > 0.0 && options.tolerance < 1.0) {
             return Err(Failure::usage(format!(
                 "a tolerance of {}: expected a number between 0 and 1",

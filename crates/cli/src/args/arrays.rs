@@ -7,11 +7,9 @@ use super::{Common, PlacementArgs, fraction};
 use clap::Args as ClapArgs;
 use nodegauge_arena::RequestedPages;
 use nodegauge_kernels::size::SizeSpec;
-use nodegauge_kernels::{Element, Kernel, Prefetch, STREAM, SideBySide, Stores};
-use nodegauge_placement::MemoryPolicy;
-use nodegauge_stream::stream::StreamOptions;
+use nodegauge_kernels::{Element, Kernel, Prefetch, SideBySide, Stores};
+use nodegauge_stream::ArrayOptions;
 use std::str::FromStr;
-use std::time::Duration;
 
 /// `explain`.
 #[derive(Debug, Clone, ClapArgs)]
@@ -72,41 +70,18 @@ pub(crate) struct ArrayArgs {
 }
 
 impl ArrayArgs {
-    /// Returns the kernels of a pass, each once, in STREAM's order, which does not depend on the option.
-    pub(crate) fn kernels(&self) -> Vec<Kernel> {
-        let mut kernels = self.kernels.clone();
-        if kernels.is_empty() {
-            kernels.extend(STREAM);
-        }
-        kernels.sort();
-        kernels.dedup();
-        kernels
-    }
-
-    /// Returns the options of a run. `budget` applies without `--budget`; arrays get `share` of the usable
-    /// memory.
-    pub(crate) fn options(
-        &self,
-        common: &Common,
-        policy: MemoryPolicy,
-        budget: Duration,
-        share: f64,
-    ) -> StreamOptions {
-        StreamOptions {
+    /// Returns the options.
+    pub(crate) fn options(&self) -> ArrayOptions {
+        ArrayOptions {
             size: self.size,
-            memory_fraction: self.memory_fraction * share,
+            memory_fraction: self.memory_fraction,
             element: self.element,
             offset: self.offset,
-            kernels: self.kernels(),
+            kernels: self.kernels.clone(),
             stores: self.stores.0,
             pages: self.pages.0,
             prefetch: self.prefetch.0,
             side_by_side: self.side_by_side.0,
-            policy,
-            budget: common.budget.unwrap_or(budget),
-            budget_asked: common.budget.is_some(),
-            loops: Vec::new(),
-            samples: common.samples.map(|n| n as usize),
         }
     }
 }

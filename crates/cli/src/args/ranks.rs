@@ -4,7 +4,7 @@
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
 use clap::{Args as ClapArgs, ValueEnum};
-use nodegauge_placement::{CpuList, LecturePolicy, RankMap};
+use nodegauge_placement::{CpuList, LecturePolicy, RankMap, RankPlacementOptions};
 
 /// Options of [`RankArgs`]; options for a single process conflict with them.
 pub(super) const RANKS: [&str; 4] = ["ranks", "rank_map", "policy", "cpus"];
@@ -27,21 +27,18 @@ pub(crate) struct RankArgs {
     /// --policy places the memory
     #[arg(long, value_name = "CPUS", help_heading = "Where")]
     pub(crate) cpus: Option<CpuList>,
-    /// Number of devices per rank; set only by `places`.
-    #[arg(skip)]
-    pub(crate) devices: Option<u32>,
 }
 
 impl RankArgs {
-    /// Returns the name of the first option that was given.
-    pub(crate) fn given(&self) -> Option<&'static str> {
-        let given = [
-            ("--ranks", self.ranks.is_some()),
-            ("--policy", self.policy.is_some()),
-            ("--rank-map", self.rank_map.is_some()),
-            ("--cpus", self.cpus.is_some()),
-        ];
-        given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
+    /// Returns the options.
+    pub(crate) fn options(&self) -> RankPlacementOptions {
+        RankPlacementOptions {
+            ranks: self.ranks,
+            map: self.rank_map,
+            policy: self.policy,
+            cpus: self.cpus.clone(),
+            devices: None,
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use super::ranks::{RANKS, RankArgs};
 use super::{ArrayArgs, Common, PlacementArgs};
 use crate::failure::Failure;
 use clap::Args as ClapArgs;
+use nodegauge_stream::StreamRequest;
 use nodegauge_stream::axis::StreamAxis;
 use nodegauge_stream::compiled::CompilerChoice as Compiler;
 use nodegauge_stream::view::Statistic;
@@ -39,6 +40,24 @@ pub(crate) struct StreamArgs {
     pub(crate) table: TableArgs,
     #[command(flatten)]
     pub(crate) common: Common,
+}
+
+impl StreamArgs {
+    /// Returns the options.
+    pub(crate) fn request(&self) -> StreamRequest {
+        StreamRequest {
+            placement: self.placement.options(),
+            ranks: self.ranks.options(),
+            arrays: self.arrays.options(),
+            axes: self.sweep.axes.clone(),
+            tune: self.tune.tune,
+            untuned: self.untuned,
+            standard: self.standard.source.clone(),
+            compilers: self.compilers.choices.clone(),
+            budget: self.common.budget,
+            samples: self.common.samples.map(|n| n as usize),
+        }
+    }
 }
 
 /// A sweep.

@@ -2,11 +2,8 @@
 
 use crate::args::ExplainArgs;
 use crate::failure::{Exit, Failure};
-use crate::resolve;
 use crate::session;
-use nodegauge_stream::Stream;
-use nodegauge_stream::ablation::AblationPlan;
-use nodegauge_stream::stream::Arrangement;
+use nodegauge_stream::{Stream, StreamRequest};
 
 pub(crate) fn execute(args: &ExplainArgs) -> Result<Exit, Failure> {
     if args.common.against.is_some() {
@@ -14,10 +11,13 @@ pub(crate) fn execute(args: &ExplainArgs) -> Result<Exit, Failure> {
             .hint("use --against with stream"));
     }
     let site = session::site(&args.common)?;
-    let team = resolve::one_team(&args.placement, &site.topology, "explain")?;
-    let (budget, share) = (AblationPlan::BUDGET, AblationPlan::SHARE);
-    let options = args.arrays.options(&args.common, team.policy, budget, share);
-    let arrangement = Arrangement::new(&site, &team.request, options, team.notices)?;
-    let plan = Box::new(AblationPlan::new(arrangement));
+    let request = StreamRequest {
+        placement: args.placement.options(),
+        arrays: args.arrays.options(),
+        budget: args.common.budget,
+        samples: args.common.samples.map(|n| n as usize),
+        ..StreamRequest::default()
+    };
+    let plan = Box::new(request.ablation(&site)?);
     session::conduct_plan(&args.common, site, plan, &Stream::PLAIN)
 }

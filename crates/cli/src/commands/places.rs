@@ -1,10 +1,9 @@
 //! `nodegauge places`.
 
-use crate::args::ranks::{Emit, RankArgs};
-use crate::args::{PlacementArgs, PlacesArgs};
+use crate::args::PlacesArgs;
+use crate::args::ranks::Emit;
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::resolve;
 use crate::session;
 use nodegauge_gauge::view::Page;
 use nodegauge_machine::{SysRoot, Topology, TopologySource, devices};
@@ -12,7 +11,7 @@ use nodegauge_measure::record;
 use nodegauge_placement::emit::script;
 use nodegauge_placement::json::PlacesDocument;
 use nodegauge_placement::pairs;
-use nodegauge_placement::{Bind, Placement, RankPlan};
+use nodegauge_placement::{Bind, Placement, RankPlacementOptions, RankPlan};
 use nodegauge_team::Team;
 
 pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
@@ -22,12 +21,13 @@ pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
         return mpi_pairs(args, &topology);
     }
     let mut topology = topology;
-    let ranks = near_devices(args, &mut topology)?;
-    let ranked = resolve::ranks(&args.placement, &ranks, &topology)?;
+    let placement = args.placement.options();
+    let ranks = ranks(args, &mut topology);
+    let ranked = placement.ranks(&ranks, &topology)?;
     if let Some(launcher) = args.emit {
         let plan = match ranked {
             Some(plan) => plan,
-            None => single(&args.placement, &topology)?,
+            None => placement.single(&topology, one_to_emit)?,
         };
         output::print(&emitted(&plan, &topology, launcher));
         plan.notices.iter().for_each(|notice| output::note(&format!("note: {notice}")));
@@ -44,7 +44,7 @@ pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
         }
         return Ok(Exit::Success);
     }
-    let planned = resolve::plan(&args.placement, &topology)?;
+    let planned = placement.teams(&topology)?;
     let documents: Vec<PlacesDocument> = planned
         .placements
         .iter()
@@ -72,18 +72,20 @@ pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// Returns the options of ranks with the number of devices per rank. On this machine, only reachable devices
-/// count. The default number of ranks is the number of devices divided by the number per rank.
-fn near_devices(args: &PlacesArgs, topology: &mut Topology) -> Result<RankArgs, Failure> {
-    let mut ranks = args.ranks.clone();
-    let Some(each) = args.devices else { return Ok(ranks) };
+/// Returns the options of ranks with their devices. On this machine, only reachable devices count.
+fn ranks(args: &PlacesArgs, topology: &mut Topology) -> RankPlacementOptions {
+    let ranks = args.ranks.options();
+    let Some(each) = args.devices else { return ranks };
     if topology.source == TopologySource::Live {
         topology.devices = devices::reachable(topology, &SysRoot::live());
     }
-    let count = topology.accelerators().count() as u32;
-    ranks.devices = Some(each);
-    ranks.ranks = ranks.ranks.or(Some((count / each).max(1)));
-    Ok(ranks)
+    ranks.near_devices(each, topology)
+}
+
+/// Refusal of several placements.
+fn one_to_emit() -> Failure {
+    Failure::usage("--emit requires a single placement")
+        .hint("give one thread count, e.g. --threads 4")
 }
 
 /// Returns the document of a plan on this machine, with the environment of this process.
@@ -111,17 +113,6 @@ fn emitted(plan: &RankPlan, topology: &Topology, launcher: Emit) -> String {
         Emit::Mpich => script::mpich(plan),
         Emit::Slurm => script::slurm(plan),
     }
-}
-
-/// Returns the placement of a single process as a plan of ranks.
-fn single(args: &PlacementArgs, topology: &Topology) -> Result<RankPlan, Failure> {
-    let planned = resolve::plan(args, topology)?;
-    let [placement] = planned.placements.as_slice() else {
-        return Err(Failure::usage("--emit requires a single placement")
-            .hint("give one thread count, e.g. --threads 4"));
-    };
-    let plan = RankPlan::single(placement.clone(), planned.policy);
-    Ok(RankPlan { notices: planned.notices, ..plan })
 }
 
 /// Writes the document and prints the tables; returns true if the document went to standard output.

@@ -4,7 +4,6 @@ use crate::args::roofline::RooflineArgs;
 use crate::failure::{Exit, Failure};
 use crate::gauges::GAUGES;
 use crate::progress::Progress;
-use crate::resolve;
 use crate::session::{self, Shown};
 use nodegauge_gauge::{Planned, Site};
 use nodegauge_roofline::{RooflineGauge, RooflineOptions, RooflinePlan};
@@ -23,18 +22,15 @@ pub(crate) fn execute(args: &RooflineArgs) -> Result<Exit, Failure> {
     let program = args.program.split_first();
     let program = program.map(|(name, rest)| CommandLine::new(name.clone(), rest.to_vec()));
     let site = session::site(common)?;
-    let team = resolve::one_team(&args.placement, &site.topology, "roofline")?;
     let plan = {
         let newest = session::newest(&common.db, &site);
         let options = RooflineOptions {
-            request: team.request,
-            policy: team.policy,
+            placement: args.placement.options(),
             largest: args.size,
             budget: common.budget.unwrap_or(RooflinePlan::BUDGET),
             samples: common.samples.map(|n| n as usize),
             given: &args.point,
             program,
-            notices: team.notices,
             newest: &newest,
         };
         RooflinePlan::new(&GAUGES, &site, options)?

@@ -3,7 +3,6 @@
 use crate::args::RunArgs;
 use crate::failure::{Exit, Failure};
 use crate::gauges::{self, GAUGES};
-use crate::resolve;
 use crate::session::{self, Shown};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::{Depth, Gauge, Site, SummaryRequest};
@@ -16,7 +15,7 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
     let common = &args.common;
     let site = session::site(common)?;
     // Invalid placement variables are reported before anything is measured, like invalid options.
-    let environment = resolve::environment();
+    let environment = Environment::own();
     let mut asked = PlacementRequest::default();
     environment.apply(&mut asked)?;
     nodegauge_placement::plan(&site.topology, &asked)?;

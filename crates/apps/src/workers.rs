@@ -1,0 +1,319 @@
+//! Workers of an application, planned from options: threads or ranks, of each combination of a sweep, or the ranks
+//! that an MPI launcher has started.
+//!
+//! Each worker is one thread; there is one per core unless a number is given. Ranks are planned only where an option
+//! or an axis asks for them, except that [`WorkersOptions::compared`] plans threads and ranks.
+
+use crate::GAUGE;
+use crate::sweep::{self, Swept, WorkersAxis, WorkersKind, WorkersSetting};
+use nodegauge_machine::Topology;
+use nodegauge_measure::{Failure, FailureKind, Notice, NoticeId, notice, sweep as grid};
+use nodegauge_placement::{
+    LecturePolicy, MemoryPolicy, PlacementOptions, PlacementRequest, Policies, RankMap,
+    RankPlacementOptions, Started, ThreadList, pin, plan,
+};
+use nodegauge_team::Workers;
+use nodegauge_team::mpi::World;
+
+/// Options for the workers of an application.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct WorkersOptions {
+    /// Threads and their places.
+    pub placement: PlacementOptions,
+    /// Number of ranks.
+    pub ranks: Option<u32>,
+    /// Map of ranks to sockets or cores.
+    pub rank_map: Option<RankMap>,
+    /// Policies of ranks; an empty list for threads only.
+    pub policies: Option<Policies>,
+    /// Axes of a sweep.
+    pub axes: Vec<WorkersAxis>,
+}
+
+/// Ranks that an MPI launcher has started, as rank 0 has them.
+pub struct MpiRanks {
+    /// Launcher of this process.
+    pub started: Started,
+    world: &'static World,
+    /// The CPUs that each rank was given.
+    cpus: Vec<Vec<u32>>,
+}
+
+impl MpiRanks {
+    /// Collects the CPUs of all ranks; every rank calls this. Returns `None` on all ranks except 0.
+    ///
+    /// # Errors
+    /// Fails if the CPUs of this process cannot be read, and if a message fails.
+    pub fn gather(started: &Started, world: &'static World) -> Result<Option<Self>, Failure> {
+        let own = pin::current_affinity().map_err(Failure::missing)?;
+        let own: Vec<u32> = own.into_iter().map(|cpu| cpu.0).collect();
+        let all = world.gather(own)?;
+        Ok(all.map(|cpus| Self { started: started.clone(), world, cpus }))
+    }
+
+    /// Returns the ranks at the places that the launcher gave them.
+    fn workers(&self, topology: &Topology, notices: &mut Vec<Notice>) -> Result<Workers, Failure> {
+        let plan = self.started.places(&self.cpus, topology, 1, &MemoryPolicy::Default);
+        let mut plan = plan.map_err(|(rank, why)| {
+            Failure::from(why).of(format_args!("rank {rank}")).kind(FailureKind::Usage)
+        })?;
+        add(notices, std::mem::take(&mut plan.notices));
+        Ok(Workers::Mpi(plan, self.world))
+    }
+}
+
+impl WorkersOptions {
+    /// Returns the workers of all combinations of the axes, or the ranks that a launcher has started.
+    ///
+    /// # Errors
+    /// Fails if options contradict each other or the launcher, if memory is placed, and if this node can have none of
+    /// the workers.
+    pub(crate) fn swept(
+        &self,
+        topology: &Topology,
+        joined: Option<&MpiRanks>,
+        notices: &mut Vec<Notice>,
+    ) -> Result<Vec<Swept>, Failure> {
+        self.refuse_numa()?;
+        if let Some(ranks) = joined {
+            self.refuse_all(&ranks.started)?;
+            return Ok(vec![Swept::alone(ranks.workers(topology, notices)?)]);
+        }
+        let arrange = |settings: &[WorkersSetting]| self.workers(settings, topology, notices);
+        let (swept, left_out) = sweep::plan(&self.axes()?, arrange)?;
+        notices.extend(left_out);
+        Ok(swept)
+    }
+
+    /// Returns threads, from one to one per core unless numbers are given, and ranks under each policy that this
+    /// machine can have.
+    ///
+    /// # Errors
+    /// Fails if memory is placed, if threads do not fit the machine, and if ranks that an option asks for do not.
+    pub(crate) fn compared(
+        &self,
+        topology: &Topology,
+        notices: &mut Vec<Notice>,
+    ) -> Result<Vec<Workers>, Failure> {
+        self.refuse_numa()?;
+        let mut placement = self.placement.clone();
+        let counts = doubled(cores(topology)?);
+        placement.threads = placement.threads.or_else(|| ThreadList::new(counts));
+        let placed = placement.teams(topology)?;
+        add(notices, placed.notices);
+        let mut workers: Vec<Workers> =
+            placed.placements.into_iter().map(Workers::Threads).collect();
+        workers.sort_by_key(Workers::count);
+        let policies = match &self.policies {
+            Some(given) => given.0.clone(),
+            None => (0..=5).filter_map(LecturePolicy::new).collect(),
+        };
+        for policy in policies {
+            match self.ranks(Some(policy), topology, notices) {
+                Ok(ranks) => workers.push(ranks),
+                Err(why) if self.policies.is_some() || self.ranks.is_some() => return Err(why),
+                Err(why) => {
+                    let text = format!("policy {policy} left out: {}", why.in_a_line());
+                    notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text));
+                }
+            }
+        }
+        Ok(workers)
+    }
+
+    /// Returns an error for a memory policy, because applications place their memory by first touch.
+    fn refuse_numa(&self) -> Result<(), Failure> {
+        match &self.placement.numa {
+            Some(spec) => Err(Failure::usage(format!(
+                "--numa {spec} is not supported: applications place their memory by first touch"
+            ))
+            .hint("start nodegauge with numactl, or use --policy for ranks")),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns an error for any placement option, because the launcher has placed the ranks.
+    fn refuse_all(&self, started: &Started) -> Result<(), Failure> {
+        let given = [
+            ("--threads", self.placement.threads.is_some()),
+            ("--places", self.placement.places.is_some()),
+            ("--bind", self.placement.bind.is_some()),
+            ("--threads-per-cache", self.placement.per_cache.is_some()),
+            ("--ranks", self.ranks.is_some()),
+            ("--rank-map", self.rank_map.is_some()),
+            ("--policy", self.policies.is_some()),
+            ("--sweep", !self.axes.is_empty()),
+        ];
+        match given.iter().find(|(_, given)| *given) {
+            Some((option, _)) => {
+                Err(Failure::usage(format!("{option} cannot be used: {}", started.in_words()))
+                    .hint("have the launcher place its ranks, or start one process"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the axes: those of the sweep, and threads and policies if there are several.
+    fn axes(&self) -> Result<Vec<WorkersAxis>, Failure> {
+        let mut axes = self.axes.clone();
+        let counts = self.placement.threads.as_ref();
+        if let Some(counts) = counts.filter(|counts| counts.single().is_none()) {
+            axes.insert(0, WorkersAxis::of(counts.clone(), WorkersSetting::Threads));
+        }
+        let policies = self.policies.as_ref();
+        if let Some(policies) = policies.filter(|policies| policies.0.len() > 1) {
+            axes.push(WorkersAxis::of(policies.clone(), WorkersSetting::Policy));
+        }
+        grid::check(&axes, |name| match name {
+            "threads" => self.placement.single_count().is_some(),
+            "ranks" => self.ranks.is_some(),
+            "policy" => policies.is_some_and(|policies| policies.0.len() == 1),
+            "rank-map" => self.rank_map.is_some(),
+            _ => false,
+        })?;
+        Ok(axes)
+    }
+
+    /// Returns the workers of a combination: ranks if one of their options or an axis asks for them, else threads.
+    fn workers(
+        &self,
+        settings: &[WorkersSetting],
+        topology: &Topology,
+        notices: &mut Vec<Notice>,
+    ) -> Result<Workers, Failure> {
+        let mut asked = self.clone();
+        let mut policy = self.policies.iter().flat_map(|given| &given.0).copied().next();
+        let mut kind = None;
+        for setting in settings {
+            match *setting {
+                WorkersSetting::Workers(of) => kind = Some(of),
+                WorkersSetting::Threads(count) => {
+                    asked.placement.threads = ThreadList::new(vec![count]);
+                }
+                WorkersSetting::Ranks(count) => asked.ranks = Some(count),
+                WorkersSetting::Policy(of) => policy = Some(of),
+                WorkersSetting::RankMap(map) => asked.rank_map = Some(map),
+            }
+        }
+        let has_ranks = asked.ranks.is_some() || asked.rank_map.is_some() || policy.is_some();
+        // On an axis of both kinds, a number is that of either.
+        let threads = asked.placement.single_count();
+        let kind = match kind {
+            Some(WorkersKind::Threads) => {
+                let count = threads.or(asked.ranks);
+                asked.placement.threads = count.and_then(|count| ThreadList::new(vec![count]));
+                WorkersKind::Threads
+            }
+            Some(WorkersKind::Ranks) => {
+                asked.ranks = asked.ranks.or(threads);
+                WorkersKind::Ranks
+            }
+            None if has_ranks => WorkersKind::Ranks,
+            None => WorkersKind::Threads,
+        };
+        if kind == WorkersKind::Ranks {
+            return asked.ranks(policy, topology, notices);
+        }
+        let placed = asked.placement.teams(topology)?;
+        add(notices, placed.notices);
+        let only = placed.placements.into_iter().next();
+        only.map(Workers::Threads).ok_or_else(|| Failure::usage("expected threads"))
+    }
+
+    /// Returns ranks of one thread each, one per core unless a number is given.
+    fn ranks(
+        &self,
+        policy: Option<LecturePolicy>,
+        topology: &Topology,
+        notices: &mut Vec<Notice>,
+    ) -> Result<Workers, Failure> {
+        let count = match self.ranks {
+            Some(count) => count,
+            None => cores(topology)?,
+        };
+        let placement =
+            PlacementOptions { threads: ThreadList::new(vec![1]), ..self.placement.clone() };
+        let options = RankPlacementOptions {
+            ranks: Some(count),
+            map: self.rank_map,
+            policy,
+            ..RankPlacementOptions::default()
+        };
+        let plan = placement.ranks(&options, topology)?;
+        let mut plan = plan.unwrap_or_else(|| unreachable!("their number is given"));
+        add(notices, std::mem::take(&mut plan.notices));
+        Ok(Workers::Ranks(plan))
+    }
+}
+
+/// Returns the number of cores that may be used.
+fn cores(topology: &Topology) -> Result<u32, Failure> {
+    Ok(plan(topology, &PlacementRequest::default())?.threads.len() as u32)
+}
+
+/// Adds the notices of a placement, each once.
+fn add(notices: &mut Vec<Notice>, texts: Vec<String>) {
+    let notice = |text| Notice::new(NoticeId::Environment, GAUGE, text);
+    notice::add_new(notices, texts.into_iter().map(notice));
+}
+
+/// Returns 1, 2, 4, ... and `most`.
+fn doubled(most: u32) -> Vec<u32> {
+    let powers = std::iter::successors(Some(1), |count| Some(2 * count));
+    powers.take_while(|count| *count < most).chain([most.max(1)]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_machine::TopologySource;
+
+    fn topology() -> Topology {
+        let source = TopologySource::Synthetic("Package:2 NUMANode:1 Core:3 PU:1".to_owned());
+        Topology::load(&source).unwrap()
+    }
+
+    fn words(options: &WorkersOptions) -> Vec<String> {
+        let swept = options.swept(&topology(), None, &mut Vec::new()).unwrap();
+        swept.iter().map(|one| one.workers.in_words()).collect()
+    }
+
+    #[test]
+    fn counts_double_up_to_all() {
+        let of = [1, 2, 6, 8].map(doubled);
+        assert_eq!(of, [vec![1], vec![1, 2], vec![1, 2, 4, 6], vec![1, 2, 4, 8]]);
+    }
+
+    #[test]
+    fn there_is_one_worker_per_core_and_ranks_only_where_something_asks_for_them() {
+        assert_eq!(words(&WorkersOptions::default()), ["6 threads"]);
+        let by_map = WorkersOptions { rank_map: Some(RankMap::Block), ..WorkersOptions::default() };
+        assert_eq!(words(&by_map), ["6 ranks, block"]);
+        let axes = vec!["workers".parse().unwrap()];
+        let both = WorkersOptions { ranks: Some(4), axes, ..WorkersOptions::default() };
+        assert_eq!(words(&both), ["4 threads", "4 ranks, spread"]);
+        let policies = Some("0,3".parse().unwrap());
+        let by_policy = WorkersOptions { policies, ..both };
+        let under = ["4 threads", "4 ranks, policy 0 block", "4 ranks, policy 3 block"];
+        assert_eq!(words(&by_policy), under);
+    }
+
+    #[test]
+    fn threads_are_compared_with_ranks_under_each_policy() {
+        let mut notices = Vec::new();
+        let compared = WorkersOptions::default().compared(&topology(), &mut notices).unwrap();
+        let counts: Vec<usize> = compared.iter().map(Workers::count).collect();
+        assert_eq!(counts, [1, 2, 4, 6, 6, 6, 6, 6, 6, 6]);
+        let policies: Vec<Option<u8>> = compared.iter().map(Workers::policy).collect();
+        assert_eq!(policies[4..], [Some(0), Some(1), Some(2), Some(3), Some(4), Some(5)]);
+    }
+
+    #[test]
+    fn memory_is_not_placed() {
+        let numa = Some("local".parse().unwrap());
+        let placement = PlacementOptions { numa, ..PlacementOptions::default() };
+        let options = WorkersOptions { placement, ..WorkersOptions::default() };
+        let refusal = options.swept(&topology(), None, &mut Vec::new()).unwrap_err();
+        assert!(refusal.reason().starts_with("--numa local is not supported"), "{refusal}");
+    }
+}

@@ -1,0 +1,244 @@
+//! Options of a run from what the user asked for, the environment, and saved runs of this node.
+//!
+//! Saved figures count only if the machine has not changed since, and never on a described machine.
+
+use crate::config::RatingConfig;
+use crate::options::{BUDGET, HplOptions, RankOptions, ReferenceOptions};
+use crate::size::{self, OrderSpec};
+use crate::{DGEMM, RATING, TEST};
+use nodegauge_analysis::compare::machine_changes;
+use nodegauge_gauge::Site;
+use nodegauge_measure::figure_names::stream;
+use nodegauge_measure::keys::shared;
+use nodegauge_measure::record::{Measurement, Record};
+use nodegauge_measure::{Bytes, BytesPerSec, Failure, FlopsPerSec, Fraction};
+use nodegauge_placement::{Placement, PlacementOptions};
+use nodegauge_toolchain::blas::BlasRequest;
+use nodegauge_toolchain::mpi::{HostList, job_has_several_hosts, job_hosts};
+use std::time::Duration;
+
+/// Options of the user.
+pub struct HplRequest<'a> {
+    /// Order of the system.
+    pub order: Option<usize>,
+    /// True if the matrix fills the memory.
+    pub full: bool,
+    /// Share of the available memory for the matrix that fills it.
+    pub fraction: Fraction,
+    /// Widths of panels to choose from; if empty, a search chooses.
+    pub nb: Vec<usize>,
+    /// True if N must be a multiple of NB x LCM(P, Q) of the reference program's grid.
+    pub grid_multiple: bool,
+    /// Seed of the random matrix.
+    pub seed: u64,
+    /// Time for the whole run.
+    pub budget: Option<Duration>,
+    /// Number of solutions.
+    pub samples: Option<usize>,
+    /// Libraries that multiply; if empty, the fastest of all libraries that are found.
+    pub libraries: Vec<BlasRequest>,
+    /// Rate of the solution, from which the time is predicted.
+    pub rate: Option<FlopsPerSec>,
+    /// Threads and their places.
+    pub placement: PlacementOptions,
+    /// Ranks of the reference program on each host.
+    pub ranks: Option<usize>,
+    /// Hosts of the reference program.
+    pub hosts: Vec<HostList>,
+    /// Reference program to run in addition.
+    pub reference: Option<ReferenceOptions>,
+    /// Returns the newest saved run of this node with a figure of a test and a name.
+    pub newest: &'a dyn Fn(&str, &str) -> Option<Record>,
+}
+
+/// Threads of a run, and notices on their places.
+pub(crate) struct PlacedThreads {
+    pub placement: Placement,
+    pub notices: Vec<String>,
+}
+
+/// Best saved figure of a name.
+#[derive(Debug, Clone, PartialEq)]
+struct SavedFigure {
+    value: f64,
+    source: String,
+}
+
+impl HplRequest<'_> {
+    /// Places the threads.
+    pub(crate) fn place(&self, site: &Site) -> Result<PlacedThreads, Failure> {
+        let mut teams = self.placement.teams(&site.topology)?;
+        if teams.placements.len() != 1 {
+            return Err(
+                Failure::usage("hpl requires a single thread count").hint("give --threads N once")
+            );
+        }
+        Ok(PlacedThreads { placement: teams.placements.remove(0), notices: teams.notices })
+    }
+
+    /// Returns the options of a run on this number of threads.
+    pub(crate) fn options(self, site: &Site, threads: usize) -> Result<HplOptions, Failure> {
+        let described = site.machine.is_described();
+        let order = match (self.order, self.full) {
+            (Some(order), _) => OrderSpec::Exactly(order),
+            (None, true) => OrderSpec::Full,
+            (None, false) if described && self.budget.is_none() => OrderSpec::Full,
+            (None, false) => OrderSpec::Quick,
+        };
+        let on_as_many = |m: &Measurement| m.read_key::<shared::threads>() == Some(threads as u64);
+        let triad = self.saved(site, (stream::TEST, stream::TRIAD), &|_| true);
+        let dgemm = self.saved(site, (TEST, DGEMM), &on_as_many);
+        let half = self.saved_half(site, &on_as_many).filter(|_| self.rate.is_none());
+        Ok(HplOptions {
+            order,
+            fraction: self.fraction,
+            grid_multiple: self.grid_multiple,
+            seed: self.seed,
+            budget: self.budget.unwrap_or(BUDGET),
+            samples: self.samples.unwrap_or(1),
+            triad: triad.map(|saved| (BytesPerSec(saved.value), saved.source)),
+            dgemm: dgemm.map(|saved| (FlopsPerSec(saved.value), saved.source)),
+            rate: self.rate,
+            half,
+            ranks: RankOptions {
+                ranks: self.ranks,
+                threads: self.placement.single_count().map(|count| count as usize),
+                hosts: hosts(&self.hosts)?,
+            },
+            nb: self.nb,
+            libraries: self.libraries,
+            // A plan for another machine does not require the program on this one.
+            reference: self.reference.filter(|_| !described),
+        })
+    }
+
+    /// Returns the newest record of this machine in its present state with a figure of this name.
+    fn newest(&self, site: &Site, (test, name): (&str, &str)) -> Option<Record> {
+        if site.machine.is_described() {
+            return None;
+        }
+        let record = (self.newest)(test, name)?;
+        machine_changes(&record.machine, &site.machine).is_empty().then_some(record)
+    }
+
+    /// Returns the order at which LU reaches half of DGEMM's rate, from the newest saved rating.
+    fn saved_half(&self, site: &Site, fits: &dyn Fn(&Measurement) -> bool) -> Option<f64> {
+        let record = self.newest(site, (TEST, RATING))?;
+        let is_rating = |m: &&Measurement| m.test == TEST && m.name == RATING && fits(m);
+        let ratings = record.measurements.iter().filter(is_rating);
+        ratings.map(|m| m.read_config::<RatingConfig>()).find_map(|config| size::half_of(&config))
+    }
+
+    /// Returns the best of the newest saved figures of a name that fit, and when they were saved.
+    fn saved(
+        &self,
+        site: &Site,
+        (test, name): (&str, &str),
+        fits: &dyn Fn(&Measurement) -> bool,
+    ) -> Option<SavedFigure> {
+        let record = self.newest(site, (test, name))?;
+        let is_such = |m: &&Measurement| m.test == test && m.name == name && fits(m);
+        let figures = record.measurements.iter().filter(is_such);
+        let value = figures.filter_map(|m| m.value).reduce(f64::max)?;
+        Some(SavedFigure { value, source: format!("saved {}", record.started) })
+    }
+}
+
+/// Sets the memory for which is planned: as given, else all memory of a described machine.
+pub fn plan_for_memory(site: &mut Site, given: Option<Bytes>) {
+    let is_described = site.machine.is_described();
+    let memory = &mut site.machine.memory;
+    let all = memory.bytes.filter(|_| is_described);
+    if let Some(planned) = given.map(|Bytes(bytes)| bytes).or(all) {
+        memory.available = Some(planned);
+        memory.cgroup_limit = None;
+    }
+}
+
+/// Returns the named hosts, else those of the Slurm job if it has several; empty for this node.
+fn hosts(named: &[HostList]) -> Result<Vec<String>, Failure> {
+    if named.is_empty() && job_has_several_hosts() {
+        return job_hosts();
+    }
+    Ok(named.iter().flat_map(|HostList(names)| names.clone()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::tests::record;
+    use nodegauge_machine::{SysRoot, Topology, TopologySource};
+    use nodegauge_measure::Unit;
+    use nodegauge_measure::record::{Machine, MachineSource};
+
+    fn site(source: MachineSource) -> Site {
+        let topology = TopologySource::Synthetic("Package:1 Core:4 PU:1".to_owned());
+        let machine = Machine { source, ..Machine::default() };
+        Site::new(Topology::load(&topology).unwrap(), machine, SysRoot::live())
+    }
+
+    fn request(newest: &dyn Fn(&str, &str) -> Option<Record>) -> HplRequest<'_> {
+        HplRequest {
+            order: None,
+            full: false,
+            fraction: Fraction(0.8),
+            nb: Vec::new(),
+            grid_multiple: false,
+            seed: 1,
+            budget: None,
+            samples: None,
+            libraries: Vec::new(),
+            rate: None,
+            placement: PlacementOptions::default(),
+            ranks: None,
+            hosts: vec!["a,b".parse().unwrap()],
+            reference: None,
+            newest,
+        }
+    }
+
+    /// Returns a record of `machine` with a figure of this name, measured by `threads` threads.
+    fn saved_on(machine: &Machine, (test, name): (&str, &str), threads: u64) -> Record {
+        let mut m = Measurement::new(crate::GAUGE, test, name, Unit::FlopsPerSecond);
+        m.value = Some(5e9);
+        m.config.insert("threads".to_owned(), threads.into());
+        Record { machine: machine.clone(), started: "then".to_owned(), ..record(vec![m]) }
+    }
+
+    #[test]
+    fn saved_figures_are_those_of_this_machine_and_of_as_many_threads() {
+        let live = site(MachineSource::Live);
+        let saved = |test: &str, name: &str| Some(saved_on(&live.machine, (test, name), 4));
+        let options = request(&saved).options(&live, 4).unwrap();
+        assert_eq!(options.order, OrderSpec::Quick);
+        assert_eq!(options.dgemm, Some((FlopsPerSec(5e9), "saved then".to_owned())));
+        assert_eq!(options.triad, Some((BytesPerSec(5e9), "saved then".to_owned())));
+        assert_eq!(options.ranks.hosts, ["a", "b"]);
+        let fewer = request(&saved).options(&live, 2).unwrap();
+        assert_eq!((fewer.dgemm, fewer.triad.is_some()), (None, true));
+        let mut changed = live.machine.clone();
+        changed.processor.model = Some("another".to_owned());
+        let of_another = |test: &str, name: &str| Some(saved_on(&changed, (test, name), 4));
+        assert_eq!(request(&of_another).options(&live, 4).unwrap().triad, None);
+    }
+
+    #[test]
+    fn a_described_machine_has_no_saved_figures_and_all_of_its_memory() {
+        let mut described = site(MachineSource::Synthetic);
+        let saved = |test: &str, name: &str| Some(saved_on(&described.machine, (test, name), 4));
+        let options = request(&saved).options(&described, 4).unwrap();
+        assert_eq!((options.order, options.triad), (OrderSpec::Full, None));
+        let budget = Some(Duration::from_secs(5));
+        let in_time = HplRequest { budget, ..request(&saved) };
+        assert_eq!(in_time.options(&described, 4).unwrap().order, OrderSpec::Quick);
+        described.machine.memory.bytes = Some(1 << 30);
+        plan_for_memory(&mut described, None);
+        assert_eq!(described.machine.memory.available, Some(1 << 30));
+        plan_for_memory(&mut described, Some(Bytes(1 << 20)));
+        assert_eq!(described.machine.memory.available, Some(1 << 20));
+        let mut live = site(MachineSource::Live);
+        live.machine.memory.bytes = Some(1 << 30);
+        plan_for_memory(&mut live, None);
+        assert_eq!(live.machine.memory.available, None);
+    }
+}

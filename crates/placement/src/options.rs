@@ -1,0 +1,339 @@
+//! Options of threads, memory and ranks, resolved on a machine.
+//!
+//! Options win over the variables of OpenMP programs, which fill what options leave open. What was honoured and what
+//! was ignored is returned as notices. Only the memory policy of this process is read from the kernel, and only for
+//! this machine.
+
+use crate::{
+    Bind, CpuList, Environment, LecturePolicy, MemoryPolicy, NumaSpec, Placement, PlacementRequest,
+    PlacesSpec, RankMap, RankPlan, RankRequest, ThreadList, plan, plan_ranks,
+};
+use nodegauge_machine::{Topology, TopologySource};
+use nodegauge_measure::{Failure, Notice, NoticeId, SyntaxError};
+
+/// Options for the threads and the memory of a process, or of all ranks together.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PlacementOptions {
+    /// Numbers of threads.
+    pub threads: Option<ThreadList>,
+    /// Places.
+    pub places: Option<PlacesSpec>,
+    /// Binding policy.
+    pub bind: Option<Bind>,
+    /// Number of threads per last-level cache.
+    pub per_cache: Option<u32>,
+    /// Memory policy.
+    pub numa: Option<NumaSpec>,
+    /// Variables that apply where options are absent.
+    pub environment: Environment,
+}
+
+/// Options for the places of ranks.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RankPlacementOptions {
+    /// Number of ranks; `None` for a process without ranks.
+    pub ranks: Option<u32>,
+    /// Map of ranks to sockets or cores.
+    pub map: Option<RankMap>,
+    /// Policy for CPUs and memory.
+    pub policy: Option<LecturePolicy>,
+    /// Explicit CPUs.
+    pub cpus: Option<CpuList>,
+    /// Devices of each rank.
+    pub devices: Option<u32>,
+}
+
+/// Requested team, not placed yet.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TeamRequest {
+    /// Threads and their places.
+    pub request: PlacementRequest,
+    /// Memory policy.
+    pub policy: MemoryPolicy,
+    /// Notices for the user.
+    pub notices: Vec<String>,
+}
+
+/// Placements for each requested number of threads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlacedTeams {
+    /// A placement for each number of threads, in the order requested.
+    pub placements: Vec<Placement>,
+    /// Memory policy of all of them.
+    pub policy: MemoryPolicy,
+    /// Notices for the user, each once.
+    pub notices: Vec<String>,
+}
+
+/// Threads and memory of each rank that a launcher has placed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RankShare {
+    /// Number of threads.
+    pub threads: u32,
+    /// Memory policy.
+    pub memory: MemoryPolicy,
+}
+
+impl TeamRequest {
+    /// Returns its notices as notices of `gauge`.
+    pub fn notices_of(&self, gauge: &str) -> Vec<Notice> {
+        self.notices.iter().map(|text| Notice::new(NoticeId::Environment, gauge, text)).collect()
+    }
+}
+
+impl PlacementOptions {
+    /// Returns the only number of threads if exactly one is given.
+    pub fn single_count(&self) -> Option<u32> {
+        self.threads.as_ref().and_then(ThreadList::single)
+    }
+
+    /// Returns the request for the one team of `mode`.
+    ///
+    /// # Errors
+    /// Fails if several numbers of threads are given, if a variable that would be used has a syntax error, and if a
+    /// NUMA node does not exist.
+    pub fn team(&self, topology: &Topology, mode: &str) -> Result<TeamRequest, Failure> {
+        let several = || {
+            Failure::usage(format!("{mode} requires a single thread count"))
+                .hint("e.g. --threads 4")
+        };
+        let threads = self.one_count(several)?;
+        let (request, mut notices) = self.request(threads, &self.environment)?;
+        let policy = self.policy(topology, &mut notices)?;
+        Ok(TeamRequest { request, policy, notices })
+    }
+
+    /// Places a team for each number of threads.
+    ///
+    /// # Errors
+    /// Fails if a variable that would be used has a syntax error, and if threads or memory do not fit the machine.
+    pub fn teams(&self, topology: &Topology) -> Result<PlacedTeams, Failure> {
+        let counts: Vec<Option<u32>> = match &self.threads {
+            Some(counts) => counts.counts().iter().map(|count| Some(*count)).collect(),
+            None => vec![None],
+        };
+        let mut placements = Vec::new();
+        let mut notices: Vec<String> = Vec::new();
+        for threads in counts {
+            let (request, mut found) = self.request(threads, &self.environment)?;
+            let placement = plan(topology, &request)?;
+            found.extend(placement.notices.iter().cloned());
+            found.retain(|notice| !notices.contains(notice));
+            notices.extend(found);
+            placements.push(placement);
+        }
+        let policy = self.policy(topology, &mut notices)?;
+        Ok(PlacedTeams { placements, policy, notices })
+    }
+
+    /// Places the only team as a plan of one process, with all notices; `several` is the refusal of more teams.
+    ///
+    /// # Errors
+    /// As [`Self::teams`], and with `several`.
+    pub fn single(
+        &self,
+        topology: &Topology,
+        several: impl FnOnce() -> Failure,
+    ) -> Result<RankPlan, Failure> {
+        let placed = self.teams(topology)?;
+        let [placement] = placed.placements.as_slice() else { return Err(several()) };
+        let plan = RankPlan::single(placement.clone(), placed.policy);
+        Ok(RankPlan { notices: placed.notices, ..plan })
+    }
+
+    /// Places the requested ranks; `None` if there are none.
+    ///
+    /// The number of threads, by option or variable, is that of each rank. Places and binding, by options or
+    /// variables, are those of all threads of all ranks together; if an option places ranks, the variables do not
+    /// apply.
+    ///
+    /// # Errors
+    /// Fails if options of ranks are given without their number, and as [`Self::team`] and [`plan_ranks`] do.
+    pub fn ranks(
+        &self,
+        options: &RankPlacementOptions,
+        topology: &Topology,
+    ) -> Result<Option<RankPlan>, Failure> {
+        let Some(ranks) = options.ranks else {
+            return match options.given() {
+                Some(option) => Err(Failure::usage(format!("{option} requires --ranks"))
+                    .hint("give the number of ranks, e.g. --ranks 2")),
+                None => Ok(None),
+            };
+        };
+        let threads = self.one_count(one_per_rank)?;
+        let by_rank = RankPlacementOptions { ranks: None, ..options.clone() }.given();
+        let all = &self.environment;
+        let (mut together, mut notices) = match by_rank {
+            Some(_) => self.request(threads, &self.number_of_threads())?,
+            None => self.request(threads, all)?,
+        };
+        if let Some(option) = by_rank {
+            let others = [
+                ("OMP_PLACES", &all.places),
+                ("OMP_PROC_BIND", &all.proc_bind),
+                ("KMP_AFFINITY", &all.kmp_affinity),
+            ];
+            for (name, text) in others {
+                let ignored = |text| format!("{name}={text} ignored: {option} is given");
+                notices.extend(text.as_ref().map(ignored));
+            }
+        }
+        let request = RankRequest {
+            ranks,
+            devices: options.devices,
+            threads: together.threads.take(),
+            map: options.map,
+            policy: options.policy,
+            cpus: options.cpus.clone(),
+            numa: self.numa.clone(),
+            inherited: match (options.policy, &self.numa) {
+                (None, None) => inherited(topology, &mut notices),
+                _ => MemoryPolicy::Default,
+            },
+            together,
+        };
+        let mut plan = plan_ranks(topology, &request)?;
+        notices.append(&mut plan.notices);
+        plan.notices = notices;
+        Ok(Some(plan))
+    }
+
+    /// Returns the threads and the memory of each rank that a launcher has placed: as given, else `OMP_NUM_THREADS`,
+    /// else one thread.
+    ///
+    /// # Errors
+    /// As [`Self::team`].
+    pub fn in_each_rank(&self, topology: &Topology) -> Result<RankShare, Failure> {
+        let threads = self.one_count(one_per_rank)?;
+        let mut request = PlacementRequest { threads, ..PlacementRequest::default() };
+        self.number_of_threads().apply(&mut request)?;
+        let memory = self.policy(topology, &mut Vec::new())?;
+        Ok(RankShare { threads: request.threads.unwrap_or(1), memory })
+    }
+
+    /// Returns the request for a team, and a notice for each variable that is set.
+    fn request(
+        &self,
+        threads: Option<u32>,
+        environment: &Environment,
+    ) -> Result<(PlacementRequest, Vec<String>), SyntaxError> {
+        let mut request = PlacementRequest {
+            threads,
+            places: self.places.clone(),
+            bind: self.bind,
+            kmp: None,
+            per_cache: self.per_cache,
+        };
+        let notices = environment.apply(&mut request)?;
+        Ok((request, notices))
+    }
+
+    /// Returns the variables without those that place threads.
+    fn number_of_threads(&self) -> Environment {
+        Environment { num_threads: self.environment.num_threads.clone(), ..Environment::default() }
+    }
+
+    /// Returns the number of threads, if it is given; `several` is the refusal of more than one.
+    fn one_count(&self, several: impl FnOnce() -> Failure) -> Result<Option<u32>, Failure> {
+        self.threads.as_ref().map(|counts| counts.single().ok_or_else(several)).transpose()
+    }
+
+    /// Returns the requested memory policy, else that with which this process was started, with a notice.
+    fn policy(
+        &self,
+        topology: &Topology,
+        notices: &mut Vec<String>,
+    ) -> Result<MemoryPolicy, Failure> {
+        match &self.numa {
+            Some(spec) => Ok(spec.resolve(topology)?),
+            None => Ok(inherited(topology, notices)),
+        }
+    }
+}
+
+impl RankPlacementOptions {
+    /// Returns ranks with `each` devices per rank: as many as requested, else one for all devices that each has.
+    #[must_use]
+    pub fn near_devices(self, each: u32, topology: &Topology) -> Self {
+        let devices = topology.accelerators().count() as u32;
+        let ranks = self.ranks.unwrap_or((devices / each).max(1));
+        Self { ranks: Some(ranks), devices: Some(each), ..self }
+    }
+
+    /// Returns the first option that was given, by its name.
+    pub fn given(&self) -> Option<&'static str> {
+        let given = [
+            ("--ranks", self.ranks.is_some()),
+            ("--policy", self.policy.is_some()),
+            ("--rank-map", self.map.is_some()),
+            ("--cpus", self.cpus.is_some()),
+        ];
+        given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
+    }
+}
+
+/// Refusal of several numbers of threads for ranks.
+fn one_per_rank() -> Failure {
+    Failure::usage("ranks require a single number of threads")
+        .hint("give one number, e.g. --threads 4")
+}
+
+/// Returns the policy with which this process was started, with a notice; the default on a described machine.
+fn inherited(topology: &Topology, notices: &mut Vec<String>) -> MemoryPolicy {
+    let live = matches!(topology.source, TopologySource::Live);
+    let inherited = live.then(MemoryPolicy::inherited).flatten();
+    notices.extend(inherited.as_ref().map(MemoryPolicy::inherited_in_words));
+    inherited.unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn topology() -> Topology {
+        let source = TopologySource::Synthetic("Package:2 NUMANode:1 Core:4 PU:1".to_owned());
+        Topology::load(&source).unwrap()
+    }
+
+    fn options(threads: &str) -> PlacementOptions {
+        PlacementOptions { threads: Some(threads.parse().unwrap()), ..PlacementOptions::default() }
+    }
+
+    #[test]
+    fn a_team_is_placed_for_each_number_of_threads_and_each_notice_is_given_once() {
+        let environment =
+            Environment { places: Some("cores".to_owned()), ..Environment::default() };
+        let swept = PlacementOptions { environment, ..options("1,2,4") };
+        let placed = swept.teams(&topology()).unwrap();
+        let counts: Vec<usize> = placed.placements.iter().map(|one| one.threads.len()).collect();
+        assert_eq!(counts, [1, 2, 4]);
+        let honoured = |notice: &&String| notice.contains("OMP_PLACES=cores honoured");
+        assert_eq!(placed.notices.iter().filter(honoured).count(), 1);
+        let refusal = swept.team(&topology(), "memory").unwrap_err();
+        assert_eq!(refusal.reason(), "memory requires a single thread count");
+        assert_eq!(options("4").team(&topology(), "memory").unwrap().request.threads, Some(4));
+    }
+
+    #[test]
+    fn options_of_ranks_need_their_number_and_silence_variables_of_places() {
+        let environment = Environment {
+            num_threads: Some("2".to_owned()),
+            places: Some("sockets".to_owned()),
+            ..Environment::default()
+        };
+        let placement = PlacementOptions { environment, ..PlacementOptions::default() };
+        let mapped = RankPlacementOptions { map: Some(RankMap::Block), ..Default::default() };
+        let refusal = placement.ranks(&mapped, &topology()).unwrap_err();
+        assert_eq!(refusal.reason(), "--rank-map requires --ranks");
+        assert_eq!(placement.ranks(&RankPlacementOptions::default(), &topology()), Ok(None));
+        let ranks = RankPlacementOptions { ranks: Some(2), ..mapped };
+        let plan = placement.ranks(&ranks, &topology()).unwrap().unwrap();
+        assert_eq!(plan.threads(), 4);
+        assert_eq!(
+            plan.notices,
+            ["OMP_NUM_THREADS=2 honoured", "OMP_PLACES=sockets ignored: --rank-map is given"]
+        );
+        assert_eq!(placement.in_each_rank(&topology()).unwrap().threads, 2);
+    }
+}

@@ -1,0 +1,332 @@
+//! Plans of `stream` and `explain` from the options of the user, the environment, and what was tuned before.
+
+mod sweep;
+
+use crate::ablation::AblationPlan;
+use crate::arrangement::{Arrangement, StreamOptions};
+use crate::axis::StreamAxis;
+use crate::compiled::{CompiledPlan, CompilerChoice};
+use crate::kernels::{Element, Kernel, Prefetch, STREAM, SideBySide, Stores};
+use crate::ranks::LaunchedRanks;
+use crate::size::SizeSpec;
+use crate::standard::StandardPlan;
+use crate::stream::StreamPlan;
+use crate::tune::{self, TunePlan};
+use crate::{GAUGE, mixes};
+use nodegauge_arena::RequestedPages;
+use nodegauge_gauge::{Planned, Site};
+use nodegauge_machine::Topology;
+use nodegauge_measure::record::Record;
+use nodegauge_measure::{Failure, FailureKind};
+use nodegauge_placement::{
+    MemoryPolicy, PlacementOptions, RankPlacementOptions, RankPlan, Started,
+};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Options for kernels and their arrays.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ArrayOptions {
+    /// Length of the arrays.
+    pub size: SizeSpec,
+    /// Largest share of the available memory that the arrays may take, 0 to 1.
+    pub memory_fraction: f64,
+    /// Type of the elements.
+    pub element: Element,
+    /// Elements of padding between arrays that lie one after another; `None` for staggered arrays.
+    pub offset: Option<u64>,
+    /// Kernels in any order; if empty, STREAM's.
+    pub kernels: Vec<Kernel>,
+    /// Kind of store; `None` for a choice by measuring.
+    pub stores: Option<Stores>,
+    /// Pages; `None` for the largest without a reservation.
+    pub pages: Option<RequestedPages>,
+    /// Software prefetch; `None` for a choice by measuring.
+    pub prefetch: Option<Prefetch>,
+    /// Pages that loops walk side by side; `None` for a choice by measuring.
+    pub side_by_side: Option<SideBySide>,
+}
+
+impl Default for ArrayOptions {
+    fn default() -> Self {
+        Self {
+            size: SizeSpec::Auto,
+            memory_fraction: 0.8,
+            element: Element::F64,
+            offset: None,
+            kernels: Vec::new(),
+            stores: None,
+            pages: None,
+            prefetch: None,
+            side_by_side: None,
+        }
+    }
+}
+
+impl ArrayOptions {
+    /// Returns the kernels of a pass, in STREAM's order, each once.
+    pub fn pass(&self) -> Vec<Kernel> {
+        let mut kernels = self.kernels.clone();
+        if kernels.is_empty() {
+            kernels.extend(STREAM);
+        }
+        kernels.sort();
+        kernels.dedup();
+        kernels
+    }
+}
+
+/// Options of the user.
+#[derive(Debug, Clone, Default)]
+pub struct StreamRequest {
+    /// Threads, their places and their memory policy.
+    pub placement: PlacementOptions,
+    /// Ranks.
+    pub ranks: RankPlacementOptions,
+    /// Kernels and arrays.
+    pub arrays: ArrayOptions,
+    /// Axes of a sweep.
+    pub axes: Vec<StreamAxis>,
+    /// True for the search for the best configuration.
+    pub tune: bool,
+    /// True if the choice of an earlier search is not used.
+    pub untuned: bool,
+    /// The user's stream.c.
+    pub standard: Option<PathBuf>,
+    /// Compilers of the loops, or of the user's stream.c.
+    pub compilers: Vec<CompilerChoice>,
+    /// Time for the whole run; `None` for the default of the mode.
+    pub budget: Option<Duration>,
+    /// Exact number of passes after the warm-up, whatever the time.
+    pub samples: Option<usize>,
+}
+
+/// Mode of `stream`.
+#[derive(Debug, Clone)]
+pub enum StreamMode {
+    /// The search for the best configuration.
+    Tune,
+    /// Several configurations, interleaved.
+    Sweep(Vec<StreamAxis>),
+    /// The user's stream.c and the native kernels, alternating.
+    Standard(PathBuf),
+    /// Kernels compiled by compilers of this system.
+    Compilers,
+    /// One configuration, of one process or of ranks.
+    Plain,
+}
+
+impl StreamMode {
+    /// Returns the option that asks for it, if it runs in one process.
+    fn option(&self) -> Option<&'static str> {
+        match self {
+            Self::Tune => Some("--tune"),
+            Self::Standard(_) => Some("--standard"),
+            Self::Compilers => Some("--compiler"),
+            Self::Sweep(_) | Self::Plain => None,
+        }
+    }
+}
+
+impl StreamRequest {
+    /// Returns the requested mode.
+    ///
+    /// # Errors
+    /// Fails if axes contradict each other or options, and if a mode of one process is requested in ranks that a
+    /// launcher has started.
+    pub fn mode(&self, joined: Option<&LaunchedRanks>) -> Result<StreamMode, Failure> {
+        let axes = self.axes()?;
+        let mode = match &self.standard {
+            Some(path) => StreamMode::Standard(path.clone()),
+            None if self.tune => StreamMode::Tune,
+            None if !axes.is_empty() => StreamMode::Sweep(axes),
+            None if !self.compilers.is_empty() => StreamMode::Compilers,
+            None => StreamMode::Plain,
+        };
+        if let Some((option, joined)) = mode.option().zip(joined) {
+            return Err(Failure::usage(format!(
+                "{option} requires one process, but {} has started {}",
+                joined.started.launcher, joined.started.ranks,
+            ))
+            .hint("start one process"));
+        }
+        Ok(mode)
+    }
+
+    /// Plans a mode. `newest` returns the newest saved run of this node with a figure of a test and a name.
+    ///
+    /// # Errors
+    /// Fails if threads, ranks or arrays do not fit, and if there are no such loops or compilers.
+    pub fn plan(
+        &self,
+        mode: StreamMode,
+        site: &Site,
+        joined: Option<&LaunchedRanks>,
+        newest: &dyn Fn(&str, &str) -> Option<Record>,
+    ) -> Result<Box<dyn Planned>, Failure> {
+        Ok(match mode {
+            StreamMode::Tune => {
+                let team = self.placement.team(&site.topology, "--tune")?;
+                let notices = team.notices_of(GAUGE);
+                let options = self.options(team.policy, TunePlan::BUDGET, 1.0);
+                Box::new(TunePlan::new(site, &team.request, options, notices)?)
+            }
+            StreamMode::Sweep(axes) => Box::new(self.sweep(axes, site, joined)?),
+            StreamMode::Standard(path) => {
+                let (budget, share) = (StandardPlan::BUDGET, StandardPlan::SHARE);
+                let arrangement = self.arrange(site, "--standard", budget, share)?;
+                Box::new(StandardPlan::new(arrangement, &path, &self.compilers)?)
+            }
+            StreamMode::Compilers => {
+                let arrangement = self.arrange(site, "--compiler", CompiledPlan::BUDGET, 1.0)?;
+                Box::new(CompiledPlan::new(arrangement, &self.compilers)?)
+            }
+            StreamMode::Plain => Box::new(self.plain(site, joined, newest)?),
+        })
+    }
+
+    /// Plans `explain`.
+    ///
+    /// # Errors
+    /// Fails if threads or arrays do not fit, and if there are no such loops.
+    pub fn ablation(&self, site: &Site) -> Result<AblationPlan, Failure> {
+        let (budget, share) = (AblationPlan::BUDGET, AblationPlan::SHARE);
+        Ok(AblationPlan::new(self.arrange(site, "explain", budget, share)?))
+    }
+
+    /// Returns the options of a run, with `budget` unless the user gives another, and `share` of the memory that may
+    /// be taken.
+    fn options(&self, policy: MemoryPolicy, budget: Duration, share: f64) -> StreamOptions {
+        let arrays = &self.arrays;
+        StreamOptions {
+            size: arrays.size,
+            memory_fraction: arrays.memory_fraction * share,
+            element: arrays.element,
+            offset: arrays.offset,
+            kernels: arrays.pass(),
+            stores: arrays.stores,
+            pages: arrays.pages,
+            prefetch: arrays.prefetch,
+            side_by_side: arrays.side_by_side,
+            policy,
+            budget: self.budget.unwrap_or(budget),
+            budget_asked: self.budget.is_some(),
+            loops: Vec::new(),
+            samples: self.samples,
+        }
+    }
+
+    /// Plans one team with its arrays, for `mode`.
+    fn arrange(
+        &self,
+        site: &Site,
+        mode: &str,
+        budget: Duration,
+        share: f64,
+    ) -> Result<Arrangement, Failure> {
+        let team = self.placement.team(&site.topology, mode)?;
+        let notices = team.notices_of(GAUGE);
+        let options = self.options(team.policy, budget, share);
+        Arrangement::new(site, &team.request, options, notices)
+    }
+
+    /// Plans one configuration: ranks if they are requested or were started; else a team, as it was tuned unless the
+    /// user requests otherwise, or arrays or memory for which it was not tuned.
+    fn plain(
+        &self,
+        site: &Site,
+        joined: Option<&LaunchedRanks>,
+        newest: &dyn Fn(&str, &str) -> Option<Record>,
+    ) -> Result<StreamPlan, Failure> {
+        let ranks = match joined {
+            Some(joined) => Some(self.joined(joined, &site.topology)?),
+            None => self.placement.ranks(&self.ranks, &site.topology)?,
+        };
+        if let Some(ranks) = ranks {
+            let options = self.options(MemoryPolicy::Default, StreamPlan::BUDGET, 1.0);
+            let arrangement = Arrangement::of_ranks(site, ranks, options)?;
+            let coordinator = joined.map(|joined| joined.coordinator.clone());
+            return Ok(StreamPlan::new(arrangement, coordinator));
+        }
+        let team = self.placement.team(&site.topology, "stream")?;
+        let mut notices = team.notices_of(GAUGE);
+        let mut request = team.request;
+        let mut options = self.options(team.policy, StreamPlan::BUDGET, 1.0);
+        let is_as_tuned = self.arrays.size == SizeSpec::Auto
+            && self.arrays.offset.is_none()
+            && options.policy == MemoryPolicy::Default;
+        if is_as_tuned
+            && !self.untuned
+            && let Some(remembered) = tune::remembered(site, newest)
+        {
+            remembered.fill(&mut request, &mut options);
+            notices.push(remembered.notice);
+        }
+        let arrangement = Arrangement::new(site, &request, options, notices)?;
+        Ok(StreamPlan::new(arrangement, None).beside(mixes::saved(site, newest)))
+    }
+
+    /// Places the ranks that a launcher has started: as requested, else where the launcher has put them.
+    fn joined(&self, joined: &LaunchedRanks, topology: &Topology) -> Result<RankPlan, Failure> {
+        let Started { ranks: count, launcher, .. } = joined.started;
+        if let Some(asked) = self.ranks.ranks.filter(|asked| *asked != count) {
+            return Err(Failure::usage(format!(
+                "--ranks {asked}, but {launcher} has started {count}"
+            ))
+            .hint("leave out --ranks"));
+        }
+        let by_rank = RankPlacementOptions { ranks: None, ..self.ranks.clone() };
+        let is_asked = by_rank.given().is_some()
+            || self.placement.places.is_some()
+            || self.placement.bind.is_some()
+            || self.placement.per_cache.is_some();
+        if is_asked {
+            let ranks = RankPlacementOptions { ranks: Some(count), ..by_rank };
+            let plan = self.placement.ranks(&ranks, &joined.topology(topology))?;
+            let mut plan = plan.ok_or_else(|| Failure::usage("expected ranks"))?;
+            plan.notices.insert(0, joined.started.in_words());
+            return Ok(plan);
+        }
+        let each = self.placement.in_each_rank(topology)?;
+        joined.places(topology, each.threads, &each.memory).map_err(|(rank, error)| {
+            Failure::from(error).of(format_args!("rank {rank}")).kind(FailureKind::Usage)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_placement::ThreadList;
+
+    #[test]
+    fn a_pass_has_each_kernel_once_in_streams_order() {
+        let asked = |kernels: &[Kernel]| {
+            ArrayOptions { kernels: kernels.to_vec(), ..ArrayOptions::default() }.pass()
+        };
+        assert_eq!(asked(&[]), STREAM);
+        assert_eq!(
+            asked(&[Kernel::Triad, Kernel::Copy, Kernel::Triad]),
+            [Kernel::Copy, Kernel::Triad]
+        );
+    }
+
+    #[test]
+    fn several_thread_counts_are_a_sweep_and_compilers_an_axis_beside_another() {
+        let threads = ThreadList::new(vec![1, 2]);
+        let placement = PlacementOptions { threads, ..PlacementOptions::default() };
+        let compilers = vec!["gcc -O2".parse().unwrap()];
+        let alone = StreamRequest { compilers: compilers.clone(), ..StreamRequest::default() };
+        assert!(matches!(alone.mode(None), Ok(StreamMode::Compilers)));
+        let swept = StreamRequest { placement, compilers, ..StreamRequest::default() };
+        let Ok(StreamMode::Sweep(axes)) = swept.mode(None) else { panic!("expected a sweep") };
+        let names: Vec<&str> = axes.iter().map(StreamAxis::name).collect();
+        assert_eq!(names, ["threads", "compiler"]);
+        let searched = StreamRequest { tune: true, compilers: Vec::new(), ..swept };
+        assert!(matches!(searched.mode(None), Ok(StreamMode::Tune)));
+        let size = vec!["size=1MiB,2MiB".parse().unwrap()];
+        let arrays = ArrayOptions { size: "1GiB".parse().unwrap(), ..ArrayOptions::default() };
+        let twice = StreamRequest { axes: size, arrays, ..StreamRequest::default() };
+        assert!(twice.mode(None).is_err());
+    }
+}
