@@ -162,7 +162,8 @@ fn a_library_that_is_no_good_is_refused_with_the_reason() {
     with(&empty).complains("has no dgemm_: it is not a BLAS library");
     let crash = "#include <stdlib.h>\n__attribute__((constructor)) void f(void) { abort(); }";
     let crash = made(&harness, "crash", crash);
-    with(&crash).complains("cannot be used: the process that tried it ended with signal 6 (abort)");
+    with(&crash)
+        .complains("cannot be used: the process that tested it ended with signal 6 (abort)");
     let wrong = plain_blas("int").replace("*al * s", "*al * s + 1");
     let wrong = made(&harness, "wrong", &wrong);
     with(&wrong).complains("computes dgemm wrongly");

@@ -127,7 +127,7 @@ fn small_files_are_measured_until_they_are_known_or_doubted() {
                 assert!(off(0) >= 0.949 && off(1) <= 1.051, "{m:#}");
             }
             _ => assert!(
-                texts(&m["validity"]["reasons"])[0].contains("is not known to 5 %"),
+                texts(&m["validity"]["reasons"])[0].contains("is uncertain by more than 5 %"),
                 "{m:#}"
             ),
         }
@@ -136,7 +136,7 @@ fn small_files_are_measured_until_they_are_known_or_doubted() {
     let once = record(&harness, &[&sizes[..], &["--samples", "1"]].concat());
     let first = &measurements(&once)[0];
     assert_eq!((passes(first), &first["validity"]["status"]), (1, &"suspect".into()));
-    assert_eq!(texts(&first["validity"]["reasons"]), ["one pass has no spread"]);
+    assert_eq!(texts(&first["validity"]["reasons"]), ["the spread of a single pass is unknown"]);
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn engines_carry_out_the_same_operations() {
     ];
     for (engine, options) in cases {
         let outcome = io(&harness, &[&["--json", "-"], &SMALL[..], &plain[..], options].concat());
-        if outcome.code == Some(3) && outcome.stderr.contains("no io_uring here") {
+        if outcome.code == Some(3) && outcome.stderr.contains("io_uring is unavailable") {
             skip(Part::Uring, "the kernel refuses io_uring");
             continue;
         }
@@ -220,7 +220,7 @@ fn engines_carry_out_the_same_operations() {
     assert!(texts(&mmap["notices"])[0].starts_with("fwrite, frewrite, fread, freread left out"));
     io(&harness, &["--depth", "4"])
         .exits(2)
-        .complains("a depth beyond 1 needs an engine that queues");
+        .complains("a depth above 1 requires an engine that queues requests");
     io(&harness, &["--engine", "mmap", "--cache", "direct"])
         .exits(2)
         .complains("there is no direct one");
@@ -286,7 +286,7 @@ fn direct_is_direct_or_refused() {
     let sizes = ["--file-sizes", "1MiB", "--block-sizes", "64KiB", "--cache", "direct"];
     let outcome = io(&harness, &[&["--json", "-"], &sizes[..]].concat());
     if outcome.code == Some(3) {
-        outcome.complains("does no direct I/O").prints_nothing();
+        outcome.complains("does not support direct I/O").prints_nothing();
     } else {
         let record = outcome.exits(0).json();
         assert_eq!(names(&record).len(), 9, "the C library's buffers have no part");
@@ -298,11 +298,15 @@ fn direct_is_direct_or_refused() {
     };
     let path = memory.path().to_str().unwrap();
     let refused = harness.run(&[&["io", "--path", path, "--no-save"], &sizes[..]].concat());
-    refused.exits(3).complains("tmpfs at").complains("does no direct I/O: ").prints_nothing();
+    refused
+        .exits(3)
+        .complains("tmpfs at")
+        .complains("does not support direct I/O: ")
+        .prints_nothing();
     assert_eq!(std::fs::read_dir(memory.path()).unwrap().count(), 0);
     // If direct access was not requested, a notice reports that it is unsupported.
     let quick = harness.run(&["io", "--path", path, "--quick", "--no-save"]).exits(0);
-    quick.tells("does no direct I/O").never_says("how        direct");
+    quick.tells("does not support direct I/O").never_says("how        direct");
 }
 
 #[test]
@@ -320,7 +324,10 @@ fn the_quick_mode_is_a_dozen_cells() {
         .collect();
     // Two cells of each file are direct; a notice reports a file system without direct access.
     let notices = record["notices"].to_string();
-    assert!(cells.len() == 12 || notices.contains("does no direct I/O"), "{cells:?} {notices}");
+    assert!(
+        cells.len() == 12 || notices.contains("does not support direct I/O"),
+        "{cells:?} {notices}"
+    );
 }
 
 #[test]

@@ -55,13 +55,13 @@ fn a_small_file_system_bounds_the_grid() {
     let shown = [("tmpfs:size=2m", path)];
     let args = ["io", "--path", path, "--no-save", "-o", "write"];
     let Some(outcome) = harness.run_where(&shown, &args) else { return };
-    outcome.exits(0).tells("cells left out, as there are").tells("left (free space)");
+    outcome.exits(0).tells("cells left out: only").tells("left (free space)");
     let large = ["io", "--path", path, "--no-save", "--file-sizes", "4MiB"];
     let Some(large_outcome) = harness.run_where(&shown, &large) else { return };
     large_outcome
         .exits(3)
         .complains("files of 4 MiB do not fit")
-        .complains("hint: give less")
+        .complains("hint: use a smaller --max-size")
         .prints_nothing();
     let beyond = ["io", "--path", path, "--no-save", "--cache", "beyond"];
     let Some(beyond_outcome) = harness.run_where(&shown, &beyond) else { return };
@@ -165,7 +165,7 @@ fn direct_that_is_refused_at_the_first_transfer_is_refused() {
     let outcome = with(&harness, "direct", &args);
     outcome
         .exits(3)
-        .complains("does no direct I/O: ")
+        .complains("does not support direct I/O: ")
         .complains("refused at the first transfer")
         .prints_nothing();
 }

@@ -45,7 +45,7 @@ fn only_folders_are_measured_under() {
     let refused = |path: &str| harness.run(&["io", "--path", path]).exits(2).prints_nothing();
     refused(&file).complains("existing files are never touched");
     refused("/nowhere/at/all").complains("is not there\nhint: give a folder that exists");
-    refused("/dev/null").complains("is no folder");
+    refused("/dev/null").complains("is not a folder");
     assert_eq!(std::fs::read(&file).unwrap(), b"mine");
     let named = |entry: std::fs::DirEntry| Path::new("/dev").join(entry.file_name());
     let devices = std::fs::read_dir("/sys/class/block").unwrap().flatten().map(named);
@@ -126,7 +126,7 @@ fn a_folder_that_goes_away_is_an_error() {
         let _ = std::fs::remove_dir_all(&own);
     }
     let outcome = running.end().exits(3);
-    outcome.complains("hint: the file system or the folder went away while it was measured");
+    outcome.complains("hint: the file system or the folder disappeared during the measurement");
     untouched(&folder);
     let record = harness.latest();
     assert_eq!(record["complete"], false, "what was measured before is kept");

@@ -65,7 +65,7 @@ fn other_programs_run_by_turns() {
         .collect();
     assert_eq!(theirs, [("write", 102_400_000.0), ("reread", 409_600_000.0)]);
     io(&harness, &["--iozone", "/bin/true"]).exits(3).complains("this is not IOzone");
-    io(&harness, &["--fio", "/nowhere/fio"]).exits(3).complains("there is no such program");
+    io(&harness, &["--fio", "/nowhere/fio"]).exits(3).complains("program not found");
 }
 
 #[test]
@@ -95,5 +95,5 @@ fn saved_outputs_are_imported() {
         .exits(1)
         .complains("measured nothing");
     let cut = harness.write("cut.json", "{\n\"fio version\" : \"fio-3.33\",\n");
-    harness.run(&["history", "import", &cut]).exits(2).complains("fio's JSON is broken");
+    harness.run(&["history", "import", &cut]).exits(2).complains("fio's JSON is invalid");
 }

@@ -44,7 +44,8 @@ fn open_mpi_starts_the_probe_as_root_and_programs_of_the_user_when_told() {
         return;
     }
     let args = [&["mpi", "--mpicc", "mpicc.openmpi", "--patterns", "latency"], &FAST[..]].concat();
-    let option = "ranks run as root: /usr/bin/mpirun.openmpi was given --allow-run-as-root";
+    let option =
+        "ranks run as root, so /usr/bin/mpirun.openmpi was started with --allow-run-as-root";
     harness.run(&args).exits(0).tells(option);
     let launcher = harness.latest()["measurements"][0]["config"]["mpi"]["launcher"].clone();
     assert!(launcher.as_str().unwrap().contains(" --allow-run-as-root "), "{launcher}");
@@ -103,13 +104,13 @@ fn buffers_that_memory_cannot_hold_are_refused_and_large_sizes_left_out() {
         let small =
             ["alltoall", "--ranks", "2", "-m", "8,1MiB", "-M", "1MiB", "--size-limit", "0.01"];
         let few = [&own[..], &small].concat();
-        harness.run(&few).exits(0).tells("alltoall among 2 ranks goes to 8 B only");
+        harness.run(&few).exits(0).tells("alltoall among 2 ranks is measured only up to 8 B");
         let with = |rest: &[&str]| harness.run(&[&own[..], &["alltoall"], rest].concat());
         with(&["--ranks", "2", "-m", "8,1GiB", "--size-limit", "0.01"])
             .exits(0)
-            .tells("goes to 8 B only: a buffer of a larger size has more than 512 MiB");
+            .tells("is measured only up to 8 B: buffers of larger sizes exceed 512 MiB");
         with(&["-m", "1GiB"]).exits(2).complains("is larger than 512 MiB for every size");
-        with(&["-m", "0"]).exits(2).complains("none of the sizes means anything to alltoall");
+        with(&["-m", "0"]).exits(2).complains("no size is valid for alltoall");
     }
 }
 
@@ -171,7 +172,7 @@ fn an_mpi_without_threads_leaves_their_pattern_out() {
         let named = [&FAST[..], &["--patterns", "latency_mt", "-t", "1:1"]].concat();
         with_fault(&harness, which, "single", &named)
             .exits(1)
-            .tells("does not give MPI_THREAD_MULTIPLE");
+            .tells("does not provide MPI_THREAD_MULTIPLE");
         with_fault(&harness, which, "single", &FAST).exits(0).tells("latency_mt left out");
         no_orphans(&harness);
     }
@@ -221,7 +222,7 @@ fn a_launcher_of_another_mpi_is_found_out() {
     let script_args = [&FAST[..], &["--launcher", &script, "--patterns", "latency"]].concat();
     mpi(&harness, MPICH, &script_args)
         .exits(3)
-        .complains("asked for 2 ranks, and each believes that there is 1");
+        .complains("2 ranks were requested, and each rank reports a world size of 1");
     no_orphans(&harness);
 }
 

@@ -26,7 +26,7 @@ fn without_a_compiler_the_probe_that_is_carried_measures_all() {
         let all = [&["mpi", "--no-floor", "--patterns", "all", "-t", "1:1"], &FAST[..]].concat();
         let page = harness.run_with(&[("PATH", &path)], &all).exits(0).stdout;
         let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
-        let why = "with the probe that nodegauge carries: there is no mpicc on this node";
+        let why = "with nodegauge's precompiled probe: there is no mpicc on this node";
         assert!(page.contains(why), "{page}");
         let record = harness.latest();
         let mut own = names(&record);
@@ -63,7 +63,9 @@ fn a_wrapper_without_a_compiler_beneath_is_stepped_over() {
         make_program(&script);
         let args = [&["mpi", "--patterns", "latency"], &FAST[..]].concat();
         let run = harness.run_with(&[("PATH", &path)], &args).exits(0);
-        run.tells("with the probe that nodegauge carries: mpicc cannot compile it (exit status 1)");
+        run.tells(
+            "with nodegauge's precompiled probe: mpicc cannot compile the probe (exit status 1)",
+        );
         // Debian's mpich has the wrapper without its header.
         let second_line = format!(
             "#!/bin/sh\necho 'mpicc: {} 9.9 (Language: C)'\n[ $# -lt 2 ] || {{ echo '/tmp/of/messages.c:38:10: \
@@ -72,8 +74,9 @@ fn a_wrapper_without_a_compiler_beneath_is_stepped_over() {
         );
         make_program(&harness.write(&format!("bin-{}/mpicc", which.mpirun), second_line));
         let second_run = harness.run_with(&[("PATH", &path)], &args).exits(0);
-        second_run
-            .tells("mpicc cannot compile it (messages.c:38:10: fatal error: mpi.h: No such file)");
+        second_run.tells(
+            "mpicc cannot compile the probe (messages.c:38:10: fatal error: mpi.h: No such file)",
+        );
     }
 }
 
@@ -115,7 +118,7 @@ fn which_of_several_mpis_was_taken_is_said() {
         chosen.as_str().unwrap().to_owned()
     };
     let usual = std::env::var("PATH").unwrap();
-    assert!(chosen(&usual).ends_with("mpicc, the default of 2 here"), "{}", chosen(&usual));
+    assert!(chosen(&usual).ends_with("mpicc, the default of 2 MPIs found"), "{}", chosen(&usual));
     // A folder with one wrapper, and one in which the default is broken.
     let bin = harness.path("one");
     std::fs::create_dir(&bin).unwrap();
@@ -124,11 +127,11 @@ fn which_of_several_mpis_was_taken_is_said() {
         symlink(format!("/usr/bin/{tool}"), bin.join(tool)).unwrap();
     }
     let one = bin.display().to_string();
-    assert!(chosen(&one).ends_with("one/mpicc.mpich, the only one here"), "{}", chosen(&one));
+    assert!(chosen(&one).ends_with("one/mpicc.mpich, the only MPI found"), "{}", chosen(&one));
     make_program(&harness.write("one/mpicc", "#!/bin/sh\n"));
     let of = chosen(&one);
     assert!(
-        of.contains("the first of 2 here that can be used; not mpicc: mpicc is not a known"),
+        of.contains("the first usable one of 2 MPIs found; unusable: mpicc: mpicc is not a known"),
         "{of}"
     );
 }

@@ -94,5 +94,5 @@ fn tables_in_the_columns_of_osu_can_be_imported_again() {
         assert_eq!(measurements(&record)[0]["category"], "reference");
     }
     let file = harness.write("other.txt", "# OSU MPI_Put Latency Test v7.2\n1 0.2\n");
-    harness.run(&["history", "import", &file]).exits(2).complains("a test that is not known here");
+    harness.run(&["history", "import", &file]).exits(2).complains("an unknown test");
 }

@@ -40,7 +40,7 @@ fn a_node_without_mpi_measures_messages_over_its_own_transport() {
         ["mpi", "-m", "0,8,100,5000,1MiB", "-W", "4", "--size-limit", "0.02", "--samples", "5"];
     let run = without_mpi(&harness, &args).exits(0);
     let run = run.tells("no MPI, shm").tells("no MPI, tcp");
-    let printed = run.tells("left out without an MPI: latency_mt").stdout;
+    let printed = run.tells("left out because they require an MPI: latency_mt").stdout;
     let record = harness.latest();
     let notices = record["notices"].to_string();
     assert!(notices.contains("there is no mpicc on this node: messages go over"), "{notices}");
@@ -96,7 +96,7 @@ fn what_only_an_mpi_can_do_is_refused() {
     let named = ["mpi", "--patterns", "allreduce"];
     without_mpi(&harness, &named)
         .exits(3)
-        .complains("allreduce: only an MPI can do that, and there is no mpicc");
+        .complains("allreduce: only possible with an MPI, and there is no mpicc");
     let hosts = ["mpi", "--hosts", "a,b"];
     without_mpi(&harness, &hosts).exits(3).complains("messages between hosts: only an MPI");
     let asked = ["mpi", "--transport", "--patterns", "latency_mt"];

@@ -55,7 +55,7 @@ pub(crate) fn prove_direct(folder: &Path, volume: &Volume) -> Result<Option<Fail
     let why = match outcome {
         Ok(resident) if resident <= 0.5 => return Ok(None),
         Ok(resident) => format!(
-            "it is accepted, but {:.0} % of a file written that way are in the page cache",
+            "it is accepted, but {:.0} % of a file written with it is in the page cache",
             resident * 100.0
         ),
         Err((stage, cause)) => match cause.raw_os_error() {
@@ -70,22 +70,22 @@ pub(crate) fn prove_direct(folder: &Path, volume: &Volume) -> Result<Option<Fail
     };
     let (kind, volume_path) = (volume.kind.as_deref().unwrap_or("the file system"), &volume.path);
     Ok(Some(
-        Failure::missing(format!("{kind} at {volume_path:?} does no direct I/O"))
+        Failure::missing(format!("{kind} at {volume_path:?} does not support direct I/O"))
             .cause(why)
-            .hint("--cache fsync goes to the device through the page cache"),
+            .hint("use --cache fsync, which writes to the device through the page cache"),
     ))
 }
 
 fn try_direct(path: &Path) -> Result<f64, (&'static str, io::Error)> {
     let at = |stage| move |cause| (stage, cause);
-    let mut memory = Buffer::new(PROOF).map_err(at("for want of memory"))?;
+    let mut memory = Buffer::new(PROOF).map_err(at("for lack of memory"))?;
     memory.fill(0x5a);
     let file = engine::open(path, true, true, None).map_err(at("when a file is opened"))?;
     for (i, block) in memory.chunks(BLOCK).enumerate() {
         file.write_all_at(block, (i * BLOCK) as u64).map_err(at("at the first transfer"))?;
     }
     file.read_exact_at(&mut memory, 0).map_err(at("at the first transfer"))?;
-    resident(&file).map_err(at("when the page cache is looked at"))
+    resident(&file).map_err(at("when the page cache is checked"))
 }
 
 #[cfg(test)]
@@ -113,7 +113,7 @@ mod tests {
             match prove_direct(folder.path(), &volume) {
                 Ok(None) => assert!(!volume.is_in_memory()),
                 Ok(Some(why)) => {
-                    assert!(why.to_string().contains(" does no direct I/O: "), "{why}")
+                    assert!(why.to_string().contains(" does not support direct I/O: "), "{why}")
                 }
                 Err(other) => panic!("{other}"),
             }

@@ -24,33 +24,33 @@ pub(crate) fn unwritable(path: &Path, cause: io::Error) -> Failure {
 /// No memory for blocks, which take so many bytes together.
 pub(crate) fn no_memory(blocks: usize, cause: io::Error) -> Failure {
     let blocks = Bytes(blocks as u64);
-    Failure::missing(format!("no memory for blocks of {blocks}"))
+    Failure::missing(format!("cannot allocate {blocks} of memory for blocks"))
         .cause(cause)
-        .hint("smaller --block-sizes or --depth")
+        .hint("use smaller --block-sizes or a smaller --depth")
 }
 
 /// The kernel refuses io_uring.
 pub(crate) fn no_uring(cause: io::Error) -> Failure {
-    Failure::missing("no io_uring here").cause(cause).hint(
+    Failure::missing("io_uring is unavailable").cause(cause).hint(
         "it may be switched off (sysctl kernel.io_uring_disabled) or filtered in a \
-             container; --engine sync",
+             container; use --engine sync",
     )
 }
 
 /// A hint for causes that have a remedy.
 fn remedy(cause: &io::Error) -> Option<&'static str> {
     Some(match cause.raw_os_error() {
-        Some(libc::ENOSPC) => "free some space, or give less with --max-size",
-        Some(libc::EDQUOT) => "the quota is used up; give less with --max-size, or another --path",
+        Some(libc::ENOSPC) => "free some space, or use a smaller --max-size",
+        Some(libc::EDQUOT) => "the quota is used up; use a smaller --max-size, or another --path",
         Some(libc::EROFS | libc::EACCES | libc::EPERM) => {
             "give a folder that you may write, --path DIR"
         }
         Some(libc::EIO) => "the device reports an error; see the kernel's log (dmesg)",
         Some(libc::ENOENT | libc::ESTALE | libc::ENODEV | libc::ENOTCONN) => {
-            "the file system or the folder went away while it was measured"
+            "the file system or the folder disappeared during the measurement"
         }
         None if cause.kind() == io::ErrorKind::UnexpectedEof => {
-            "something else made the file shorter while it was measured"
+            "another program truncated the file during the measurement"
         }
         _ => return None,
     })

@@ -90,7 +90,7 @@ impl Gauge for Files {
         };
         vec![Headline::of(
             "files",
-            "read, past the cache where measured, largest blocks",
+            "read with the largest blocks, past the page cache if measured",
             record,
             GAUGE,
             read,

@@ -146,17 +146,17 @@ fn check(options: &FilesOptions) -> Result<(), Failure> {
     let refused = [
         (
             depth > 1 && !engine.queues(),
-            "a depth beyond 1 needs an engine that queues",
+            "a depth above 1 requires an engine that queues requests",
             "--engine uring",
         ),
         (
             direct && engine == IoEngine::Mmap,
-            "a mapping is the page cache, there is no direct one",
+            "a mapping always uses the page cache, never direct I/O",
             "leave out --engine mmap, or --cache direct",
         ),
         (
             options.workers.is_some() && verify,
-            "--verify goes with one worker",
+            "--verify requires a single worker",
             "leave out --threads or --processes",
         ),
     ];
@@ -189,10 +189,10 @@ fn tasks_of(
         let odd = |cell: &&CellSize| !cell.block.0.is_multiple_of(logical);
         if let Some(cell) = cells.iter().find(odd).filter(|_| setup.direct) {
             return Err(Failure::usage(format!(
-                "direct I/O goes in multiples of {logical} bytes, a block has {}",
+                "direct I/O requires blocks that are multiples of {logical} bytes, not of {} bytes",
                 cell.block.0,
             ))
-            .hint("other --block-sizes"));
+            .hint("use other --block-sizes"));
         }
         let task = |cell, read_percent, of_task| Task {
             cell,
@@ -212,7 +212,7 @@ fn tasks_of(
     }
     if tasks.is_empty() {
         Err(Failure::usage("there is nothing to measure")
-            .hint("no block size is as small as a file size, or --max-size leaves no file"))
+            .hint("every block is larger than every file, or every file is larger than --max-size"))
     } else {
         Ok(tasks)
     }
@@ -242,7 +242,7 @@ fn carried_out(
     let text = format!("{} left out with {how}: {why}", names.join(", "));
     if able.is_empty() {
         return Err(
-            Failure::usage(format!("nothing to measure: {text}")).hint("other --operations")
+            Failure::usage(format!("nothing to measure: {text}")).hint("use other --operations")
         );
     }
     if !options.operations.is_empty() || notices.is_empty() {
@@ -266,13 +266,16 @@ fn cells(
     }
     if cache == CacheMode::Beyond {
         if files.is_some() {
-            return Err(Failure::usage("--cache beyond chooses the file size by the memory")
-                .hint("leave out --file-sizes"));
+            return Err(Failure::usage(
+                "--cache beyond derives the file size from the memory size",
+            )
+            .hint("leave out --file-sizes"));
         }
         let known = [memory::info(root).total, cgroup::limits(root).memory];
-        let memory = known.into_iter().flatten().min().ok_or_else(|| {
-            Failure::usage("how much memory there is, is not known").hint("--cache direct")
-        })?;
+        let memory =
+            known.into_iter().flatten().min().ok_or_else(|| {
+                Failure::usage("the memory size is unknown").hint("--cache direct")
+            })?;
         let file = Bytes((memory * TIMES_MEMORY).next_multiple_of(1 << 24));
         let usual = [Bytes::mib(1)];
         return Ok(grid::cells(&[file], blocks.as_deref().unwrap_or(&usual), false));
@@ -309,10 +312,10 @@ fn that_fit(
             volume.folder,
             Bytes(needed),
         ))
-        .hint("give less with --max-size or --file-sizes, or another --path"));
+        .hint("use a smaller --max-size or --file-sizes, or another --path"));
     }
     let (path, left_out) = (&volume.path, too_large.len());
-    let text = format!("{path}: {left_out} cells left out, as there are {free} left ({basis})");
+    let text = format!("{path}: {left_out} cells left out: only {free} left ({basis})");
     notice::add_new(notices, [Notice::new(NoticeId::LeftOut, GAUGE, text)]);
     Ok(fit)
 }

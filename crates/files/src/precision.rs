@@ -27,7 +27,7 @@ pub(crate) fn doubt<'a>(
     let samples: Vec<&OperationSample> = samples.into_iter().collect();
     let shortest = samples.iter().map(|sample| sample.seconds).fold(f64::INFINITY, f64::min);
     if samples.len() < FEWEST {
-        return Some("one pass has no spread".to_owned());
+        return Some("the spread of a single pass is unknown".to_owned());
     }
     if shortest < READINGS * reading.0 {
         return Some(format!("a pass is shorter than {READINGS} readings of the clock"));
@@ -35,8 +35,9 @@ pub(crate) fn doubt<'a>(
     let rates: Vec<f64> = samples.iter().map(|sample| sample.rate).collect();
     let off = deviation(&rates, || mean_error(&samples));
     // Without the figure, so that equal reasons are told once.
-    (off.is_nan() || off > PRECISION)
-        .then(|| format!("the median of the passes is not known to {:.0} %", 100.0 * PRECISION))
+    (off.is_nan() || off > PRECISION).then(|| {
+        format!("the median of the passes is uncertain by more than {:.0} %", 100.0 * PRECISION)
+    })
 }
 
 /// Returns the possible error of the median as a share of it: from the 95 % interval of order statistics with six

@@ -201,18 +201,16 @@ impl CellFigures<'_> {
         let stayed = counting.iter().filter_map(|sample| sample.not_dropped).fold(0.0, f64::max);
         let stayed = (stayed > STAYED).then(|| {
             let percent = stayed * 100.0;
-            format!(
-                "{percent:.0} % of the file stayed in the page cache although it was to be dropped"
-            )
+            format!("{percent:.0} % of the file could not be dropped from the page cache")
         });
         let little = share.is_some_and(|share| share < DIRECT);
-        let direct = (little && self.task.setup.direct).then(|| {
-            "direct I/O, but the kernel's counters saw little of it go to the device".to_owned()
-        });
+        let direct = (little && self.task.setup.direct)
+            .then(|| "direct I/O, but the kernel's counters show little device traffic".to_owned());
         let reads_beyond =
             self.task.cache == CacheMode::Beyond && operation.direction == Direction::Read;
         let beyond = (little && reads_beyond).then(|| {
-            "most of it was in the page cache although the file is larger than memory".to_owned()
+            "most of the data was in the page cache although the file is larger than memory"
+                .to_owned()
         });
         let unknown = match cut {
             Some(_) => None,

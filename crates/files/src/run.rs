@@ -118,7 +118,7 @@ pub fn run(
     let missing = tasks.len() - measured.whole_cells(tasks);
     if stop == Some(Stop::Budget) && missing > 0 {
         let text = format!(
-            "the budget ended before {missing} of {} cells; those measured span the grid",
+            "the budget ended before {missing} of {} cells; the measured cells span the grid",
             tasks.len()
         );
         let hint = "--budget SECONDS gives more time, --max-size leaves out large files";

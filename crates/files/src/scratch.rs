@@ -90,7 +90,7 @@ pub fn remove_leftovers(path: &Path) -> Result<Vec<Leftover>, Failure> {
             let folder = folder.display();
             Failure::missing(format!("cannot remove {folder}, which a killed run left"))
                 .cause(cause)
-                .hint("look into it and remove it by hand")
+                .hint("check its contents and remove it by hand")
         })?;
     }
     Ok(left)
@@ -102,10 +102,10 @@ fn is_folder(path: &Path) -> Result<(), Failure> {
         Ok(found) if found.is_dir() => return Ok(()),
         Ok(found) if found.file_type().is_block_device() => "a block device, which is never opened",
         Ok(found) if found.is_file() => "a file, and existing files are never touched",
-        Ok(_) => "no folder",
+        Ok(_) => "not a folder",
         Err(error) if error.kind() == io::ErrorKind::NotFound => "not there",
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
-            "below something that is no folder"
+            "below a path that is not a folder"
         }
         Err(cause) => return Err(error::unwritable(path, cause)),
     };
@@ -228,8 +228,8 @@ mod tests {
         };
         refused(&file, " is a file, and existing files are never touched\nhint: ");
         refused(&base.path().join("absent"), " is not there\n");
-        refused(&file.join("below"), " is below something that is no folder\n");
-        refused(Path::new("/dev/null"), " is no folder\n");
+        refused(&file.join("below"), " is below a path that is not a folder\n");
+        refused(Path::new("/dev/null"), " is not a folder\n");
         let odd = base.path().join(std::ffi::OsString::from_vec(b"a b\xff\n".to_vec()));
         std::fs::create_dir(&odd).unwrap();
         let scratch = ScratchDirectory::make(&odd).unwrap();

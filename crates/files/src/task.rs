@@ -51,10 +51,10 @@ impl TaskSetup {
     pub(crate) fn refuses(&self, operation: &Operation) -> Option<&'static str> {
         match operation.way {
             Way::Stdio if self.direct => {
-                Some("the C library's buffers are not aligned as direct I/O asks")
+                Some("the C library's buffers are not aligned as direct I/O requires")
             }
             Way::Stdio | Way::Positional | Way::Vector if self.engine != IoEngine::Sync => {
-                Some("it is a call of its own, for the engine sync")
+                Some("only the engine sync makes these calls")
             }
             _ => None,
         }

@@ -210,7 +210,7 @@ fn volume_in_words(row: &Row<'_>, in_full: bool) -> String {
     } else {
         let source = volume.source.as_ref().filter(|source| *source != "none");
         words += &source.map(|source| format!(" on {source}")).unwrap_or_default();
-        words += ", no device of its own known";
+        words += ", device unknown";
     }
     if let Some(options) = volume.options.as_ref().filter(|_| in_full) {
         words += &format!("; {options}");
@@ -223,9 +223,7 @@ fn how(row: &Row<'_>) -> String {
     let Row { m, config } = row;
     let cache = match config.cache {
         Some(CacheMode::Cached) => "through the page cache",
-        Some(CacheMode::Fsync) => {
-            "written out within the time, dropped from the page cache before reading"
-        }
+        Some(CacheMode::Fsync) => "write-out timed, page cache dropped before reading",
         Some(CacheMode::Direct) => "direct I/O",
         Some(CacheMode::Beyond) => "a file larger than memory",
         None => "page cache unknown",

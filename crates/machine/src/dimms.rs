@@ -277,7 +277,7 @@ pub fn bandwidth(
     } else if let Some((memory, of)) = catalog {
         // Hypervisors often report one socket per core.
         let (sockets, part) = if guest {
-            (1, "one whole socket, of which a guest has a part")
+            (1, "one whole socket; the guest has only a part of it")
         } else {
             (sockets, "every channel populated")
         };

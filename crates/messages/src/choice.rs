@@ -84,12 +84,12 @@ pub(crate) fn usual(launcher: Option<&CommandLine>) -> Result<Mpi, Failure> {
         match find(name) {
             Ok(mpi) => {
                 let of = match (there.len(), *name) {
-                    (1, _) => "the only one here".to_owned(),
-                    (all, "mpicc") => format!("the default of {all} here"),
-                    (all, _) => format!("the first of {all} here that can be used"),
+                    (1, _) => "the only MPI found".to_owned(),
+                    (all, "mpicc") => format!("the default of {all} MPIs found"),
+                    (all, _) => format!("the first usable one of {all} MPIs found"),
                 };
                 let why: String =
-                    unusable.iter().map(|one| format!("; not {}", said(one))).collect();
+                    unusable.iter().map(|one| format!("; unusable: {}", said(one))).collect();
                 return Ok(Mpi { chosen: format!("by {}, {of}{why}", path.display()), ..mpi });
             }
             Err(failure) => unusable.push((name, failure)),

@@ -31,7 +31,7 @@ impl MessagesError {
     /// Open MPI does not start ranks of root unless it is told to.
     pub(crate) fn root(launcher: &str) -> Self {
         Failure::missing(format!("{launcher} refuses to start OSU's programs as root"))
-            .hint("give --allow-run-as-root, as in a container, or be another user")
+            .hint("run as another user, or pass --allow-run-as-root (usual in a container)")
             .into()
     }
 

@@ -118,7 +118,7 @@ pub(crate) fn remarks(
                 let (least, most) = of_range(&|config| 1.0 / config.share);
                 let look = look_at(mpi, floor, pattern, from, to, eager);
                 let times = times(least, most);
-                format!("{times} the time that this node allows (the floor); {look}")
+                format!("{times} the time of nodegauge's own transport (the floor); {look}")
             };
             let text = match range[0].1.standing {
                 Standing::Between => continue,
@@ -131,7 +131,7 @@ pub(crate) fn remarks(
                 Standing::Faster => {
                     let (least, most) = of_range(&|config| config.share);
                     format!(
-                        "{name}: {pattern} of {sizes} is {} as fast as nodegauge's own transport, which is no floor there",
+                        "{name}: {pattern} of {sizes} is {} as fast as nodegauge's own transport, which is not a lower bound there",
                         times(least, most)
                     )
                 }
@@ -165,13 +165,13 @@ fn look_at(
     let transport = mpi.transport.as_deref().unwrap_or("unknown to nodegauge");
     match eager {
         _ if single_copy => format!(
-            "the floor copies once there (process_vm_readv): see that the MPI may (CMA in its transport, kernel.yama.ptrace_scope 0, no seccomp); its transport is {transport}"
+            "nodegauge's own transport copies only once there (process_vm_readv): check that the MPI can do so, too (CMA in its transport, kernel.yama.ptrace_scope 0, no seccomp filter); its transport is {transport}"
         ),
         Some(EagerLimit { bytes, variable }) if from >= *bytes => format!(
             "messages of {} and more wait for the receiver ({variable}): try a higher limit",
             Bytes(*bytes)
         ),
-        _ => format!("see that its transport is shared memory: it is {transport}"),
+        _ => format!("check that its transport is shared memory; it is {transport}"),
     }
 }
 
@@ -256,7 +256,7 @@ mod tests {
             doubts,
             [(
                 1 << 20,
-                "MPICH takes 3.1 times the time that this node allows (the floor); see that its \
+                "MPICH takes 3.1 times the time of nodegauge's own transport (the floor); check that its \
                  transport is shared memory: it is pml ob1, btl tcp"
                     .to_owned()
             )]
@@ -310,7 +310,9 @@ mod tests {
         let look = |lower: &StartReport, from| {
             look_at(&mpi, lower, Pattern::Latency, from, 1 << 20, Some(&limit))
         };
-        assert!(look(&floor, 8).starts_with("see that its transport is shared memory: it is pml"));
+        assert!(
+            look(&floor, 8).starts_with("check that its transport is shared memory; it is pml")
+        );
         assert!(look(&floor, 4096).starts_with("messages of 4 KiB and more wait for the receiver"));
         assert!(floor.output.read("size latency 1048576 0 1 1\nroute process_vm_readv"));
         assert!(look(&floor, 8).starts_with("the floor copies once there (process_vm_readv)"));

@@ -84,7 +84,10 @@ fn run(
         notice::add_new(&mut outcome.notices, probe.notices.clone());
         if cares_for_root(mpi) {
             let (launcher, option) = (mpi.launcher.command.program(), OpenMpi::AS_ROOT);
-            let text = format!("{}: ranks run as root: {launcher} was given {option}", mpi.library);
+            let text = format!(
+                "{}: ranks run as root, so {launcher} was started with {option}",
+                mpi.library
+            );
             outcome.notices.push(Notice::new(NoticeId::Method, GAUGE, text));
         }
     }
@@ -132,7 +135,7 @@ fn probes(
     let several = choice.mpis.len() + choice.unusable.len() > 1;
     let (mut probes, mut mpis, mut first_error) = (Vec::new(), Vec::new(), None);
     for mut mpi in std::mem::take(&mut choice.mpis) {
-        observer.phase(&format!("{}: the probe", mpi.library));
+        observer.phase(&format!("{}: preparing the probe", mpi.library));
         let build =
             |library: &Mpi| probe::build(library, folder.as_deref(), &|| observer.interrupted());
         let built = build(&mpi).or_else(|error| {
@@ -169,18 +172,18 @@ fn run_on_hosts(
     hosts: &[String],
     observer: &mut dyn Observer,
 ) -> Result<Outcome, MessagesError> {
-    observer.phase(&format!("asking {} hosts", hosts.len()));
+    observer.phase(&format!("checking {} hosts", hosts.len()));
     let (answering, silent) = nodes::ask(mpi, hosts, &|| observer.interrupted());
     if answering.len() < 2 {
         let names: Vec<&str> = silent.iter().map(|(host, _)| host.as_str()).collect();
         return Err(Failure::missing(format!(
-            "{} of {} hosts answer; none from {}",
+            "{} of {} hosts respond; no response from {}",
             answering.len(),
             hosts.len(),
             names.join(", "),
         ))
         .hint(format!(
-            "messages need two; see that {} can start programs there",
+            "at least two hosts are required; check that {} can start programs on them",
             mpi.transport.launcher(),
         ))
         .into());
@@ -351,7 +354,11 @@ fn measure_dips_again(
     if dips.is_empty() || observer.interrupted() {
         return Ok(());
     }
-    observer.phase(&format!("{} again: {} sizes that dip", starter.transport.name(), dips.len()));
+    observer.phase(&format!(
+        "{}: repeating {} sizes that deviate from the curve",
+        starter.transport.name(),
+        dips.len()
+    ));
     let patterns: BTreeSet<Pattern> = dips.iter().map(|(pattern, _)| *pattern).collect();
     let dipping: BTreeSet<u64> = dips.iter().map(|(_, bytes)| *bytes).collect();
     let second = Launch {
@@ -409,7 +416,7 @@ fn notices(starter: &Starter<'_>, report: &StartReport) -> Vec<Notice> {
     let again: Vec<String> =
         dips.chunk_by(|one, next| one.pattern == next.pattern).map(of_pattern).collect();
     let again = (!again.is_empty()).then(|| {
-        let text = format!("out of their curves, and measured again: {}", again.join("; "));
+        let text = format!("deviated from the curve and measured again: {}", again.join("; "));
         notice(NoticeId::Trend, text)
     });
     let mut notices: Vec<Notice> = again.into_iter().collect();
@@ -417,7 +424,7 @@ fn notices(starter: &Starter<'_>, report: &StartReport) -> Vec<Notice> {
         Some(size) => format!("in {} of {}", size.pattern, Bytes(size.bytes)),
         None => "between two sizes".to_owned(),
     };
-    let kept = "what was measured before is kept";
+    let kept = "earlier measurements are kept";
     let failed = match &report.broken {
         Some(Broken::Hung(limit)) => Some(format!(
             "no answer within {} s {place}: {} and its ranks were killed; {kept}",
@@ -429,13 +436,14 @@ fn notices(starter: &Starter<'_>, report: &StartReport) -> Vec<Notice> {
         }
         _ => None,
     };
-    let silent = nodes::silent(report).map(|hosts| format!("no answer from {}", hosts.join(", ")));
+    let silent =
+        nodes::silent(report).map(|hosts| format!("no answer from the pairs {}", hosts.join(", ")));
     let unreadable = report.output.unreadable.map(|errno| {
         let why = nodegauge_os::SysError { call: "process_vm_readv", errno };
         notice(
             NoticeId::Method,
             format!(
-                "{why}: large messages go through the ring, in two copies{}",
+                "{why}: large messages are copied twice, through the shared-memory ring{}",
                 transport::readable()
             ),
         )

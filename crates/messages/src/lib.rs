@@ -72,7 +72,7 @@ impl Gauge for Messages {
             let of_8_bytes = m.read_config::<MessageConfig>().message_bytes == Some(8);
             (m.name == Pattern::Latency.name() && of_8_bytes).then_some(-m.value?)
         };
-        vec![Headline::of("messages", "latency of 8 B, of the nearest pair", record, GAUGE, small)]
+        vec![Headline::of("messages", "8 B latency of the nearest pair", record, GAUGE, small)]
     }
 
     fn view(&self, record: &Record, detail: Detail) -> Vec<Section> {

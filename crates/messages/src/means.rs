@@ -63,7 +63,7 @@ fn of(means: Means, mpi: Mpi) -> Choice {
 /// An MPI that needs no compiler here, and `why` it is taken; `None` where there is none.
 pub(crate) fn without_compiler(launcher: Option<&CommandLine>, why: &str) -> Option<Mpi> {
     let mpi = Mpi::find_runtime(launcher, &|| false).ok()?;
-    let chosen = format!("by {}, with the probe that nodegauge carries: {why}", mpi.parts);
+    let chosen = format!("by {}, with nodegauge's precompiled probe: {why}", mpi.parts);
     Some(Mpi { chosen, ..mpi })
 }
 
@@ -81,7 +81,7 @@ pub(crate) fn uncompiled(mpi: &Mpi, error: &MessagesError) -> String {
     let (place, rest) = first.split_once(' ').unwrap_or((first, ""));
     let place = place.rsplit('/').next().unwrap_or(place);
     format!(
-        "{} cannot compile it ({})",
+        "{} cannot compile the probe ({})",
         compiler.command.program(),
         format!("{place} {rest}").trim()
     )

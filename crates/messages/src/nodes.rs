@@ -106,7 +106,10 @@ pub(crate) fn ask(
                 std::thread::sleep(Duration::from_millis(10));
             }
             for (host, thread) in threads {
-                match thread.join().unwrap_or_else(|_| Err("it could not be asked".to_owned())) {
+                match thread
+                    .join()
+                    .unwrap_or_else(|_| Err("the host could not be checked".to_owned()))
+                {
                     Ok(()) => answer.push(host.clone()),
                     Err(why) => silent.push((host.clone(), why)),
                 }

@@ -160,21 +160,17 @@ impl MessageOptions {
         self.patterns.retain(|pattern| !empty(pattern));
         if let Some(pattern) = none.filter(|_| named || self.patterns.is_empty()) {
             let least = pattern.usual_sizes()[0];
-            return Err(Failure::usage(format!("none of the sizes means anything to {pattern}"))
+            return Err(Failure::usage(format!("no size is valid for {pattern}"))
                 .hint(format!(
-                    "take multiples of {}, e.g. --sizes {least}:4096",
+                    "use multiples of {}, e.g. --sizes {least}:4096",
                     Bytes(pattern.row().multiple_of),
                 ))
                 .into());
         }
         let told = |(lost, names): (Vec<u64>, Vec<&str>)| {
             let lost: Vec<String> = lost.into_iter().map(|b| Bytes(b).to_string()).collect();
-            let text = format!("nothing of {} for {}", lost.join(", "), names.join(", "));
-            Notice::new(
-                NoticeId::LeftOut,
-                GAUGE,
-                format!("{text}: such a size means nothing there"),
-            )
+            let text = format!("{} left out for {}", lost.join(", "), names.join(", "));
+            Notice::new(NoticeId::LeftOut, GAUGE, format!("{text}: this size is not valid there"))
         };
         Ok(without.into_iter().map(told).collect())
     }
@@ -223,8 +219,8 @@ mod tests {
         assert_eq!(
             told,
             Ok(vec![
-                "nothing of 0 B for bw, bibw: such a size means nothing there".to_owned(),
-                "nothing of 0 B, 6 B for allreduce: such a size means nothing there".to_owned()
+                "0 B left out for bw, bibw: this size is not valid there".to_owned(),
+                "0 B, 6 B left out for allreduce: this size is not valid there".to_owned()
             ])
         );
         // Of a group, what has no size goes; of what was named, nothing does.
@@ -233,7 +229,7 @@ mod tests {
         for named in [true, false] {
             assert_eq!(
                 of(&[Allreduce], named, &[3]).0,
-                Err("none of the sizes means anything to allreduce\nhint: take multiples of 4 B, \
+                Err("no size is valid for allreduce\nhint: use multiples of 4 B, \
                      e.g. --sizes 4:4096"
                     .to_owned())
             );

@@ -58,7 +58,7 @@ impl RankPairs {
         let mut seen = BTreeSet::new();
         hosts.retain(|host| seen.insert(host.clone()));
         match hosts.len() {
-            0 | 1 => Err(Failure::usage("messages between hosts need two of them")
+            0 | 1 => Err(Failure::usage("messages between hosts require at least two hosts")
                 .hint("e.g. --hosts node1,node2")
                 .into()),
             _ => Ok(Self::Hosts(hosts)),
@@ -177,14 +177,17 @@ impl MessagesPlan {
             return Err(transport::needs_mpi(&names.join(", "), missing.as_ref()));
         }
         if !names.is_empty() {
-            say(NoticeId::LeftOut, format!("left out without an MPI: {}", names.join(", ")));
+            say(
+                NoticeId::LeftOut,
+                format!("left out because they require an MPI: {}", names.join(", ")),
+            );
         }
         for launch in &mut self.launches {
             launch.patterns.retain(|pattern| transport::has(*pattern));
         }
         self.launches.retain(|launch| !launch.patterns.is_empty());
         self.notices.retain(|notice| notice.id != NoticeId::FewerThreads);
-        let how = "messages go over nodegauge's own transport, never compared with an MPI's";
+        let how = "messages use nodegauge's own transport; do not compare these figures with those of an MPI";
         let text = match &missing {
             Some(missing) => format!("{}: {how}", missing.reason()),
             None => how.to_owned(),
@@ -254,12 +257,12 @@ impl MessagesPlan {
         match self.largest_buffers().zip(available) {
             Some(((bytes, pattern, ranks), available)) if here && bytes > available => {
                 Err(Failure::missing(format!(
-                    "the buffers of {pattern} among {ranks} ranks need {}, and {} of memory \
-                         are available",
+                    "the buffers of {pattern} among {ranks} ranks need {}, but {} of memory \
+                         is available",
                     Bytes(bytes),
                     Bytes(available),
                 ))
-                .hint("take smaller --sizes, fewer --ranks, or a lower --mem-limit")
+                .hint("use smaller --sizes, fewer --ranks, or a lower --mem-limit")
                 .into())
             }
             _ => Ok(()),
@@ -284,11 +287,11 @@ fn capped(launches: &[Launch], options: &MessageOptions) -> Result<Vec<Notice>, 
                 "a buffer of {pattern} among {ranks} ranks is larger than {limit} for every \
                      size"
             ))
-            .hint("take smaller --sizes, fewer --ranks, or a higher --mem-limit")
+            .hint("use smaller --sizes, fewer --ranks, or a higher --mem-limit")
             .into());
         };
         let text = format!(
-            "{pattern} among {ranks} ranks goes to {} only: a buffer of a larger size has more than {limit} (--mem-limit)",
+            "{pattern} among {ranks} ranks is measured only up to {}: buffers of larger sizes exceed {limit} (--mem-limit)",
             Bytes(*largest)
         );
         notices.push(Notice::new(NoticeId::Clamped, GAUGE, text));
@@ -314,8 +317,8 @@ fn launches(
         cores = topology.allowed().map(|thread| thread.cpu).collect();
     }
     if cores.len() < 2 {
-        let why = "messages need two ranks, and this process may use one hardware thread";
-        let hint = "ask for more CPUs (taskset, cpuset, --cpus-per-task)";
+        let why = "messages require two ranks, but this process may use only one hardware thread";
+        let hint = "request more CPUs (taskset, cpuset, --cpus-per-task)";
         return Err(Failure::missing(why).hint(hint).into());
     }
     if *between == RankPairs::All {
@@ -373,7 +376,7 @@ fn together_ranks(
     let count = asked.unwrap_or(cores);
     if count > cores * MOST_A_CORE {
         return Err(Failure::usage(format!("{count} ranks are too many for {cores} cores"))
-            .hint(format!("take {} or fewer, e.g. --ranks {cores}", cores * MOST_A_CORE))
+            .hint(format!("use at most {}, e.g. --ranks {cores}", cores * MOST_A_CORE))
             .into());
     }
     let mut notice = |id, text| notices.push(Notice::new(id, GAUGE, text));
@@ -385,7 +388,7 @@ fn together_ranks(
     if !in_pairs || count.is_multiple_of(2) {
         return Ok(count.max(2));
     }
-    let text = format!("{} of {count} ranks take part: pairs need two", count - 1);
+    let text = format!("{} of {count} ranks are used: every pair needs two", count - 1);
     notice(NoticeId::Clamped, text);
     Ok((count - 1).max(2))
 }
@@ -400,7 +403,7 @@ fn chosen(topology: &Topology, between: &RankPairs) -> Result<Vec<CpuPair>, Mess
                 Failure::usage(format!(
                     "no two hardware threads here are at the distance {distance}"
                 ))
-                .hint(format!("there are {}", known.join(", ")))
+                .hint(format!("distances on this node: {}", known.join(", ")))
                 .into()
             };
             let find = |distance: &Distance| {
@@ -412,11 +415,9 @@ fn chosen(topology: &Topology, between: &RankPairs) -> Result<Vec<CpuPair>, Mess
         RankPairs::Cpus(first, second) => {
             let usable = |cpu: &&CpuId| topology.thread(**cpu).is_some_and(|t| t.allowed);
             if let Some(cpu) = [first, second].into_iter().find(|cpu| !usable(cpu)) {
-                return Err(Failure::usage(format!(
-                    "cpu {cpu} is not one that this process may use"
-                ))
-                .hint("nodegauge places --mpi-pairs shows pairs")
-                .into());
+                return Err(Failure::usage(format!("this process may not use cpu {cpu}"))
+                    .hint("nodegauge places --mpi-pairs shows pairs")
+                    .into());
             }
             let distance = pairs::distance(topology, *first, *second);
             let distance = distance.unwrap_or(Distance::OtherSocket);
@@ -440,7 +441,7 @@ fn of_threads(
             return SideThreads::CUSTOMARY;
         }
         let text = "latency_mt with 1:1 threads instead of 1:2: three threads on two cores \
-                    measure the scheduler (-t 1:2 does so all the same)";
+                    measure the scheduler (-t 1:2 forces it)";
         notices.push(Notice::new(NoticeId::FewerThreads, GAUGE, text));
         SideThreads::SINGLE
     });

@@ -113,7 +113,7 @@ fn kept_or_compiled(
     }
     let program = compile(compiler, interrupted)?;
     if let Err(why) = kept {
-        tell(format!("a probe that was kept is not run but compiled anew: {why}"));
+        tell(format!("a cached probe is not used but compiled again: {why}"));
     }
     let keep = |programs: &ProgramCache| {
         let failed = |cause| format!("cannot write {}: {cause}", programs.path().display());

@@ -117,8 +117,8 @@ pub(crate) fn figures(starter: &Starter<'_>, report: &StartReport) -> Vec<Messag
 pub(crate) fn refused(starter: &Starter<'_>, report: &StartReport) -> Vec<Measurement> {
     let output = &report.output;
     let reason = format!(
-        "{} does not give MPI_THREAD_MULTIPLE, without which two threads may not send at once (it \
-         gives {})",
+        "{} does not provide MPI_THREAD_MULTIPLE, which concurrent sends by two threads require (it \
+         provides {})",
         starter.transport.name(),
         LEVELS.get(output.level as usize).unwrap_or(&LEVELS[0])
     );
@@ -356,7 +356,9 @@ impl SizeEvidence<'_> {
             doubt("other programs used the cores in every batch".to_owned());
         }
         if batches.moved {
-            doubt("no batch met the regime of the other sizes".to_owned());
+            doubt(
+                "no batch was measured with the core-to-core latency of the other sizes".to_owned(),
+            );
         }
         misplaced(report).into_iter().for_each(&mut doubt);
         if run.pattern.row().participants == Participants::Threads
@@ -367,8 +369,8 @@ impl SizeEvidence<'_> {
             let distinct = cpus.iter().flatten().collect::<BTreeSet<_>>().len();
             if distinct < wanted as usize {
                 doubt(format!(
-                    "{wanted} threads share {distinct} hardware threads: the figure tells of the \
-                     scheduler, too"
+                    "{wanted} threads share {distinct} hardware threads: the figure also depends on \
+                     the scheduler"
                 ));
             }
         }
@@ -383,9 +385,7 @@ fn misplaced(report: &StartReport) -> Vec<String> {
     let elsewhere = ranks.filter_map(|(rank, (wanted, got))| {
         let (wanted_cpus, got) =
             (ranges(wanted), got.cpus.as_ref().filter(|got| **got != ranges(wanted))?);
-        Some(format!(
-            "rank {rank} was to run on cpu {wanted_cpus}, the kernel lets it run on {got}"
-        ))
+        Some(format!("rank {rank} should run on cpu {wanted_cpus}, but the kernel allows {got}"))
     });
     elsewhere.take(3).collect()
 }

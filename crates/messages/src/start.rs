@@ -305,19 +305,19 @@ impl Starter<'_> {
         let launcher = self.transport.launcher();
         if let Some(found) = output.world.filter(|world| *world as usize != launch.ranks()) {
             return Failure::missing(format!(
-                "{launcher} does not know {}: asked for {} ranks, and each believes that \
-                     there is {found}",
+                "{launcher} does not work with {}: {} ranks were requested, and each rank \
+                     reports a world size of {found}",
                 self.transport.name(),
                 launch.ranks(),
             ))
-            .hint("name the launcher that came with it, with --launcher")
+            .hint("give the launcher of that MPI with --launcher")
             .into();
         }
         if let Some(line) = text.lines().find(|line| SLOTS.iter().any(|words| line.contains(words)))
         {
             let more = match self.transport.launcher_kind() {
                 Some(LauncherKind::OpenMpi) => {
-                    ", or let it give more, e.g. --launcher 'mpirun --oversubscribe'"
+                    ", or allow more, e.g. --launcher 'mpirun --oversubscribe'"
                 }
                 _ => "",
             };
@@ -326,7 +326,7 @@ impl Starter<'_> {
                 launch.ranks(),
                 line.trim(),
             ))
-            .hint(format!("ask for fewer with --ranks, or for more tasks of the job{more}"))
+            .hint(format!("use fewer --ranks, or request more tasks for the job{more}"))
             .into();
         }
         let words = error_tail(text);

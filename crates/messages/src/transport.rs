@@ -140,11 +140,11 @@ impl RankJob {
 /// Refusal of what only an MPI can do; `missing` tells why there is none, unless the user wants none.
 pub(crate) fn needs_mpi(what: &str, missing: Option<&Failure>) -> MessagesError {
     match missing {
-        None => Failure::usage(format!("{what}: only an MPI can do that"))
-            .hint("leave --transport out, or ask for latency, bw, bibw, multi_lat, mbw_mr")
+        None => Failure::usage(format!("{what}: only possible with an MPI"))
+            .hint("leave out --transport, or choose latency, bw, bibw, multi_lat, mbw_mr")
             .into(),
         Some(why) => {
-            let message = format!("{what}: only an MPI can do that, and {}", why.problem());
+            let message = format!("{what}: only possible with an MPI, and {}", why.problem());
             Failure::missing(message).hint_if(why.hint.clone()).into()
         }
     }
@@ -155,6 +155,6 @@ pub(crate) fn readable() -> String {
     let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
     match scope.as_deref().map(str::trim) {
         Ok(scope @ ("2" | "3")) => format!(" (kernel.yama.ptrace_scope is {scope})"),
-        _ => " (a container's seccomp profile, most often)".to_owned(),
+        _ => " (usually because of a container's seccomp profile)".to_owned(),
     }
 }

@@ -267,7 +267,7 @@ fn find_launcher(
                 let command = CommandLine::new(candidate, []);
                 return Ok(MpiLauncher { command, kind, version });
             }
-            Some((kind, _)) => others.push(format!("{candidate} is {kind}'s")),
+            Some((kind, _)) => others.push(format!("{candidate} belongs to {kind}")),
             None => {}
         }
     }

@@ -83,9 +83,9 @@ impl FioOutput {
         let document: Option<serde_json::Result<Self>> = documents.next();
         let mut output = document
             .ok_or("fio's JSON is empty")?
-            .map_err(|error| format!("fio's JSON is broken: {error}"))?;
+            .map_err(|error| format!("fio's JSON is invalid: {error}"))?;
         if output.jobs.is_empty() {
-            return Err("fio's JSON holds no jobs".to_owned());
+            return Err("fio's JSON contains no jobs".to_owned());
         }
         for job in &mut output.jobs {
             let own = std::mem::replace(&mut job.options, output.options.clone());
@@ -206,7 +206,7 @@ fn figure(output: &FioOutput, command: &str) -> Option<ReferenceFigure> {
         command: command.to_owned(),
         doubt: (longest < SHORTEST_MS).then(|| {
             format!(
-                "fio counts whole milliseconds, and this took {longest}: a longer file tells more"
+                "fio counts whole milliseconds, and this job ran for {longest} ms: use a larger file"
             )
         }),
     })

@@ -68,7 +68,7 @@ fn figures(
     command: &str,
 ) -> Result<Figures, String> {
     let output = IozoneOutput::read(text)?;
-    let doubt = "it reports that its clock is too coarse for the smallest files";
+    let doubt = "iozone reports that its clock is too coarse for the smallest files";
     let cells = output.lines.iter().flat_map(|line| line.rates.iter().copied());
     let throughput = output.throughput.iter().map(|test| (test.name, test.children));
     let figure = |(name, rate): (&str, f64)| {

@@ -161,12 +161,12 @@ fn located(program: &Path, name: &str) -> Result<String, Failure> {
     let missing = |why: &str| Failure::missing(format!("{}: {why}", program.display()));
     let Some(path) = find_program(program) else {
         if is_path(program) && program.is_file() {
-            return Err(missing("it may not be run").hint(format!("give the path of {name}")));
+            return Err(missing("it is not executable").hint(format!("give the path of {name}")));
         }
         let hint = format!("give the path of {name}, e.g. --{name} /usr/bin/{name}");
-        return Err(missing("there is no such program").hint(with_path_hint(program, &hint)));
+        return Err(missing("program not found").hint(with_path_hint(program, &hint)));
     };
-    path.into_os_string()
-        .into_string()
-        .map_err(|_| missing("its path is not UTF-8").hint("give it a link with a plain name"))
+    path.into_os_string().into_string().map_err(|_| {
+        missing("its path is not UTF-8").hint("create a symbolic link with a UTF-8 name")
+    })
 }

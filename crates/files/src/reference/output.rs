@@ -161,7 +161,7 @@ impl IozoneOutput {
             output.excel(text, unit);
         }
         if output.lines.is_empty() && output.throughput.is_empty() {
-            return Err("the output of iozone holds no figures".to_owned());
+            return Err("the output of iozone contains no figures".to_owned());
         }
         Ok(output)
     }

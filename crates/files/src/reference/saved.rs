@@ -146,7 +146,7 @@ fn of_job(job: &FioJob, version: &str) -> Measurement {
     config.iops = Some(halves.iter().map(|half| half.iops).sum());
     config.operations = Some(halves.iter().map(|half| half.operations).sum());
     match halves[..] {
-        [] => return reference(name, &config).missing("the job moved nothing"),
+        [] => return reference(name, &config).missing("the job transferred no data"),
         [read, write] => {
             let share = read.operations as f64 / (read.operations + write.operations) as f64;
             config.read_percent = Some(Percent::from(share * 100.0));

@@ -33,5 +33,5 @@ pub(super) fn maps(rows: &[&Row<'_>], section: &mut Section) {
         maps: chosen.into_iter().map(map).collect(),
         unit: Unit::BytesPerSecond,
     });
-    section.note("map", "files downwards, blocks rightwards; digits are logarithmic");
+    section.note("map", "rows: file sizes; columns: block sizes; digits: logarithmic scale");
 }

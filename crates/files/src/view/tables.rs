@@ -146,7 +146,7 @@ fn has_latencies(rows: &[&Row<'_>]) -> bool {
 /// Returns the calls whose latencies are shown.
 fn calls(rows: &[&Row<'_>]) -> &'static str {
     if has_latencies(rows) {
-        "percentiles are of all calls of the row's operation, a block each"
+        "percentiles of all calls of the row's operation, one block per call"
     } else {
         "the program printed no percentiles of its calls"
     }
@@ -188,7 +188,7 @@ pub(super) fn by_operation(rows: &[&Row<'_>], section: &mut Section) {
     );
     if let Some((file, block)) = probe.filter(|_| has_latencies(rows)) {
         let (block, file) = (size(block), size(file));
-        text += &format!("; op/s and latencies in blocks of {block} of the file of {file}");
+        text += &format!("; op/s and latencies for blocks of {block} in the file of {file}");
     }
     section.push(table).note("rows", text).note("latencies", calls(rows));
 }
@@ -224,7 +224,7 @@ pub(super) fn brief(rows: &[&Row<'_>], section: &mut Section) {
     }
     section
         .push(table)
-        .note("latencies", format!("percentiles are of all calls of {probed}, a block each"));
+        .note("latencies", format!("percentiles of all calls of {probed}, one block per call"));
 }
 
 /// Own figures and those of reference programs on the same cells.

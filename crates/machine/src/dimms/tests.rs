@@ -166,7 +166,7 @@ fn the_catalog_answers_last_and_says_what_it_takes_for_granted() {
         guest.theoretical.unwrap().detail.as_deref(),
         Some(
             "catalog: generation Genoa, 1 x 12 channels of DDR5-4800, \
-             one whole socket, of which a guest has a part"
+             one whole socket; the guest has only a part of it"
         )
     );
     assert_eq!(bandwidth(None, None, None, 2, false), Memory::default());

@@ -60,8 +60,7 @@ impl OsuOutput {
             None => (title, None),
         };
         let name = name.strip_suffix("Test").unwrap_or(name).trim();
-        let unknown =
-            || format!("its title is {:?}, a test that is not known here", shortened(title));
+        let unknown = || format!("its title is {:?}, an unknown test", shortened(title));
         let pattern = Pattern::ALL.iter().copied().find(|pattern| pattern.row().title == name);
         let pattern = pattern.ok_or_else(unknown)?;
         let is_header =
@@ -74,7 +73,7 @@ impl OsuOutput {
             })?);
         }
         if rows.is_empty() {
-            return Err("its table has no line".to_owned());
+            return Err("its table is empty".to_owned());
         }
         let number = |label: &str| {
             let rest = text.split_once(label)?.1.trim_start();
@@ -257,9 +256,9 @@ mod tests {
             ("STREAM version".to_owned(), title),
             (
                 "# OSU MPI_Put Latency Test v7.2\n".to_owned(),
-                "its title is \"_Put Latency Test v7.2\", a test that is not known here",
+                "its title is \"_Put Latency Test v7.2\", an unknown test",
             ),
-            (whole.lines().take(3).collect::<Vec<_>>().join("\n"), "its table has no line"),
+            (whole.lines().take(3).collect::<Vec<_>>().join("\n"), "its table is empty"),
             (
                 whole.replace("7967.90", "nan"),
                 "its table has a line that cannot be read: \"2048                 nan\"",

@@ -211,7 +211,7 @@ fn osu(
     };
     let all = format!("{printed}\n{}", finished.stderr);
     if all.contains("requires exactly two processes") || all.contains("requires at least two") {
-        let why = format!("it was not built with {}: each rank is alone", mpi.transport.name());
+        let why = format!("it was not built with {}: each rank runs alone", mpi.transport.name());
         return Err(MessagesError::osu(program, &why));
     }
     // osu_latency_mt 7 ends with a failure under Open MPI after all is printed, so that what is

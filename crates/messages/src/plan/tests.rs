@@ -62,7 +62,7 @@ fn distances_and_cpus_can_be_chosen_if_they_are_there() {
     let error = of(RankPairs::Distances(vec![Distance::Cache])).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "no two hardware threads here are at the distance same cache\nhint: there are same core, same node, other socket"
+        "no two hardware threads here are at the distance same cache\nhint: distances on this node: same core, same node, other socket"
     );
     let (cpu_launches, _) = of(RankPairs::Cpus(CpuId(1), CpuId(7))).unwrap();
     assert_eq!(
@@ -96,7 +96,7 @@ fn one_cpu_is_too_few_and_an_odd_rank_pauses() {
     let options = MessageOptions { patterns: vec![Pattern::MultiLat], ..MessageOptions::default() };
     let (launches, notices) = launches(&three, &options, &RankPairs::EachDistance, None).unwrap();
     assert_eq!(launches[0].ranks(), 2);
-    assert_eq!(notices[0].message, "2 of 3 ranks take part: pairs need two");
+    assert_eq!(notices[0].message, "2 of 3 ranks are used: every pair needs two");
 }
 
 /// A plan for collectives on two sockets of 64 cores.
@@ -117,7 +117,7 @@ fn buffers_that_memory_cannot_hold_are_refused() {
     let error = plan.check_memory(Some(16 * gib)).unwrap_err().to_string();
     assert!(
         error.starts_with(
-            "the buffers of alltoall among 128 ranks need 32 GiB, and 16 GiB of memory"
+            "the buffers of alltoall among 128 ranks need 32 GiB, but 16 GiB of memory"
         ),
         "{error}"
     );
@@ -135,7 +135,7 @@ fn sizes_beyond_the_memory_limit_are_left_out_and_told() {
     assert_eq!((sizes(Pattern::Alltoall), sizes(Pattern::Bcast)), (Some(256 << 10), Some(1 << 20)));
     assert_eq!(
         plan.notices[0].message,
-        "alltoall among 128 ranks goes to 256 KiB only: a buffer of a larger size has more than 32 MiB (--mem-limit)"
+        "alltoall among 128 ranks is measured only up to 256 KiB: buffers of larger sizes exceed 32 MiB (--mem-limit)"
     );
     // Beyond what is measured by custom, what was asked for is: to the same limit.
     let topology = machine("Package:1 Core:2 PU:1");
@@ -155,8 +155,12 @@ fn sizes_beyond_the_memory_limit_are_left_out_and_told() {
         asked_plan.launches[0].sizes_of(Pattern::Alltoall, &asked_plan.options),
         [8, 4 << 20]
     );
-    assert!(asked_plan.notices[0].message.starts_with("alltoall among 2 ranks goes to 4 MiB only"));
+    assert!(
+        asked_plan.notices[0]
+            .message
+            .starts_with("alltoall among 2 ranks is measured only up to 4 MiB")
+    );
     assert!(asked(&[1 << 30]).unwrap_err().to_string().contains("larger than 512 MiB for every"));
     let error = collectives(&[Pattern::Alltoall], 100).unwrap_err().to_string();
-    assert!(error.contains("is larger than 100 B for every size\nhint: take smaller"), "{error}");
+    assert!(error.contains("is larger than 100 B for every size\nhint: use smaller"), "{error}");
 }

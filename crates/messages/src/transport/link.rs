@@ -125,7 +125,7 @@ impl Link for Connected {
             moved(self.0.read_vectored(parts))?
         };
         if rest == HEAD && read >= HEAD && u64::from_ne_bytes(head) != length {
-            return Err(io::Error::other("a message has another length than is expected"));
+            return Err(io::Error::other("a message does not have the expected length"));
         }
         *done += read;
         Ok(*done == whole)

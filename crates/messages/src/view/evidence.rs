@@ -41,7 +41,7 @@ pub(super) fn how(section: &mut Section, all: &[&ShownFigure<'_>], brief: bool) 
     if all.iter().any(|figure| figure.config.floor.is_some()) {
         section.note(
             "",
-            "floor: nodegauge's own shared memory between the same cores, interleaved; of floor: the share of it that the MPI reaches",
+            "floor: nodegauge's own shared-memory transport on the same cores, interleaved; of floor: the MPI's performance as a share of it",
         );
     }
     let is_rate = |figure: &&&ShownFigure<'_>| {
@@ -60,12 +60,12 @@ pub(super) fn how(section: &mut Section, all: &[&ShownFigure<'_>], brief: bool) 
         figure.config.p99.is_some() && figure.m.unit == Unit::Seconds && !figure.is_collective()
     };
     if let Some(first) = all.iter().find(spread) {
-        let text = format!("min, median, p99 and max: of batches of {}, each a mean", first.m.name);
+        let text = format!("min, median, p99 and max of the batch means of {}", first.m.name);
         section.note("", text);
     }
     if let Some(trip) = all.iter().find_map(|figure| figure.config.round_trip_s) {
         let text = format!(
-            "us: half the time of {SMALL} B there and back; a bare cache line takes {}",
+            "us: half the round-trip time of {SMALL} B; a bare cache line takes {}",
             Seconds(trip / 2.0)
         );
         section.note("", text);

@@ -45,7 +45,7 @@ pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
                 Some("each") => "operation, as in OSU 7",
                 _ => "batch, as in OSU 5",
             };
-            let text = "rounds interleaved, also of their ratios; the clock around each";
+            let text = "interleaved rounds, also for the ratios; the clock is read around each";
             section.note("", format!("medians of {rounds} {text} {around}"));
         }
     }

@@ -102,7 +102,7 @@ impl BlasProber {
             let reason = last.map(|line| format!(":\n{line}")).unwrap_or_default();
             ToolchainError::Unusable(
                 Failure::missing(format!(
-                    "{path} cannot be used: the process that tried it ended with {how}{reason}"
+                    "{path} cannot be used: the process that tested it ended with {how}{reason}"
                 ))
                 .hint("give another with --blas"),
             )

@@ -90,7 +90,7 @@ fn what_is_broken_is_not_guessed_at() {
     let refused = |text: &str| IozoneOutput::read(text).unwrap_err();
     assert_eq!(refused("nothing"), "this is not the output of iozone");
     let banner = "Iozone: Performance Test of File I/O\n";
-    assert_eq!(refused(banner), "the output of iozone holds no figures");
+    assert_eq!(refused(banner), "the output of iozone contains no figures");
     let moved =
         format!("{banner}  kB  reclen    write\n              64       4 123456789012  3363612\n");
     assert_eq!(refused(&moved), "line 3 of the output of iozone cannot be read");
@@ -100,7 +100,7 @@ fn what_is_broken_is_not_guessed_at() {
         format!("{banner}\tChildren see throughput for  2 initial writers \t= {rate} kB/sec\n")
     };
     assert_eq!(IozoneOutput::read(&throughput("5.00")).unwrap().throughput.len(), 1);
-    assert_eq!(refused(&throughput(&many)), "the output of iozone holds no figures");
+    assert_eq!(refused(&throughput(&many)), "the output of iozone contains no figures");
     let table =
         format!("{banner}  kB  reclen    write\n {many}       4 {}\n", "7 ".repeat(COLUMNS));
     assert_eq!(refused(&table), "line 3 of the output of iozone cannot be read");
