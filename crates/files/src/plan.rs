@@ -117,7 +117,7 @@ const TIMES_MEMORY: u64 = 2;
 /// Makes the plan of measurements by turns with `programs`. Looks at folders, and touches nothing.
 ///
 /// # Errors
-/// When nothing of it can be carried out.
+/// Fails when nothing of it can be carried out.
 pub fn plan(options: FilesOptions, programs: Vec<ReferenceProgram>) -> Result<FilesPlan, Failure> {
     let root = SysRoot::live();
     check(&options)?;

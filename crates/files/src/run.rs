@@ -58,7 +58,7 @@ const UNLIMITED: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 /// Carries `plan` out.
 ///
 /// # Errors
-/// When there is no memory, no scratch directory or no direct I/O to begin with. Later failures are in
+/// Fails when there is no memory, no scratch directory or no direct I/O to begin with. Later failures are in
 /// the outcome, with what was measured before.
 pub fn run(
     mut plan: FilesPlan,

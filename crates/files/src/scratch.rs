@@ -82,7 +82,7 @@ pub(crate) fn check(path: &Path) -> Result<(), Failure> {
 /// Removes what killed runs left under `path`; what was removed.
 ///
 /// # Errors
-/// When something of it cannot be removed.
+/// Fails when something of it cannot be removed.
 pub fn remove_leftovers(path: &Path) -> Result<Vec<Leftover>, Failure> {
     let left = leftovers(path);
     for Leftover { folder, .. } in &left {

@@ -1,4 +1,5 @@
-//! Which MPIs, programs and hosts a run is about: those that were named, else what is found.
+//! Choice of the MPIs, programs and hosts of a run: those that the user names, otherwise those that are
+//! found.
 
 use crate::MessagesError;
 use crate::osu::OsuPrograms;
@@ -8,26 +9,27 @@ use nodegauge_toolchain::mpi::{Mpi, USUAL};
 use nodegauge_toolchain::{CommandLine, links, which};
 use std::path::{Path, PathBuf};
 
-/// The MPIs that were asked for, and what is measured with each.
+/// Requested MPIs, with the launcher and the OSU programs of each.
 #[derive(Debug, Clone, Default)]
 pub struct MpiRequest {
-    /// Compiler wrappers; none for the first of the usual names that is one.
+    /// Compiler wrappers; if empty, the first usable one of the usual names.
     pub mpicc: Vec<CommandLine>,
-    /// Launchers, one for each wrapper; none for those that belong to them.
+    /// Launchers, one per wrapper; if empty, those that belong to the wrappers.
     pub launcher: Vec<CommandLine>,
-    /// Folders with a build of the OSU micro-benchmarks, one for each wrapper.
+    /// Folders with a build of the OSU micro-benchmarks, one per wrapper.
     pub osu: Vec<PathBuf>,
-    /// This program's own transport, over these, instead of an MPI; none for an MPI if there is one.
+    /// Fabrics of the built-in transport, which is then used instead of an MPI; if empty, an MPI is used if
+    /// there is one.
     pub transport: Vec<Fabric>,
-    /// True if the own transport runs by turns with an MPI, as the floor.
+    /// True if the built-in transport is measured alternately with the MPIs, as the lower bound.
     pub floor: bool,
 }
 
 impl MpiRequest {
-    /// Refuses other than one launcher or folder for each MPI, where any are given.
+    /// Checks that launchers and folders, if given, are as many as the MPIs.
     ///
     /// # Errors
-    /// When there are more or fewer.
+    /// Fails when there are more or fewer.
     pub(crate) fn check(&self) -> Result<(), MessagesError> {
         let mpis = self.mpicc.len().max(1);
         let given = [("--launcher", self.launcher.len()), ("--osu", self.osu.len())];
@@ -41,7 +43,7 @@ impl MpiRequest {
         }
     }
 
-    /// The MPIs that were named, each looked for: found, or why not.
+    /// Searches for each MPI that the user names; the result is the MPI or the reason for the failure.
     pub(crate) fn named(&self) -> impl Iterator<Item = (&CommandLine, Result<Mpi, Failure>)> {
         let find = |(at, mpicc)| {
             let found = Mpi::find(mpicc, self.launcher.get(at), &|| false);
@@ -51,10 +53,10 @@ impl MpiRequest {
         self.mpicc.iter().enumerate().map(find)
     }
 
-    /// The programs of each folder.
+    /// Returns the OSU programs in each folder.
     ///
     /// # Errors
-    /// When a folder has none.
+    /// Fails when a folder has none.
     pub(crate) fn programs(&self) -> Result<Vec<OsuPrograms>, MessagesError> {
         let none = |folder: &Path| -> MessagesError {
             Failure::usage(format!("there is no osu_latency, osu_bw, ... in {}", folder.display()))
@@ -65,10 +67,10 @@ impl MpiRequest {
     }
 }
 
-/// The first MPI under one of the usual names that can be used.
+/// Returns the first usable MPI among the usual names.
 ///
 /// # Errors
-/// Why none can, of each that is there.
+/// Fails when none is usable, with the reason for each wrapper that exists.
 pub(crate) fn usual(launcher: Option<&CommandLine>) -> Result<Mpi, Failure> {
     let find = |name: &str| Mpi::find(&CommandLine::new(name, []), launcher, &|| false);
     let mut there: Vec<(&str, PathBuf)> = Vec::new();
@@ -99,7 +101,7 @@ pub(crate) fn usual(launcher: Option<&CommandLine>) -> Result<Mpi, Failure> {
     let mut failures = unusable.into_iter().map(|(_, failure)| failure);
     match failures.next() {
         None => find(USUAL[0]),
-        // One reason for all, e.g. a launcher that is not there, is said once.
+        // A reason that all have in common, e.g. a missing launcher, is reported once.
         Some(first) if failures.all(|other| other.reason() == first.reason()) => Err(first),
         Some(_) => Err(Failure::missing(all.join("; "))
             .hint("name one that can be used, e.g. --mpicc /opt/mpi/bin/mpicc")),

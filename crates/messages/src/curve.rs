@@ -1,18 +1,18 @@
-//! Properties of a curve over message sizes: where the time jumps, which size dips, and the two numbers of Hockney's
-//! model. Pure.
+//! Properties of a curve over message sizes: leaps of the time, dips of single sizes, and the two parameters
+//! of Hockney's model. Pure.
 //!
-//! Hockney ("The communication challenge for MPP", Parallel Computing 20, 1994) models the time of
-//! a message of s bytes as t(s) = t0 + s / r; half of the rate r is reached at n1/2 = t0 r bytes. By
-//! this model a message of twice the size takes at most twice as long. Where the measured time goes
-//! beyond that, and the line through the larger sizes lies above the smaller ones too, t0 has grown:
-//! another protocol begins. Where only the rate sinks, as beyond a cache, that line falls below them.
-//! Which of the protocols waits for the receiver (rendezvous) no time tells: the library does. The
-//! model is fitted to each protocol by itself.
+//! Hockney ("The communication challenge for MPP", Parallel Computing 20, 1994) models the time of a message
+//! of s bytes as t(s) = t0 + s / r; half of the rate r is reached at n1/2 = t0 r bytes. By this model a
+//! message of twice the size takes at most twice as long. Where the measured time goes beyond that, and the
+//! line through the larger sizes lies above the smaller ones too, t0 has grown: another protocol begins.
+//! Where only the rate sinks, as beyond a cache, that line falls below them. Times do not show which protocol
+//! waits for the receiver (rendezvous); only the library reports that. The model is fitted to each protocol
+//! separately.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// One size: bytes, and the time of a message in seconds.
+/// Point of a curve: size in bytes, and time of a message in seconds.
 pub type CurvePoint = (u64, f64);
 
 /// Properties of a whole curve.
@@ -32,7 +32,7 @@ pub struct MessageCurve {
 }
 
 impl MessageCurve {
-    /// Analyses points of ascending sizes of a library that sends messages below `limit` eagerly.
+    /// Analyses points in ascending order of sizes; the library sends messages below `limit` eagerly.
     pub fn of(points: &[CurvePoint], limit: Option<&EagerLimit>) -> Self {
         let bytes = limit.map(|limit| limit.bytes);
         let dips = dips(points, bytes);
@@ -58,10 +58,10 @@ impl MessageCurve {
     }
 }
 
-/// Up to where a library sends messages without waiting for the receiver.
+/// Limit below which a library sends messages without waiting for the receiver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EagerLimit {
-    /// Smaller messages are sent at once.
+    /// Limit in bytes; smaller messages are sent at once.
     pub bytes: u64,
     /// The variable that says so.
     pub variable: String,
@@ -93,20 +93,20 @@ pub struct Fit {
     pub error: f64,
 }
 
-/// A leap is at least this factor above what was expected: noise stays below.
+/// Minimum factor of a leap over the expected time; noise stays below it.
 const LEAP: f64 = 1.5;
-/// A dip is at least this factor above what both sides let expect.
+/// Minimum factor of a dip over the time that is expected from the sizes on both sides.
 const DIP: f64 = 1.3;
-/// Points that a fit needs: two numbers, and two more to judge them.
+/// Minimum number of points of a fit: two for the parameters, and two more to assess them.
 const FIT_POINTS: usize = 4;
 
-/// True if the `limit` lies between two sizes that follow one another.
+/// True if `limit` is between two consecutive sizes.
 fn is_between(limit: Option<u64>, last: &CurvePoint, next: &CurvePoint) -> bool {
     limit.is_some_and(|limit| (last.0 + 1..=next.0).contains(&limit))
 }
 
-/// The leaps of a curve of ascending sizes without dips: above what the sizes below let expect, while
-/// the sizes from there on let expect more below.
+/// Returns the leaps of a curve without dips, in ascending order of sizes. At a leap the time exceeds the
+/// prediction from the smaller sizes, and the prediction from the larger sizes exceeds the times below.
 fn switches(points: &[CurvePoint]) -> Vec<Switch> {
     let leap = |i: usize| {
         let above = lines(&points[i..]).map(|line| line.at(points[i - 1].0));
@@ -116,15 +116,15 @@ fn switches(points: &[CurvePoint]) -> Vec<Switch> {
     (1..points.len()).map(leap).filter(|switch| switch.leap > LEAP).collect()
 }
 
-/// A line that never falls.
+/// Line with a slope of at least zero.
 struct Line {
     latency_s: f64,
     per_byte: f64,
 }
 
 impl Line {
-    /// Through points, by least squares of (t0 + s / r - t) / t, so that small sizes count as much as
-    /// large ones; flat where they fall.
+    /// Fits a line to points by least squares of (t0 + s / r - t) / t, so that small sizes count as much as
+    /// large ones. The line is flat if the points fall.
     fn through(points: &[CurvePoint]) -> Self {
         // Unknowns t0 and 1/r; each row is (1/t, s/t) and must be 1.
         let sum = |term: fn(f64, f64) -> f64| -> f64 {
@@ -154,11 +154,11 @@ fn lines(points: &[CurvePoint]) -> impl Iterator<Item = Line> {
     counts.map(|n| Line::through(&points[..n]))
 }
 
-/// The time that the sizes below `i` let expect: what the model allows at most beyond the last one.
+/// Returns the time at `i` that is expected from the smaller sizes: the maximum that the model allows.
 fn from_below(points: &[CurvePoint], i: usize) -> f64 {
     let (size, (below, time)) = (points[i].0 as f64, points[i - 1]);
-    // Through the last two sizes, where there are two; never less than the last time itself, never
-    // more than in proportion.
+    // The line through the last two sizes, if there are two. The result is at least the last time, and at
+    // most proportional to the size.
     let slope = match i.checked_sub(2).map(|j| points[j]) {
         Some((first, t)) => ((time - t) / (below - first) as f64).max(0.0),
         None => time / below as f64,
@@ -166,19 +166,20 @@ fn from_below(points: &[CurvePoint], i: usize) -> f64 {
     (time + slope * (size - below as f64)).min(time * size / below as f64).max(time)
 }
 
-/// Sizes that take far longer than the sizes on both sides let expect, ascending. Sizes on the other
-/// side of the library's own `limit` let expect nothing.
+/// Returns the sizes, ascending, that take far longer than expected from the sizes on both sides. Sizes
+/// beyond the library's own `limit` are not used for a prediction.
 pub fn dips(points: &[CurvePoint], limit: Option<u64>) -> Vec<u64> {
     let points: Vec<CurvePoint> = points.iter().copied().filter(|(bytes, _)| *bytes > 0).collect();
     let protocols = points.chunk_by(|last, next| !is_between(limit, last, next));
     protocols.flat_map(dips_within).collect()
 }
 
-/// The dips of one protocol.
+/// Returns the dips of one protocol.
 fn dips_within(points: &[CurvePoint]) -> Vec<u64> {
     let mut points = points.to_vec();
     let mut found = Vec::new();
-    // The deepest first and then without it: a dip makes its neighbours look odd.
+    // The deepest dip is removed before the next is searched, because a dip distorts the predictions for its
+    // neighbours.
     while let Some((at, _)) = (1..points.len().saturating_sub(1))
         .map(|i| (i, depth(&points, i)))
         .filter(|(_, depth)| *depth > DIP)
@@ -190,19 +191,19 @@ fn dips_within(points: &[CurvePoint]) -> Vec<u64> {
     found
 }
 
-/// The time at an inner point over what both sides let expect, the milder of the two: a leap that the
-/// larger sizes continue is no dip.
+/// Returns the ratio of the time at an inner point to the prediction from each side, the smaller of the two:
+/// a leap that the larger sizes continue is not a dip.
 fn depth(points: &[CurvePoint], i: usize) -> f64 {
     let ((b0, t0), (b1, t1), (b2, t2)) = (points[i - 1], points[i], points[i + 1]);
     let between = t0 + (t2 - t0) * (b1 - b0) as f64 / (b2 - b0) as f64;
-    // A slope beyond the model is itself a leap, and says nothing about what is below it; nor does
-    // a single point.
+    // A slope above the model's is itself a leap and predicts nothing for smaller sizes; neither does a
+    // single point.
     let proportion = t2 * b1 as f64 / b2 as f64;
     let above = lines(&points[i + 1..]).map(|line| line.at(b1)).fold(proportion, f64::max);
     (t1 / between).min(t1 / above)
 }
 
-/// The model of a protocol that has sizes enough.
+/// Fits the model to a protocol; `None` if it has too few sizes.
 fn fit(points: &[CurvePoint]) -> Option<Fit> {
     if points.len() < FIT_POINTS || points.iter().any(|(_, t)| !t.is_finite() || *t <= 0.0) {
         return None;
@@ -275,7 +276,7 @@ mod tests {
 
     #[test]
     fn leaps_of_saved_curves_are_where_the_protocol_changes() {
-        // OSU 7.2 beside Open MPI 4.1.4 and MPICH 4.0.2 on a Zen 4 guest, microseconds.
+        // OSU 7.2 with Open MPI 4.1.4 and MPICH 4.0.2 on a Zen 4 guest, microseconds.
         let zen = [
             0.13, 0.12, 0.12, 0.14, 0.13, 0.13, 0.12, 0.18, 0.19, 0.21, 0.24, 0.30, 0.44, 0.73,
             4.21, 5.96, 9.30, 14.60, 27.06, 51.70, 105.91, 237.42, 607.77,
@@ -299,7 +300,7 @@ mod tests {
             (times[12], times[13], times[14]) = (step, next[0], next[1]);
             assert!(dips(&curve(&times), None).is_empty(), "{step} {next:?}");
         }
-        // Where the library tells, no noise can hide it.
+        // If the library reports its limit, noise cannot hide it.
         let mut times = GUEST_OPEN_MPI;
         times[12] *= 2.0;
         assert_eq!(dips(&curve(&times), None), [4096]);

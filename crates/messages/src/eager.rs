@@ -1,5 +1,5 @@
-//! Up to which size messages are sent eagerly, in the library's own word: a control variable (MPI_T) of
-//! the layer that carries them. Pure.
+//! Size limit of eager messages, from the library itself: a control variable (MPI_T) of the layer that
+//! transfers the messages. Pure.
 //!
 //! Open MPI has `btl_NAME_eager_limit` for the transport that its ob1 layer uses: a message that does not fit with
 //! the layer's header waits for the receiver. MPICH has a variable of the device, which usually leaves the choice to
@@ -8,15 +8,16 @@
 use crate::config::MpiConfig;
 use crate::curve::EagerLimit;
 
-/// Devices of MPICH, and the variables that they heed.
+/// Devices of MPICH, and the variables that they use.
 const DEVICES: [(&str, &str); 3] = [
     ("ch4:ofi", "MPIR_CVAR_CH4_OFI_EAGER_MAX_MSG_SIZE"),
     ("ch3:nemesis", "MPIR_CVAR_NEMESIS_SHM_EAGER_MAX_SZ"),
     ("ch3:sock", "MPIR_CVAR_CH3_EAGER_MAX_MSG_SIZE"),
 ];
 
-/// The limit of an MPI that went as its configuration says, by the variables of a rank; `None` where it
-/// has none, has one for each of several transports, or leaves it to others (a negative one).
+/// Returns the eager limit of an MPI with this configuration, from the variables of a rank. `None` if it has
+/// no limit, has different limits for several transports, or leaves the choice to another layer (a negative
+/// value).
 pub(crate) fn limit(mpi: &MpiConfig, variables: &[(String, i64)]) -> Option<EagerLimit> {
     let variable = match (&mpi.transport, &mpi.device) {
         (Some(transport), None) => {
@@ -41,7 +42,7 @@ mod tests {
             device: device.map(str::to_owned),
             ..MpiConfig::default()
         };
-        // As Open MPI 4.1.4 and MPICH 4.0.2 tell them.
+        // Values that Open MPI 4.1.4 and MPICH 4.0.2 report.
         let variables = [
             ("btl_tcp_eager_limit", 65_536),
             ("btl_vader_rndv_eager_limit", 32_768),

@@ -20,7 +20,7 @@ pub enum MessagesError {
 }
 
 impl MessagesError {
-    /// No place for the compiled probe or a rank file.
+    /// Returns the error for a path where the compiled probe or a rank file cannot be written.
     pub(crate) fn write(path: &Path, cause: &io::Error) -> Self {
         Failure::missing(format!("cannot write {path:?}"))
             .cause(cause.to_string())
@@ -28,14 +28,14 @@ impl MessagesError {
             .into()
     }
 
-    /// Open MPI does not start ranks of root unless it is told to.
+    /// Returns the error for root: Open MPI starts ranks as root only with an option.
     pub(crate) fn root(launcher: &str) -> Self {
         Failure::missing(format!("{launcher} refuses to start OSU's programs as root"))
             .hint("run as another user, or pass --allow-run-as-root (usual in a container)")
             .into()
     }
 
-    /// A program of the OSU micro-benchmarks that is of no use.
+    /// Returns the error for an unusable program of the OSU micro-benchmarks.
     pub(crate) fn osu(program: &Path, why: &str) -> Self {
         Failure::usage(format!("cannot use {}: {why}", program.display()))
             .hint(
@@ -45,7 +45,8 @@ impl MessagesError {
             .into()
     }
 
-    /// Nothing came within `limit`, seconds; `words` is the end of the error output.
+    /// Returns the error for a program without output for `limit` seconds; `words` is the end of the error
+    /// output.
     pub(crate) fn silent(program: &str, limit: f64, words: &str) -> Self {
         Failure::missing(format!(
             "{program} gave no answer within {limit} s: it and its ranks were killed{}",
@@ -55,7 +56,7 @@ impl MessagesError {
     }
 }
 
-/// Last words as lines of their own; nothing when there are none.
+/// Returns the end of an error output on separate lines; empty if there is none.
 pub(crate) fn said(words: &str) -> String {
     if words.is_empty() { String::new() } else { format!(":\n{words}") }
 }

@@ -1,6 +1,6 @@
-//! An MPI against the floor: what this program's own transport (shared memory, the faster of a ring and a
-//! single copy for each size) reaches between the same two cores in the same run, start by start by turns.
-//! Pure.
+//! Comparison of an MPI with a lower bound (the floor): the times of the built-in transport (shared memory;
+//! for each size the faster of a ring and a single copy) between the same two cores in the same run, with
+//! interleaved starts. Pure.
 
 use crate::GAUGE;
 use crate::config::FloorConfig;
@@ -14,11 +14,11 @@ use nodegauge_measure::record::Status;
 use nodegauge_measure::{Bytes, Notice, NoticeId, regime, stats};
 use std::collections::BTreeMap;
 
-/// Patterns that are held against it: what a message costs, alone and among others.
+/// Patterns that are compared with the lower bound: single messages, and windows of messages.
 pub(crate) const PATTERNS: [Pattern; 2] = [Pattern::Latency, Pattern::Bw];
 
-/// An MPI that needs more than twice the floor's time is named. What it does beyond carrying bytes (tags,
-/// communicators, matching) costs it some of the floor; of twice the time, half is spent on the way.
+/// Minimum share of the floor: an MPI that needs more than twice the floor's time is reported. Its further
+/// work (tags, communicators, matching) explains less than that.
 const SLOW: f64 = 0.5;
 
 /// Comparison of an MPI's figure with the lower bound.
@@ -63,11 +63,11 @@ pub(crate) fn shares(
     shares
 }
 
-/// Which side of a bound the whole interval lies on.
+/// Position of the whole interval relative to the bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Standing {
-    /// Slow, however much starts differ: the fastest of the MPI against the slowest of a floor that nothing
-    /// speaks against.
+    /// Slow in every start: even the fastest start of the MPI compared with the slowest start of a floor
+    /// without doubts.
     Doubtful,
     Slow,
     Faster,
@@ -75,7 +75,7 @@ enum Standing {
 }
 
 impl Standing {
-    /// `sure` is whether no start of the run tells otherwise.
+    /// Returns the position of a share; `sure` is true if every start of the run agrees.
     fn of(share: &FloorConfig, sure: bool) -> Self {
         let FloorConfig { share, ci95, .. } = *share;
         match ci95 {
@@ -90,9 +90,9 @@ impl Standing {
 /// Reasons to doubt figures of an MPI, by pattern and size.
 pub(crate) type Doubts = BTreeMap<(Pattern, u64), String>;
 
-/// Ranges of sizes in which an MPI takes more than twice the floor's time, with what to look at, or less
-/// than the floor, which is none there. Where every start of the run says the former, it is a doubt about the
-/// figures: they tell of how the MPI was set up here, not of what it can do on this node.
+/// Returns notices on ranges of sizes in which an MPI takes more than twice the floor's time, with its likely
+/// cause, or less than the floor, which is then not a lower bound. If every start is slower, the figures are
+/// doubtful: they show the configuration of the MPI, not what it can reach on this node.
 pub(crate) fn remarks(
     name: &str,
     mpi: &StartReport,
@@ -188,7 +188,7 @@ mod tests {
     const FAR: f64 = 190e-9;
     const SIZES: [u64; 3] = [8, 1024, 1 << 20];
 
-    /// Starts in which messages of all [`SIZES`] take so long, seconds, each with a round trip of a line.
+    /// Returns starts with the times of messages of all [`SIZES`], seconds, each with a round trip of a line.
     fn report(starts: &[(f64, [f64; 3])]) -> StartReport {
         let start = |(trip, seconds): &(f64, [f64; 3])| StartMedians {
             trip: *trip,
@@ -226,7 +226,7 @@ mod tests {
         (notices, doubts.into_iter().map(|((_, bytes), why)| (bytes, why)).collect())
     }
 
-    /// Starts near each other that take these multiples of 1 us, all sizes alike.
+    /// Returns starts with the same round trip; each takes a multiple of 1 us, the same for all sizes.
     fn starts(times: &[f64]) -> StartReport {
         report(&times.iter().map(|us| (NEAR, [us * 1e-6; 3])).collect::<Vec<_>>())
     }
@@ -239,7 +239,7 @@ mod tests {
         let of = |start: &StartReport| shares(&figures(start), start, &figures(&floor), &floor);
         let [low, high] = of(&mpi)[&(Pattern::Latency, 8)].config.ci95.unwrap();
         assert!((low - 0.5).abs() < 1e-9 && (high - 0.5).abs() < 1e-9, "{low} to {high}");
-        // Two starts tell no interval, and without one nothing is said.
+        // Two starts give no interval, and without an interval there is no notice.
         let two = starts(&[30.0, 30.0]);
         assert_eq!(of(&two)[&(Pattern::Latency, 8)].config.ci95, None);
         assert_eq!(judged(&two, &floor), (Vec::new(), Vec::new()));
@@ -257,7 +257,7 @@ mod tests {
             [(
                 1 << 20,
                 "MPICH takes 3.1 times the time of nodegauge's own transport (the floor); check that its \
-                 transport is shared memory: it is pml ob1, btl tcp"
+                 transport is shared memory; it is pml ob1, btl tcp"
                     .to_owned()
             )]
         );
@@ -272,17 +272,18 @@ mod tests {
     #[test]
     fn what_starts_leave_open_is_no_doubt() {
         let floor = starts(&[1.0, 1.0, 1.0]);
-        // Some of the floor is what an MPI costs.
+        // Some loss is the normal cost of an MPI.
         assert_eq!(judged(&starts(&[1.8, 1.81, 1.82]), &floor), (Vec::new(), Vec::new()));
-        // The interval reaches over the half.
+        // The interval contains one half.
         assert_eq!(judged(&starts(&[1.5, 2.5, 4.0]), &floor), (Vec::new(), Vec::new()));
-        // The whole interval lies below it, but the fastest start beside the slowest of the floor does not.
+        // The whole interval is below one half, but the fastest start compared with the slowest of the floor
+        // is not.
         let [mpi, alternating_floor] =
             [&[3.0, 6.1, 3.0, 6.0], &[1.0, 2.0, 1.0, 2.0]].map(|us| starts(us));
         let (notices, doubts) = judged(&mpi, &alternating_floor);
         assert_eq!((notices.len(), doubts), (1, Vec::new()));
         assert!(notices[0].starts_with("MPICH: latency of 8 B to 1 MiB takes 3.0 times the time"));
-        // Nor is a floor one that is in doubt itself.
+        // A doubtful floor is not used either.
         let (slow_mpi, slow_floor) = (starts(&[4.0; 3]), starts(&[1.0; 3]));
         let mut doubted = figures(&slow_floor);
         doubted.iter_mut().for_each(|of| of.measurement.validity.suspect("busy"));

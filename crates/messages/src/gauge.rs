@@ -1,4 +1,4 @@
-//! A run: the probes compiled, every start with every MPI, dips measured again, curves judged.
+//! A run: compiles the probes, runs every start with every MPI, measures dips again, and analyses the curves.
 
 use crate::curve::{self, CurvePoint, EagerLimit, MessageCurve};
 use crate::eager;
@@ -43,7 +43,7 @@ impl Planned for MessagesPlan {
         let figures = |(launch, pattern): (&Launch, &Pattern)| {
             let of = |test| {
                 let of = Figures::new(GAUGE, test, [pattern.name()], units(pattern));
-                // OSU's programs double from the least size on.
+                // OSU's programs double the size, beginning with the smallest.
                 if self.osu.is_empty() {
                     of.sized(launch.sizes_of(*pattern, &self.options))
                 } else {
@@ -121,11 +121,11 @@ fn run(
     Ok(outcome)
 }
 
-/// The probe of each MPI. An MPI whose wrapper compiles nothing is used without it where nobody named it, and
-/// is of no use where it is one of several that were named.
+/// Builds the probe of each MPI. If a wrapper cannot compile and the user did not name it, the precompiled
+/// probe is used. If it is one of several that the user names, it is left out.
 ///
 /// # Errors
-/// When there is no other, or with OSU's programs (`paired`), of which each has its MPI.
+/// Fails when no MPI is left, or with OSU's programs (`paired`), each of which belongs to an MPI.
 fn probes(
     choice: &mut Choice,
     paired: bool,
@@ -166,7 +166,7 @@ fn probes(
     }
 }
 
-/// Runs the starts between those hosts that answer.
+/// Runs the starts on the hosts that respond.
 fn run_on_hosts(
     mpi: &Starter<'_>,
     hosts: &[String],
@@ -198,7 +198,8 @@ fn run_on_hosts(
     Ok(outcome)
 }
 
-/// Carries out the launches, each with its starts by turns of all, so that they see the same machine.
+/// Runs the launches. The starts of all transports are interleaved, so that they meet the same state of the
+/// machine.
 fn run_starts(
     starters: &[Starter<'_>],
     launches: &[Launch],
@@ -236,11 +237,11 @@ fn run_starts(
     }
 }
 
-/// Reports of starters for a launch, and the starters without a result with the reason.
+/// Reports of the starters for a launch, and the starters without a result, with the error.
 type Turns<'a, 'b> =
     (Vec<(&'a Starter<'b>, StartReport)>, Vec<(&'a Starter<'b>, Launch, MessagesError)>);
 
-/// The starts of one launch, one of each starter before the next.
+/// Runs the starts of one launch in rounds; each starter starts once per round.
 fn by_turns<'a, 'b>(
     starters: &'a [Starter<'b>],
     launch: &Launch,
@@ -286,7 +287,7 @@ fn in_words(launch: &Launch) -> String {
     }
 }
 
-/// Finishes a launch: measures dips again, judges curves, compares them with the lower bound.
+/// Finishes a launch: measures dips again, analyses curves, compares them with the lower bound.
 fn finish(
     starter: &Starter<'_>,
     mut report: StartReport,
@@ -325,7 +326,7 @@ fn finish(
         if starter.options.named {
             outcome.measurements.push(missing);
         } else {
-            // Nobody asked for it by name.
+            // The user did not name this pattern.
             let reasons = missing.validity.reasons.join("; ");
             let text = format!("{} left out: {reasons}", missing.name);
             outcome.notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text));
@@ -334,8 +335,8 @@ fn finish(
     Ok(outcome)
 }
 
-/// Measures sizes that take far longer than their neighbours a second time and puts the new samples in
-/// the place of the old ones.
+/// Measures sizes that take far longer than their neighbours a second time; the new samples replace the old
+/// ones.
 fn measure_dips_again(
     starter: &Starter<'_>,
     report: &mut StartReport,
@@ -369,7 +370,7 @@ fn measure_dips_again(
     let second = match starter.run(&second, observer) {
         Ok(second) => second.output.sizes,
         Err(MessagesError::Toolchain(error)) => return Err(error.into()),
-        // The first measurement stands.
+        // The first measurement is kept.
         Err(_) => Vec::new(),
     };
     for run in second.into_iter().filter(|run| run.done.is_some()) {
@@ -382,17 +383,17 @@ fn measure_dips_again(
     Ok(())
 }
 
-/// Puts what a whole curve tells into the figure of its first size. The `limit` is of messages; what a
-/// collective makes of its size, it does not say.
+/// Stores the properties of a curve in the figure of its first size. `limit` applies to messages; the sizes
+/// of the messages within a collective are unknown.
 fn judge_curves(figures: &mut [MessageFigure], limit: Option<&EagerLimit>) {
     let point = |figure: &MessageFigure| {
         let bytes = figure.config.message_bytes?;
         let median = figure.measurement.summary.as_ref()?.median;
-        // The time that a message takes of the stream.
+        // Time per message of the stream.
         let is_time = figure.measurement.unit == Unit::Seconds;
         figure.is_curve().then_some((bytes, if is_time { median } else { bytes as f64 / median }))
     };
-    // The sizes of a pattern and pair follow one another.
+    // The sizes of a pattern and pair are consecutive.
     for curve in figures.chunk_by_mut(|a, b| {
         a.measurement.name == b.measurement.name && a.config.ranks == b.config.ranks
     }) {
@@ -464,7 +465,7 @@ fn details(report: &StartReport) -> Vec<String> {
     lines
 }
 
-/// A start that gave nothing, in the record.
+/// Returns the measurements in the record for a start without results.
 fn failed(starter: &Starter<'_>, launch: &Launch, error: &MessagesError) -> Vec<Measurement> {
     let reason = Failure::from(error).reason();
     let config = result::unstarted(starter, launch.distance);

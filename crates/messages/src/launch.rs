@@ -1,9 +1,8 @@
-//! One start of the probe: which ranks, where, and the words of each launcher that put them there.
-//! Pure.
+//! One start of the probe: its ranks, their places, and the options of each launcher for these places. Pure.
 //!
-//! Every launcher binds with its own means: Open MPI 4 with a rank file in the system's numbers of
-//! CPUs, Open MPI 5 with one in hwloc's, Hydra with `-bind-to user:`, Slurm with `--cpu-bind`. What
-//! they really did, the probe reads back from the kernel.
+//! Every launcher binds with its own means: Open MPI 4 with a rank file in the system's numbers of CPUs, Open
+//! MPI 5 with one in hwloc's, Hydra with `-bind-to user:`, Slurm with `--cpu-bind`. The probe reads the
+//! actual binding from the kernel.
 
 use crate::options::{Buffers, MessageOptions, SideThreads, Timing};
 use crate::pattern::Pattern;
@@ -34,33 +33,33 @@ pub struct Launch {
     pub patterns: Vec<Pattern>,
     /// Threads of `latency_mt`.
     pub threads: SideThreads,
-    /// Pairs that work at once, step after step; none where all ranks work together.
+    /// Concurrent pairs of each step; empty if all ranks work together.
     pub steps: Vec<Vec<(usize, usize)>>,
-    /// Sizes, where they are not those of the options.
+    /// Sizes, if they differ from those of the options.
     pub sizes: Option<Vec<u64>>,
 }
 
-/// Time for a size beyond its limit: warm-up, one more group of batches, validation.
+/// Additional seconds per size beyond its limit: warm-up, one more group of batches, validation.
 const GRACE: f64 = 20.0;
-/// Time that any size has, however short its limit: where others have the cores, each message waits for a slice
-/// of the scheduler, and a batch has as many as were right when the cores were free.
+/// Minimum time per size, however short its limit: if other programs use the cores, each message waits for a
+/// time slice of the scheduler, and the length of a batch was chosen when the cores were free.
 const LEAST_TIME: Duration = Duration::from_secs(10);
 
 impl Launch {
-    /// All ranks work together, of sizes of the options.
+    /// Creates a launch in which all ranks work together, with the sizes of the options.
     pub fn new(ranks: Where, distance: Option<Distance>, patterns: Vec<Pattern>) -> Self {
         let (threads, steps, sizes) = (SideThreads::SINGLE, Vec::new(), None);
         Self { ranks, distance, patterns, threads, steps, sizes }
     }
 
-    /// The part with these patterns; `None` where it has none of them.
+    /// Returns the part with these patterns; `None` if it has none of them.
     pub fn part(&self, plays: &[Pattern]) -> Option<Self> {
         let mut part = self.clone();
         part.patterns.retain(|pattern| plays.contains(pattern));
         (!part.patterns.is_empty()).then_some(part)
     }
 
-    /// Ranks of this start.
+    /// Returns the number of ranks.
     pub fn ranks(&self) -> usize {
         match &self.ranks {
             Where::Here(cpus) => cpus.len(),
@@ -68,7 +67,7 @@ impl Launch {
         }
     }
 
-    /// The sizes of a pattern in this start: of those asked for, as many as the memory limit leaves.
+    /// Returns the sizes of a pattern in this start: the requested ones that the memory limit allows.
     pub fn sizes_of(&self, pattern: Pattern, options: &MessageOptions) -> Vec<u64> {
         let mut sizes = self.asked_of(pattern, options);
         let (sent, received) = self.blocks(pattern, options);
@@ -76,7 +75,7 @@ impl Launch {
         sizes
     }
 
-    /// The sizes of a pattern that were asked for.
+    /// Returns the requested sizes of a pattern.
     pub fn asked_of(&self, pattern: Pattern, options: &MessageOptions) -> Vec<u64> {
         match &self.sizes {
             Some(sizes) => pattern.sizes_of(sizes),
@@ -84,25 +83,25 @@ impl Launch {
         }
     }
 
-    /// Messages that a rank's two buffers hold.
+    /// Returns the numbers of messages in a rank's send and receive buffers.
     fn blocks(&self, pattern: Pattern, options: &MessageOptions) -> (u64, u64) {
         options.blocks(pattern, self.ranks() as u64)
     }
 
-    /// Bytes of the buffers of all ranks for a pattern.
+    /// Returns the bytes of the buffers of all ranks for a pattern.
     pub fn buffer_bytes(&self, pattern: Pattern, options: &MessageOptions) -> u64 {
         let (sent, received) = self.blocks(pattern, options);
         let largest = self.sizes_of(pattern, options).into_iter().max().unwrap_or(0);
         largest.saturating_mul(sent + received).saturating_mul(self.ranks() as u64)
     }
 
-    /// CPUs of each rank on this node.
+    /// Returns the CPUs of each rank on this node.
     pub fn places(&self) -> Option<Vec<Vec<u32>>> {
         let Where::Here(ranks) = &self.ranks else { return None };
         Some(ranks.iter().map(|cpus| cpus.iter().map(|cpu| cpu.0).collect()).collect())
     }
 
-    /// Hosts of the ranks, where each has its own.
+    /// Returns the hosts of the ranks, if they are on several.
     pub fn hosts(&self) -> Option<&[String]> {
         match &self.ranks {
             Where::Here(_) => None,
@@ -110,24 +109,24 @@ impl Launch {
         }
     }
 
-    /// Sizes of all patterns of one pair, or of all ranks together.
+    /// Returns the number of sizes of all patterns, for one pair or for all ranks together.
     fn sizes(&self, options: &MessageOptions) -> usize {
         self.patterns.iter().map(|p| self.sizes_of(*p, options).len()).sum()
     }
 
-    /// Sizes of all patterns in all steps: what is done when it is over.
+    /// Returns the number of sizes of all patterns in all steps.
     pub fn count(&self, options: &MessageOptions) -> usize {
         self.sizes(options) * self.steps.iter().map(Vec::len).sum::<usize>().max(1)
     }
 
-    /// Silence after the first line that counts as a hang.
+    /// Returns the time without output, after the first line, that counts as a hang.
     pub fn timeout(&self, options: &MessageOptions) -> Duration {
-        // Steps answer as a whole.
+        // A step is printed only as a whole.
         let more = if self.steps.is_empty() { 0.0 } else { 2.0 * self.sizes(options) as f64 };
         longest(options) + options.size_limit.mul_f64(more)
     }
 
-    /// The arguments of the probe.
+    /// Returns the arguments of the probe.
     pub fn probe_arguments(&self, options: &MessageOptions) -> Vec<String> {
         let pattern = |pattern: &Pattern| {
             let size = |bytes: u64| {
@@ -161,7 +160,7 @@ impl Launch {
         words
     }
 
-    /// The start of these ranks by a launcher.
+    /// Returns the launch of these ranks by a launcher.
     pub fn by<'a>(
         &'a self,
         launcher: &'a MpiLauncher,
@@ -190,12 +189,12 @@ impl Launch {
     }
 }
 
-/// Time that no size takes longer than.
+/// Returns the maximum time of a size.
 fn longest(options: &MessageOptions) -> Duration {
     options.size_limit.mul_f64(GRACE) + LEAST_TIME
 }
 
-/// Ranks of this node, as those who place threads see them.
+/// Returns the ranks of this node as a placement plan.
 fn rank_plan(ranks: &[Vec<CpuId>]) -> RankPlan {
     let place = |(rank, cpus): (usize, &Vec<CpuId>)| RankPlace {
         rank: u32::try_from(rank).ok(),
@@ -229,7 +228,7 @@ mod tests {
     }
 
     fn words(launch: &Launch, launcher: &MpiLauncher, in_job: bool) -> (String, Option<String>) {
-        // Logical and physical numbers differ: the operating system counts over the sockets in turn.
+        // Logical and physical numbers differ: the operating system numbers the sockets in turn.
         let text = "Package:2 Core:2 PU:1(indexes=0,2,1,3)".to_owned();
         let topology = Topology::load(&TopologySource::Synthetic(text)).unwrap();
         let launched = launch.by(launcher, &topology, true);

@@ -1,9 +1,9 @@
 //! Messages between MPI processes: latency, bandwidth, message rate, collectives.
 //!
-//! `plan` says which ranks play which patterns in which starts; `gauge` carries it out: a probe is
-//! compiled by the site's MPI (`probe`), started by its launcher with an explicit binding (`launch`,
-//! `start`), read line by line (`protocol`) and judged (`result`, `curve`). `osu` runs the OSU
-//! micro-benchmarks by turns with it, `nodes` pairs many nodes, `view` is what people see.
+//! `plan` chooses ranks, patterns and starts; `gauge` runs them. A probe is compiled by the site's MPI
+//! (`probe`) and started by its launcher with an explicit binding (`launch`, `start`). Its output is parsed
+//! line by line (`protocol`) and evaluated (`result`, `curve`). `osu` runs the OSU micro-benchmarks
+//! alternately with the probe, `nodes` pairs many nodes, `view` formats the results.
 #![forbid(unsafe_code)]
 
 mod choice;
@@ -44,7 +44,7 @@ use nodegauge_measure::record::{Measurement, Record};
 pub const GAUGE: &str = "messages";
 /// The test's name in records.
 pub const TEST: &str = "mpi";
-/// The test's name of what goes without MPI.
+/// The test's name in records for measurements without MPI.
 pub const TRANSPORT: &str = "transport";
 
 /// The gauge of messages.

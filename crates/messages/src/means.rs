@@ -1,4 +1,4 @@
-//! With what messages are measured: the best means that the node has, and why.
+//! Choice of the means to measure messages: the best one that the node has, with the reason.
 
 use crate::MessagesError;
 use crate::choice::{MpiRequest, usual};
@@ -6,25 +6,25 @@ use nodegauge_measure::Failure;
 use nodegauge_toolchain::mpi::{Mpi, MpiParts};
 use nodegauge_toolchain::{CommandLine, ToolchainError};
 
-/// A means to measure messages, best first.
+/// Means to measure messages, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Means {
     /// The probe, compiled by an MPI's wrapper.
     Compiled,
-    /// The probe that this program carries, with the library of an MPI that has no compiler here.
+    /// The precompiled probe of this program, with the library of an MPI without a compiler.
     Precompiled,
-    /// This program's own transport, without MPI.
+    /// The built-in transport, without MPI.
     #[default]
     Transport,
 }
 
-/// The means that was chosen.
+/// Chosen means.
 #[derive(Debug, Default)]
 pub(crate) struct Choice {
     pub means: Means,
     /// The MPIs; none for [`Means::Transport`].
     pub mpis: Vec<Mpi>,
-    /// True if the user named the MPIs: no other will do.
+    /// True if the user named the MPIs; then no other MPI is used.
     pub named: bool,
     /// MPIs that were named and cannot be used, with the reason.
     pub unusable: Vec<(CommandLine, String)>,
@@ -32,10 +32,10 @@ pub(crate) struct Choice {
     pub missing: Option<Failure>,
 }
 
-/// The best means that there is. Who names MPIs gets those that can be used.
+/// Chooses the best available means. If the user names MPIs, the usable ones among them are chosen.
 ///
 /// # Errors
-/// When none that was named can be used, or what was named does not fit together.
+/// Fails when no named MPI is usable, or the request is inconsistent.
 pub(crate) fn choose(request: &MpiRequest) -> Result<Choice, MessagesError> {
     if !request.transport.is_empty() {
         return Ok(Choice::default());
@@ -60,7 +60,7 @@ fn of(means: Means, mpi: Mpi) -> Choice {
     Choice { means, mpis: vec![mpi], ..Choice::default() }
 }
 
-/// An MPI that needs no compiler here, and `why` it is taken; `None` where there is none.
+/// Returns an MPI that can be used without a compiler, chosen for the reason `why`; `None` if there is none.
 pub(crate) fn without_compiler(launcher: Option<&CommandLine>, why: &str) -> Option<Mpi> {
     let mpi = Mpi::find_runtime(launcher, &|| false).ok()?;
     let chosen = format!("by {}, with nodegauge's precompiled probe: {why}", mpi.parts);
@@ -77,7 +77,7 @@ pub(crate) fn uncompiled(mpi: &Mpi, error: &MessagesError) -> String {
         return Failure::from(error).reason();
     };
     let first = errors.lines().find(|line| !line.trim().is_empty()).unwrap_or(status).trim();
-    // The folder in which that was is gone.
+    // The temporary folder of the file no longer exists, so only the file name is shown.
     let (place, rest) = first.split_once(' ').unwrap_or((first, ""));
     let place = place.rsplit('/').next().unwrap_or(place);
     format!(
@@ -87,7 +87,7 @@ pub(crate) fn uncompiled(mpi: &Mpi, error: &MessagesError) -> String {
     )
 }
 
-/// All MPIs that were named, each tried.
+/// Tries all MPIs that the user names.
 fn named(request: &MpiRequest) -> Result<Choice, MessagesError> {
     let mut choice = Choice { means: Means::Compiled, named: true, ..Choice::default() };
     let mut first = None;
@@ -101,7 +101,7 @@ fn named(request: &MpiRequest) -> Result<Choice, MessagesError> {
         }
     }
     match first {
-        // Folders of OSU's programs go with wrappers one by one.
+        // Each folder of OSU's programs belongs to one wrapper, so that none can be left out.
         Some(failure)
             if choice.unusable.len() == 1 && choice.mpis.is_empty() || !request.osu.is_empty() =>
         {

@@ -1,5 +1,5 @@
-//! Pairs of many nodes: in each step as many as there are nodes for, over a ring and a random pairing
-//! so that every node meets three others in few steps, and a bad link or adapter stands out.
+//! Pairs of many nodes. Each step has as many concurrent pairs as possible. A ring and a random pairing
+//! connect every node with three others in few steps, so that a bad link or adapter stands out.
 
 use crate::config::MessageConfig;
 use crate::launch::{Launch, Where};
@@ -17,11 +17,11 @@ use nodegauge_toolchain::{ChildEnd, KillReason};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Pairs that work at once.
+/// Concurrent pairs.
 type PairStep = Vec<(usize, usize)>;
 
-/// Each node with its two neighbours of a ring of `n`: two steps, three where `n` is odd, because
-/// one node must pause in each.
+/// Pairs each node with its two neighbours in a ring of `n` nodes: two steps, or three if `n` is odd, because
+/// one node is idle in each step.
 fn ring(n: usize) -> Vec<PairStep> {
     // Two nodes have one edge.
     let edges = if n > 2 { n } else { n.saturating_sub(1) };
@@ -30,18 +30,18 @@ fn ring(n: usize) -> Vec<PairStep> {
     (0..3).map(step).filter(|step: &PairStep| !step.is_empty()).collect()
 }
 
-/// A pairing of `n` nodes by chance, the same for the same `seed`; one pauses when `n` is odd.
+/// Returns a random pairing of `n` nodes, the same for the same `seed`; one node is idle if `n` is odd.
 fn random(n: usize, seed: u64) -> PairStep {
     let mut order: Vec<usize> = (0..n).collect();
     Shuffler::new(seed).shuffle(&mut order);
     order.chunks_exact(2).map(|pair| (pair[0].min(pair[1]), pair[0].max(pair[1]))).collect()
 }
 
-/// Seeds that are tried for a pairing; more than one in three serves.
+/// Seeds that are tried for a pairing; more than one in three is suitable.
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=100;
 
-/// The ring, and for four nodes and more a pairing by chance of nodes that are no neighbours in it: a
-/// pair meets once. The same nodes meet in every run, so that runs compare.
+/// Returns the ring, and for at least four nodes a random pairing of nodes that are not neighbours in the
+/// ring, so that each pair works once. The pairs are the same in every run, so that runs can be compared.
 fn steps(n: usize) -> Vec<PairStep> {
     let mut steps = ring(n);
     if n > 3 {
@@ -52,8 +52,8 @@ fn steps(n: usize) -> Vec<PairStep> {
     steps
 }
 
-/// The starts for one rank on each host: ring and random pairing of the patterns of one pair, and
-/// all hosts at once for the others.
+/// Returns the starts for one rank per host: ring and random pairing for the patterns of one pair, and all
+/// hosts at once for the others.
 pub(crate) fn launches(hosts: &[String], options: &MessageOptions) -> Vec<Launch> {
     let n = hosts.len();
     let launch = |count: usize, wanted: &[Participants]| {
@@ -67,13 +67,13 @@ pub(crate) fn launches(hosts: &[String], options: &MessageOptions) -> Vec<Launch
     [own, together, threaded].into_iter().filter(|one| !one.patterns.is_empty()).collect()
 }
 
-/// Hosts whose pairs did not answer in the step that was broken off; `None` when all did, or where
-/// ranks have no hosts.
+/// Returns the pairs of hosts without a result in the step that did not finish; `None` if every pair has one,
+/// or if ranks have no hosts.
 pub(crate) fn silent(report: &StartReport) -> Option<Vec<String>> {
     let hosts = report.launch.hosts().filter(|_| report.broken.is_some())?;
     let step = report.launch.steps.get(report.output.steps)?;
     let answered = |(a, b): (usize, usize)| {
-        // A pair meets once, so that any complete size is of this step.
+        // A pair works once, so any complete size belongs to this step.
         let same = |size: &SizeRun| size.ranks == (a as u32, b as u32) && size.done.is_some();
         report.output.sizes.iter().any(same)
     };
@@ -84,11 +84,11 @@ pub(crate) fn silent(report: &StartReport) -> Option<Vec<String>> {
 
 /// Longest time for a host to answer.
 const ANSWER: Duration = Duration::from_secs(15);
-/// Hosts that are asked at once.
+/// Number of hosts that are checked concurrently.
 const AT_ONCE: usize = 64;
 
-/// Starts a program that does nothing on each host by itself, many at once: hosts that answer, and
-/// those that do not with the reason.
+/// Starts a program that does nothing on each host, many at once. Returns the hosts that respond, and the
+/// others with the reason.
 pub(crate) fn ask(
     mpi: &Starter<'_>,
     hosts: &[String],
@@ -100,7 +100,7 @@ pub(crate) fn ask(
         std::thread::scope(|scope| {
             let threads: Vec<_> =
                 some.iter().map(|host| (host, scope.spawn(|| one(mpi, host, &ended)))).collect();
-            // Only this thread can ask whether the user wants to end.
+            // Only this thread can check whether the user interrupts the run.
             while !threads.iter().all(|(_, thread)| thread.is_finished()) {
                 ended.fetch_or(interrupted(), Ordering::Relaxed);
                 std::thread::sleep(Duration::from_millis(10));
@@ -139,7 +139,7 @@ fn one(mpi: &Starter<'_>, host: &str, ended: &AtomicBool) -> Result<(), String> 
     })
 }
 
-/// A host that did not answer, in the record: no result.
+/// Returns the measurement without a value for a host that did not respond.
 pub(crate) fn silent_host(mpi: &Starter<'_>, host: &str, why: &str) -> Measurement {
     let config = MessageConfig {
         hosts: Some(vec![host.to_owned()]),

@@ -6,7 +6,7 @@ use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, names};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Buffers of the messages of a window: one for all, or one each.
+/// Buffers of the messages of a window: one for all messages, or one per message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Buffers {
     /// One buffer, as the OSU micro-benchmarks do by default: rates within a node are cache rates.
@@ -40,13 +40,13 @@ pub struct SideThreads {
 }
 
 impl SideThreads {
-    /// One on each side.
+    /// One thread on each side.
     pub const SINGLE: Self = Self { senders: 1, receivers: 1 };
     /// Usual numbers of threads for `latency_mt`.
     pub const CUSTOMARY: Self = Self { senders: 1, receivers: 2 };
 }
 
-/// Threads of a side at most.
+/// Maximum number of threads of a side.
 const MOST_THREADS: u32 = 64;
 
 impl std::str::FromStr for SideThreads {
@@ -66,46 +66,47 @@ impl std::str::FromStr for SideThreads {
 /// Options of the measurement of messages; the defaults are those of the OSU micro-benchmarks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MessageOptions {
-    /// Which patterns.
+    /// Patterns to measure.
     pub patterns: Vec<Pattern>,
-    /// True if they were named one by one: then it is a failure when the MPI cannot do one.
+    /// True if the user named the patterns one by one; then a pattern that the MPI does not support is an
+    /// error.
     pub named: bool,
-    /// Which sizes, bytes, ascending; else those of each pattern by custom.
+    /// Sizes in bytes, ascending; `None` for the customary sizes of each pattern.
     pub sizes: Option<Vec<u64>>,
     /// Messages under way at once, for rates.
     pub window: u32,
-    /// Exactly this many timed operations; else until the median is stable.
+    /// Exact number of timed operations; `None` to measure until the median is stable.
     pub iterations: Option<u64>,
-    /// Means of all operations, disturbed or not, and as many as the OSU micro-benchmarks have, where
-    /// `iterations` is not given: 10000 (large messages 1000), of rates 100 and 20 windows, of
+    /// True to report means of all operations, disturbed or not. Without `iterations`, their number is that
+    /// of the OSU micro-benchmarks: 10000 (1000 for large messages), for rates 100 and 20 windows, for
     /// collectives 1000 and 100 calls.
     pub like_osu: bool,
-    /// Operations before the clock starts; by custom 100 (large messages 10), for rates 10 and 2.
+    /// Warm-up operations; by default 100 (10 for large messages), for rates 10 and 2.
     pub warm_up: Option<u64>,
-    /// Exactly this many batches.
+    /// Exact number of batches.
     pub samples: Option<u32>,
-    /// Time for a size, over all starts.
+    /// Time limit per size, over all starts.
     pub size_limit: Duration,
-    /// Time for all sizes, patterns, pairs and transports: it may shorten that for a size.
+    /// Time limit for all sizes, patterns, pairs and transports; it may shorten the limit per size.
     pub budget: Option<Duration>,
-    /// Starts of the ranks of this node, where neither samples nor iterations are fixed: from start
-    /// to start libraries find their buffers elsewhere, and small messages differ by a tenth.
+    /// Number of starts of the ranks of this node, if neither samples nor iterations are fixed. Libraries
+    /// allocate their buffers at other addresses in each start, which changes small messages by a tenth.
     pub starts: u32,
     /// Buffers.
     pub buffers: Buffers,
-    /// Rounds in which the data is checked, for each size.
+    /// Number of rounds per size in which the data is verified.
     pub validate: u32,
-    /// Threads of `latency_mt`; else 1:2 where there are CPUs for them.
+    /// Threads of `latency_mt`; `None` for 1:2 if there are enough CPUs.
     pub threads: Option<SideThreads>,
     /// Interval between readings of the clock.
     pub timing: Timing,
-    /// Bytes of a rank's buffer at most: larger messages are left out.
+    /// Maximum bytes of a rank's buffer; larger messages are left out.
     pub memory_limit: u64,
-    /// Let Open MPI start programs of the user's as root; the probe it may start.
+    /// True if Open MPI may start the user's programs as root. The probe may always run as root.
     pub as_root: bool,
 }
 
-/// Bytes of a rank's buffer at most, as the OSU micro-benchmarks have it (`-M`).
+/// Default maximum bytes of a rank's buffer, as in the OSU micro-benchmarks (`-M`).
 pub const MEMORY_LIMIT: u64 = 512 << 20;
 
 impl Default for MessageOptions {
@@ -133,17 +134,17 @@ impl Default for MessageOptions {
 }
 
 impl MessageOptions {
-    /// The sizes that a pattern takes of those asked for.
+    /// Returns the requested sizes that are valid for a pattern.
     pub fn sizes_of(&self, pattern: Pattern) -> Vec<u64> {
         let usual = || pattern.usual_sizes();
         self.sizes.as_ref().map_or_else(usual, |sizes| pattern.sizes_of(sizes))
     }
 
-    /// Leaves out patterns to which none of the sizes that were asked for means anything, and tells which
-    /// sizes mean nothing to which.
+    /// Leaves out patterns without a valid size among the requested ones. Returns notices on the sizes that
+    /// are not valid for a pattern.
     ///
     /// # Errors
-    /// When such a pattern was named, or nothing is left.
+    /// Fails when the user named such a pattern, or no pattern is left.
     pub(crate) fn leave_out_meaningless(&mut self) -> Result<Vec<Notice>, MessagesError> {
         let Some(asked) = self.sizes.clone() else { return Ok(Vec::new()) };
         let mut without: BTreeMap<Vec<u64>, Vec<&str>> = BTreeMap::new();
@@ -175,7 +176,7 @@ impl MessageOptions {
         Ok(without.into_iter().map(told).collect())
     }
 
-    /// Messages that a rank's two buffers hold.
+    /// Returns the numbers of messages in a rank's send and receive buffers.
     pub(crate) fn blocks(&self, pattern: Pattern, ranks: u64) -> (u64, u64) {
         let buffers = match self.buffers {
             Buffers::Single => 1,
@@ -184,13 +185,13 @@ impl MessageOptions {
         pattern.blocks(ranks, buffers)
     }
 
-    /// The patterns in which these take part.
+    /// Returns the patterns with these kinds of participants.
     pub(crate) fn patterns_of(&self, wanted: &[Participants]) -> Vec<Pattern> {
         let wanted = |pattern: &Pattern| wanted.contains(&pattern.row().participants);
         self.patterns.iter().copied().filter(wanted).collect()
     }
 
-    /// Operations before the clock starts, and timed ones; 0 of these for no fixed number.
+    /// Returns the numbers of warm-up operations and of timed operations; the latter is 0 if it is not fixed.
     pub(crate) fn operations_of(&self, pattern: Pattern, bytes: u64) -> (u64, u64) {
         let (warm_up, timed) = pattern.customary_operations(bytes);
         let timed = if self.like_osu { timed } else { 0 };
@@ -223,7 +224,7 @@ mod tests {
                 "0 B, 6 B left out for allreduce: this size is not valid there".to_owned()
             ])
         );
-        // Of a group, what has no size goes; of what was named, nothing does.
+        // In a group, patterns without a size are left out; named patterns are not.
         let (some, remaining) = of(&[Latency, Bw], false, &[0]);
         assert_eq!((some.map(|texts| texts.len()), remaining), (Ok(1), vec![Latency]));
         for named in [true, false] {

@@ -1,4 +1,4 @@
-//! The OSU micro-benchmarks: their output, and their programs by turns with the probe.
+//! The OSU micro-benchmarks: parser of their output, and interleaved runs of their programs and the probe.
 
 pub mod output;
 pub mod print;

@@ -1,4 +1,4 @@
-//! Which ranks play which patterns in which starts. Pure, but for the MPIs that are looked for.
+//! Plan of a run: ranks, patterns and starts. Pure, except for the search for MPIs.
 
 use crate::choice::MpiRequest;
 use crate::floor;
@@ -19,12 +19,12 @@ use nodegauge_toolchain::mpi::{HostList, job_hosts};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Sizes of a quick look.
+/// Sizes of the quick test.
 const QUICK_SIZES: [u64; 5] = [8, 1024, 65_536, 1 << 20, 4 << 20];
-/// Time for a size of a quick look.
+/// Time limit per size in the quick test.
 const QUICK_LIMIT: Duration = Duration::from_millis(150);
 
-/// Between which ranks.
+/// Requested pairs of ranks.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum RankPairs {
     /// One pair for each distance of this node.
@@ -41,10 +41,10 @@ pub enum RankPairs {
 }
 
 impl RankPairs {
-    /// Between these hosts, each once; `slurm` stands for those of the job.
+    /// Creates pairs of these hosts, each used once; `slurm` means the hosts of the job.
     ///
     /// # Errors
-    /// When there are not two, or there is no job.
+    /// Fails when there are fewer than two hosts, or there is no job.
     pub fn hosts(lists: &[HostList]) -> Result<Self, MessagesError> {
         let mut hosts: Vec<String> = Vec::new();
         for HostList(names) in lists {
@@ -66,7 +66,7 @@ impl RankPairs {
     }
 }
 
-/// A run that has been planned.
+/// Planned run.
 #[derive(Debug)]
 pub struct MessagesPlan {
     pub(crate) options: MessageOptions,
@@ -78,15 +78,16 @@ pub struct MessagesPlan {
     pub(crate) own: Vec<Fabric>,
     /// The OSU programs for each MPI; none where the probe runs alone.
     pub(crate) osu: Vec<OsuPrograms>,
-    /// Rounds of the probe and an OSU program by turns.
+    /// Number of interleaved rounds of the probe and an OSU program.
     pub(crate) rounds: u32,
 }
 
 impl MessagesPlan {
-    /// Plans with the MPIs that were asked for; of the OSU micro-benchmarks, `rounds` by turns.
+    /// Creates a plan with the requested MPIs, and with `rounds` interleaved rounds of the OSU
+    /// micro-benchmarks.
     ///
     /// # Errors
-    /// When there are no two ranks or no such pair, or an MPI or a program is not there.
+    /// Fails when there are fewer than two ranks, or a requested pair, MPI or program is missing.
     pub fn new(
         site: &Site,
         mut options: MessageOptions,
@@ -96,7 +97,7 @@ impl MessagesPlan {
         rounds: u32,
     ) -> Result<Self, MessagesError> {
         if !request.osu.is_empty() {
-            // Both sides are to be the same, in threads and in operations.
+            // Both programs use the same threads and operations.
             options.threads = options.threads.or(Some(SideThreads::CUSTOMARY));
             options.like_osu = true;
         }
@@ -105,7 +106,7 @@ impl MessagesPlan {
         plan.choose(request)?;
         plan.osu = request.programs()?;
         plan.keep_budget();
-        // Whether programs of the user's run as root is the user's choice.
+        // The user decides whether the user's programs run as root.
         let users = !plan.osu.is_empty() && !plan.options.as_root;
         if let Some(mpi) = plan.choice.mpis.iter().find(|mpi| users && cares_for_root(mpi)) {
             return Err(MessagesError::root(mpi.launcher.command.program()));
@@ -114,10 +115,11 @@ impl MessagesPlan {
         Ok(plan)
     }
 
-    /// The part of `run`: a few sizes between the nearest two cores, with the first MPI that can.
+    /// Creates the plan for the summary of the node: a few sizes between the two nearest cores, with the
+    /// first usable MPI.
     ///
     /// # Errors
-    /// When there is no MPI that can start ranks here, or there are no two CPUs.
+    /// Fails when there is no MPI that can start ranks here, or there are no two CPUs.
     pub(crate) fn summary_plan(
         site: &Site,
         ask: &SummaryRequest<'_>,
@@ -135,7 +137,7 @@ impl MessagesPlan {
         }
         let mut plan = Self::with(&site.topology, options, RankPairs::EachDistance, None)?;
         plan.choose(&MpiRequest::default())?;
-        // One row tells what the node can do.
+        // One row is enough for the summary.
         plan.own.truncate(1);
         plan.keep_budget();
         Ok(plan)
@@ -144,7 +146,7 @@ impl MessagesPlan {
     /// Chooses the means.
     ///
     /// # Errors
-    /// When what was asked for is not there, or nothing is.
+    /// Fails when the requested means is missing, or there is none at all.
     fn choose(&mut self, request: &MpiRequest) -> Result<(), MessagesError> {
         self.choice = means::choose(request)?;
         let hosts = matches!(self.between, RankPairs::Hosts(_));
@@ -196,7 +198,7 @@ impl MessagesPlan {
         Ok(())
     }
 
-    /// Sizes that all transports measure.
+    /// Returns the number of sizes that all transports measure.
     pub(crate) fn turns(&self) -> usize {
         let of = |plays: &[Pattern]| -> usize {
             let parts = self.launches.iter().filter_map(|launch| launch.part(plays));
@@ -220,7 +222,7 @@ impl MessagesPlan {
         }
     }
 
-    /// Plans the starts, whatever the means.
+    /// Plans the starts, independently of the means.
     fn with(
         topology: &Topology,
         mut options: MessageOptions,
@@ -235,7 +237,7 @@ impl MessagesPlan {
         Ok(Self { options, between, launches, notices, choice, own, osu, rounds: 1 })
     }
 
-    /// Bytes of the buffers of all ranks, of the pattern that has most.
+    /// Returns the bytes of the buffers of all ranks, for the pattern with the largest buffers.
     pub(crate) fn buffer_bytes(&self) -> u64 {
         self.largest_buffers().map_or(0, |(bytes, ..)| bytes)
     }
@@ -248,10 +250,10 @@ impl MessagesPlan {
         all.max_by_key(|(bytes, ..)| *bytes)
     }
 
-    /// Refuses what the memory of this node cannot hold.
+    /// Checks that the buffers fit into the memory of this node.
     ///
     /// # Errors
-    /// When the buffers of a start need more than is `available`.
+    /// Fails when the buffers of a start need more than is `available`.
     fn check_memory(&self, available: Option<u64>) -> Result<(), MessagesError> {
         let here = !matches!(self.between, RankPairs::Hosts(_));
         match self.largest_buffers().zip(available) {
@@ -270,10 +272,10 @@ impl MessagesPlan {
     }
 }
 
-/// Tells which sizes the memory limit leaves out.
+/// Returns notices on the sizes that exceed the memory limit.
 ///
 /// # Errors
-/// When it leaves nothing of a pattern.
+/// Fails when every size of a pattern exceeds it.
 fn capped(launches: &[Launch], options: &MessageOptions) -> Result<Vec<Notice>, MessagesError> {
     let mut notices = Vec::new();
     for (launch, pattern) in launches.iter().flat_map(|l| l.patterns.iter().map(move |p| (l, *p))) {
@@ -299,10 +301,10 @@ fn capped(launches: &[Launch], options: &MessageOptions) -> Result<Vec<Notice>, 
     Ok(notices)
 }
 
-/// The starts of a run, and what should be said of them.
+/// Returns the starts of a run, with notices.
 ///
 /// # Errors
-/// When there are no two ranks, or no such pair.
+/// Fails when there are fewer than two ranks, or the requested pair does not exist.
 fn launches(
     topology: &Topology,
     options: &MessageOptions,
@@ -343,7 +345,7 @@ fn launches(
             _ => None,
         };
         let places = Where::Here(cpus);
-        // Two ranks where a pair has been: one start serves both.
+        // If a pair has the same places, one start is used for both.
         match launches.iter_mut().find(|known| known.ranks == places) {
             Some(known) => known.patterns.extend(together),
             None => launches.push(Launch::new(places, distance, together)),
@@ -359,14 +361,14 @@ fn launches(
     Ok((launches, notices))
 }
 
-/// Ranks on a core at most, as many as the most hardware threads that a core of any processor has (POWER's
-/// SMT8): each waits by asking again and again, so that more of them measure the scheduler.
+/// Maximum number of ranks per core: the largest number of hardware threads per core of any processor
+/// (POWER's SMT8). Waiting ranks poll, so that with more ranks the scheduler would be measured.
 const MOST_A_CORE: usize = 8;
 
-/// Ranks of the patterns in which all take part.
+/// Returns the number of ranks for the patterns of all ranks.
 ///
 /// # Errors
-/// When there are too many for the cores.
+/// Fails when there are too many for the cores.
 fn together_ranks(
     asked: Option<usize>,
     cores: usize,
@@ -393,7 +395,7 @@ fn together_ranks(
     Ok((count - 1).max(2))
 }
 
-/// The pairs that were asked for.
+/// Returns the requested pairs.
 fn chosen(topology: &Topology, between: &RankPairs) -> Result<Vec<CpuPair>, MessagesError> {
     let all = pairs::by_distance(topology);
     match between {
@@ -427,8 +429,8 @@ fn chosen(topology: &Topology, between: &RankPairs) -> Result<Vec<CpuPair>, Mess
     }
 }
 
-/// CPUs and threads of `latency_mt`: by custom one thread sends and two receive, where each has a
-/// core of its own.
+/// Returns CPUs and threads of `latency_mt`: by default one thread sends and two receive, if each can have
+/// its own core.
 fn of_threads(
     topology: &Topology,
     options: &MessageOptions,
@@ -448,7 +450,7 @@ fn of_threads(
     let taken = |cpu: &CpuId| [pair.first, pair.second].contains(cpu);
     let mut free: Vec<CpuId> = cores.iter().copied().filter(|cpu| !taken(cpu)).collect();
     let mut take = |first: CpuId, count: u32| {
-        // The nearest to the first thread of the rank.
+        // CPUs nearest to the first thread of the rank come first.
         free.sort_by_key(|cpu| pairs::distance(topology, first, *cpu));
         let more = (count as usize).saturating_sub(1).min(free.len());
         std::iter::once(first).chain(free.drain(..more)).collect::<Vec<CpuId>>()
@@ -456,7 +458,7 @@ fn of_threads(
     let mut receivers = take(pair.second, threads.receivers);
     let mut senders = take(pair.first, threads.senders);
     if senders.len() + receivers.len() < (threads.senders + threads.receivers) as usize {
-        // Too few for all: the threads of both may use them all.
+        // If there are too few CPUs, the threads of both ranks share them all.
         senders.extend(receivers);
         receivers = senders.clone();
     }
@@ -465,7 +467,8 @@ fn of_threads(
     (vec![senders, receivers], threads)
 }
 
-/// Every core with every other: in each step one pair, so that none disturbs another.
+/// Returns a launch of every core with every other: one pair per step, so that pairs do not disturb each
+/// other.
 fn matrix(cores: &[CpuId], options: &MessageOptions) -> Launch {
     let steps =
         (0..cores.len()).flat_map(|a| (a + 1..cores.len()).map(move |b| vec![(a, b)])).collect();

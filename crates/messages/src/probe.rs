@@ -12,7 +12,7 @@ use std::hash::{Hash, Hasher};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Text of each source file.
+/// Name and text of each source file.
 const SOURCES: [(&str, &str); 4] = [
     ("messages.c", include_str!("../../../probes/messages.c")),
     ("messages_patterns.h", include_str!("../../../probes/messages_patterns.h")),
@@ -22,7 +22,7 @@ const SOURCES: [(&str, &str); 4] = [
 /// Compiler flags of the probe: those of this program.
 const FLAGS: &str = env!("PROBE_FLAGS");
 
-/// The probe that was compiled with this program, for libraries of an ABI.
+/// Returns the probe that was compiled with this program, for libraries of an ABI.
 fn carried(abi: MpiAbi) -> &'static [u8] {
     match abi {
         MpiAbi::Mpich => include_bytes!(concat!(env!("OUT_DIR"), "/messages-MPICH")),
@@ -40,7 +40,7 @@ pub struct Probe {
     pub arguments: Vec<String>,
     /// Reasons why the probe could not be kept for later runs, or why a kept one is not run.
     pub notices: Vec<Notice>,
-    /// Holds it until the run is over.
+    /// Folder of the program; removed when this value is dropped.
     _folder: Scratch,
 }
 
@@ -52,11 +52,10 @@ pub fn cache_folder(variable: impl Fn(&str) -> Option<std::ffi::OsString>) -> Op
         .or_else(|| set("HOME").map(|home| home.join(".cache/nodegauge")))
 }
 
-/// The probe of an MPI: from the cache or compiled now, or where there is no wrapper the one that this program
-/// carries.
+/// Returns the probe of an MPI: from the cache or newly compiled, or without a wrapper the precompiled one.
 ///
 /// # Errors
-/// When it does not compile, or nothing can be written anywhere.
+/// Fails when it does not compile, or cannot be written to any folder.
 pub fn build(
     mpi: &Mpi,
     cache: Option<&Path>,
@@ -77,7 +76,7 @@ pub fn build(
             Cow::from(carried(*abi))
         }
     };
-    // Beside those that are kept: other hosts see that folder too, and programs may run there.
+    // The folder of the cache is also visible to other hosts, and programs may run there.
     let beside = cache.ok().and_then(|cache| Scratch::new_in(cache.path()).ok());
     let folder = beside.map_or_else(Scratch::new, Ok)?;
     let path = folder.path().join("messages-probe");
@@ -96,7 +95,8 @@ fn key(compiler: &Compiler, given: &Path, library: &MpiLibrary) -> String {
     format!("{command}\n{given}\n{path}\n{library}\n{version}\n{FLAGS}\n{sources}")
 }
 
-/// The probe from the cache, else compiled and kept there; `tell` what was wrong with the cache.
+/// Returns the probe from the cache, or compiles it and stores it there; `tell` receives problems of the
+/// cache.
 fn kept_or_compiled(
     compiler: &Compiler,
     key: &str,

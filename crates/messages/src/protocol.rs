@@ -1,11 +1,10 @@
-//! Output of the probe, read line by line, so that a run that is killed leaves what it has measured. Pure.
+//! Parser of the probe's output, line by line, so that the results of a killed run are kept. Pure.
 
 use crate::pattern::Pattern;
 use nodegauge_measure::{names, stats};
 use std::str::FromStr;
 
-/// A batch of whose time other programs had more than this share does not count; the probe's own
-/// bound.
+/// Maximum share of other programs in the time of a valid batch; the probe uses the same bound.
 pub const MOST_LOST: f64 = 0.02;
 
 /// Batches of operations that were timed one after another.
@@ -26,11 +25,11 @@ pub struct BatchGroup {
 /// Reason why the probe went on to the next size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Done {
-    /// The median is known to half a percent.
+    /// The uncertainty of the median is at most half a percent.
     Stable,
-    /// As many samples as were asked for, or as are taken at most.
+    /// The requested or the maximum number of samples is reached.
     Samples,
-    /// The time limit of a size.
+    /// The time limit of the size is reached.
     Limit,
 }
 
@@ -46,34 +45,34 @@ pub struct SizeRun {
     pub ranks: (u32, u32),
     /// Pairs that worked at once.
     pub pairs: u32,
-    /// Which ways messages took, where that is chosen for each size and start.
+    /// Routes of the messages, if they are chosen for each size and start.
     pub routes: Vec<String>,
     /// Timed batches.
     pub groups: Vec<BatchGroup>,
     /// Means of the fastest and the slowest rank of a collective, seconds.
     pub spread: Option<(f64, f64)>,
-    /// Bytes that were not what was sent; `None` when it was not looked.
+    /// Number of wrong bytes; `None` if the data was not verified.
     pub wrong: Option<u64>,
-    /// Reason why the size ended; `None` if it did not.
+    /// Reason why the size ended; `None` if it is unfinished.
     pub done: Option<Done>,
     /// The median of a first measurement that fell out of its curve, seconds.
     pub dip: Option<f64>,
 }
 
 impl SizeRun {
-    /// Round trips of a cache line before and after each group, where ranks share memory.
+    /// Returns the round trips of a cache line before and after each group, if ranks share memory.
     pub fn trips(&self) -> impl Iterator<Item = f64> {
         let both = self.groups.iter().flat_map(|group| [group.trips.0, group.trips.1]);
         both.filter(|trip| *trip > 0.0)
     }
 
-    /// Median seconds of an operation, whatever disturbed it.
+    /// Returns the median seconds of an operation, over disturbed batches as well.
     pub fn median(&self) -> f64 {
         let all: Vec<f64> = self.groups.iter().flat_map(|group| group.seconds.clone()).collect();
         stats::median(&all)
     }
 
-    /// Adds what another start measured; it is done when both are.
+    /// Adds the results of another start; the size is complete if it is complete in both.
     pub fn add(&mut self, more: Self) {
         self.groups.extend(more.groups);
         self.routes.extend(more.routes);
@@ -91,50 +90,50 @@ impl SizeRun {
     }
 }
 
-/// A rank, as it found itself.
+/// CPUs and host of a rank, as the rank reported them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProbeRank {
-    /// CPUs that it may run on; `None` when the system does not say.
+    /// CPUs on which it may run; `None` if unknown.
     pub cpus: Option<String>,
     /// Host of the rank.
     pub host: String,
 }
 
-/// All that a probe has printed so far.
+/// Output of a probe so far.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ProbeOutput {
-    /// True if its first line came: it is our probe.
+    /// True if the first line of the probe has been read.
     pub handshake: bool,
     /// Version of the MPI standard.
     pub standard: Option<String>,
-    /// Ranks that it believes there are.
+    /// Number of ranks that the probe reports.
     pub world: Option<u32>,
     /// Level of thread support that was given: 0 single to 3 multiple.
     pub level: u32,
-    /// Description of the library by itself, lines joined by `|`.
+    /// Version text of the library, lines joined by `|`.
     pub library: Option<String>,
-    /// The library's own variables that speak of eager messages, with their values.
+    /// The library's control variables for eager messages, with their values.
     pub variables: Vec<(String, i64)>,
     pub ranks: Vec<ProbeRank>,
     /// In order.
     pub sizes: Vec<SizeRun>,
-    /// Patterns that it refused, because the MPI does not let several threads send.
+    /// Patterns that the probe refused, because the MPI does not support concurrent sends by several threads.
     pub refused: Vec<Pattern>,
-    /// Reason why ranks cannot read each other's memory: an error number.
+    /// Error number of the failure to read another rank's memory; `None` if it works.
     pub unreadable: Option<i32>,
-    /// Steps that are through.
+    /// Number of completed steps.
     pub steps: usize,
-    /// True if it came to its end.
+    /// True if the probe reached its end.
     pub end: bool,
-    /// Lines that are not the probe's: of the library, as a rule.
+    /// Lines that are not from the probe, usually from the library.
     pub foreign: Vec<String>,
 }
 
-/// Foreign lines that are kept.
+/// Maximum number of foreign lines that are kept.
 const MOST_FOREIGN: usize = 200;
 
 impl ProbeOutput {
-    /// Reads more lines; whether any was the probe's.
+    /// Parses more lines. Returns true if at least one is from the probe.
     pub fn read(&mut self, lines: &str) -> bool {
         let mut any = false;
         for line in lines.lines() {
@@ -147,7 +146,7 @@ impl ProbeOutput {
         any
     }
 
-    /// The size that is being measured.
+    /// Returns the size that is being measured.
     pub fn unfinished(&self) -> Option<&SizeRun> {
         self.sizes.iter().rev().find(|size| size.done.is_none())
     }
@@ -210,7 +209,7 @@ impl ProbeOutput {
     }
 }
 
-/// The next word, read.
+/// Parses the next word.
 fn next<'a, T: FromStr>(words: &mut impl Iterator<Item = &'a str>) -> Option<T> {
     words.next()?.parse().ok()
 }
@@ -241,7 +240,7 @@ spread 1.5e-6 2.5e-6
     #[test]
     fn a_run_is_read_as_far_as_it_went() {
         let mut output = ProbeOutput::default();
-        // Lines come in pieces.
+        // The output is received in pieces.
         let (first, second) = PRINTED.split_at(PRINTED.find("size latency").unwrap());
         assert!(output.read(first) && output.read(second));
         assert!(output.handshake && !output.end);

@@ -184,7 +184,7 @@ impl Starter<'_> {
     /// Starts the probe and reads it to its end.
     ///
     /// # Errors
-    /// When nothing was measured; what was measured is never thrown away.
+    /// Fails when nothing was measured; what was measured is never thrown away.
     pub(crate) fn run(
         &self,
         launch: &Launch,

@@ -76,7 +76,7 @@ impl ReferenceProgram {
     /// Finds fio and asks for its version. Each job ends after `limit`.
     ///
     /// # Errors
-    /// When it is not there or is not fio.
+    /// Fails when it is not there or is not fio.
     pub fn fio(
         program: &Path,
         workers: Option<FileWorkers>,
@@ -88,7 +88,7 @@ impl ReferenceProgram {
     /// Finds IOzone and asks for its version.
     ///
     /// # Errors
-    /// When it is not there or is not IOzone.
+    /// Fails when it is not there or is not IOzone.
     pub fn iozone(program: &Path, workers: Option<FileWorkers>) -> Result<Self, Failure> {
         Self::found(&iozone::KIND, program, workers, None)
     }

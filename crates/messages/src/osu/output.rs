@@ -1,9 +1,9 @@
 //! Output of the OSU micro-benchmarks, versions 5 to 7. Pure.
 //!
-//! A title names the test and its version, a header the columns, then comes a line a size. Version 7
-//! adds a line with the data type (before or behind the header) and leaves 0 B out; `osu_mbw_mr` 7.2
-//! prints its title twice; `-f` adds least and greatest time and iterations to collectives, `-c` a
-//! verdict on the data, `-D` a second size, `-z` percentiles.
+//! The title contains the test and its version, the header the columns; then there is one line per size.
+//! Version 7 adds a line with the data type (before or behind the header) and leaves 0 B out; `osu_mbw_mr`
+//! 7.2 prints its title twice; `-f` adds least and greatest time and iterations to collectives, `-c` a result
+//! of the data check, `-D` a second size, `-z` percentiles.
 
 use crate::config::MessageConfig;
 use crate::options::Timing;
@@ -21,34 +21,34 @@ pub struct OsuRow {
     pub value: f64,
     /// Messages per second, of `osu_mbw_mr`.
     pub messages: Option<f64>,
-    /// Least and greatest time over ranks, seconds, of collectives with `-f`.
+    /// Minimum and maximum time over ranks, seconds, of collectives with `-f`.
     pub spread: Option<(f64, f64)>,
     /// Result of the program's data check, with `-c`.
     pub validated: Option<bool>,
 }
 
-/// One output.
+/// Output of one run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OsuOutput {
     /// The test.
     pub pattern: Pattern,
     /// Version of the benchmarks.
     pub version: Option<String>,
-    /// Pairs that worked at once, where it says so.
+    /// Number of concurrent pairs, if printed.
     pub pairs: Option<u32>,
-    /// Messages under way at once, where it says so.
+    /// Number of messages under way at once, if printed.
     pub window: Option<u32>,
-    /// Senders and receivers of `osu_latency_mt`, where it says so.
+    /// Senders and receivers of `osu_latency_mt`, if printed.
     pub threads: Option<(u32, u32)>,
     /// The table.
     pub rows: Vec<OsuRow>,
 }
 
 impl OsuOutput {
-    /// Reads all that one run printed.
+    /// Parses the output of one run.
     ///
     /// # Errors
-    /// When it is not the output of a test that is known; in words that go on from "it".
+    /// Fails when it is not the output of a known test. The error text continues a sentence about the output.
     pub fn read(text: &str) -> Result<Self, String> {
         let lines = || text.lines().map(str::trim);
         let title = lines()
@@ -94,17 +94,17 @@ impl OsuOutput {
     pub fn timing(&self) -> Timing {
         let major = self.version.as_deref().and_then(|version| version.split('.').next());
         match major.and_then(|major| major.parse().ok()) {
-            // It times each iteration by itself.
+            // Version 7 times each iteration separately.
             Some(7u32..) => Timing::Each,
             _ => Timing::Batch,
         }
     }
 }
 
-/// A line of the table below `header`; `None` where it cannot be read.
+/// Parses a line of the table below `header`; `None` if it is invalid.
 fn row(line: &str, pattern: Pattern, header: &str) -> Option<OsuRow> {
     let words: Vec<&str> = line.split_whitespace().collect();
-    // With `-D`, the bytes that really go stand behind the size.
+    // With `-D`, the size is followed by the number of bytes that are sent.
     let (bytes, at) = if pattern.is_sizeless() {
         (0, 0)
     } else {
@@ -128,8 +128,7 @@ fn row(line: &str, pattern: Pattern, header: &str) -> Option<OsuRow> {
     Some(OsuRow { bytes, value: number(at)? * unit, messages, spread, validated })
 }
 
-/// The measurements of a saved output: another program's figures, of which only what it prints is
-/// known.
+/// Returns the measurements of a saved output of OSU's programs, with the configuration that it contains.
 pub fn of_saved(output: &OsuOutput) -> Vec<Measurement> {
     let of_row = |row: &OsuRow| {
         let main = figure(output, row, output.pattern.unit(), &[row.value]);
@@ -140,7 +139,7 @@ pub fn of_saved(output: &OsuOutput) -> Vec<Measurement> {
     output.rows.iter().flat_map(of_row).collect()
 }
 
-/// The figure of one size over several runs: their median.
+/// Returns the figure of one size: the median of several runs.
 pub(crate) fn figure(output: &OsuOutput, row: &OsuRow, unit: Unit, runs: &[f64]) -> MessageFigure {
     let config = MessageConfig {
         engine: Some("osu".to_owned()),
@@ -165,7 +164,7 @@ pub(crate) fn figure(output: &OsuOutput, row: &OsuRow, unit: Unit, runs: &[f64])
     MessageFigure { measurement, config }
 }
 
-/// At most a line's worth of a text.
+/// Returns a text, shortened to one line.
 fn shortened(text: &str) -> String {
     text.chars().take(80).collect()
 }

@@ -1,5 +1,5 @@
-//! The tables of `mpi` in the columns of the OSU micro-benchmarks, for scripts that parse those. The
-//! title says that the figures are nodegauge's.
+//! The tables of `mpi` in the columns of the OSU micro-benchmarks, for scripts that parse these. The title
+//! states that nodegauge measured the figures.
 
 use crate::GAUGE;
 use crate::config::{MessageConfig, PairRank};
@@ -9,10 +9,10 @@ use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Category, Measurement, Record};
 use nodegauge_placement::Distance;
 
-/// Key of a table of its own.
+/// Key of a table: figures with the same key are in the same table.
 type TableKey = (Pattern, Option<String>, Option<Distance>, Option<Vec<PairRank>>);
 
-/// The tables, one after another: sizes 10 wide, values in a field of 20 with two digits.
+/// Formats all tables: sizes in 10 columns, values with two digits in 20 columns.
 pub fn tables(record: &Record) -> String {
     let mut out = String::new();
     let mut last: Option<TableKey> = None;
@@ -21,7 +21,7 @@ pub fn tables(record: &Record) -> String {
             m.gauge == GAUGE && m.category == category && m.unit != Unit::MessagesPerSecond
         }
     };
-    // Beside an MPI the own transport is its floor.
+    // In a record with an MPI, the built-in transport is only the lower bound.
     let with_mpi = record.measurements.iter().any(|m| of(Category::Variant)(&m));
     let ours = of(if with_mpi { Category::Variant } else { Category::Transport });
     for m in record.measurements.iter().filter(ours) {
@@ -37,7 +37,7 @@ pub fn tables(record: &Record) -> String {
         }
         let bytes = config.message_bytes.unwrap_or(0);
         let value = if m.unit == Unit::Seconds { value * 1e6 } else { value / 1e6 };
-        // A byte rate counts the same messages.
+        // Messages per second, from the byte rate.
         let messages = value * 1e6 / bytes as f64;
         out.push_str(&match pattern {
             _ if pattern.is_sizeless() => format!("{value:>17.2}\n"),

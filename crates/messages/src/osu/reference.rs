@@ -1,5 +1,5 @@
-//! The OSU programs and the probe by turns, round after round, started the same way on the same CPUs,
-//! so that both meet the same machine.
+//! Interleaved runs of the OSU programs and the probe, started the same way on the same CPUs, so that both
+//! meet the same state of the machine.
 
 use crate::launch::Launch;
 use crate::options::MessageOptions;
@@ -22,13 +22,13 @@ use nodegauge_toolchain::{ChildEnd, KillReason, ToolchainError, program};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Rounds that count, unless the user says otherwise.
+/// Default number of valid rounds.
 pub const ROUNDS: u32 = 5;
-/// Time for a size, unless the user says otherwise: OSU's programs have no limit.
+/// Default time limit per size; OSU's programs have none.
 pub const SIZE_LIMIT: Duration = Duration::from_secs(3);
-/// Silence of a program after which it hangs: its largest size takes seconds on slow links.
+/// Time without output after which a program counts as hanging; the largest size takes seconds on slow links.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Folders below the one that is named in which programs may lie: OSU installs and builds in several.
+/// Depth of the search for programs below the given folder; OSU installs and builds in several folders.
 const DEPTH: usize = 7;
 
 /// The programs of one build, by pattern.
@@ -36,14 +36,14 @@ const DEPTH: usize = 7;
 pub struct OsuPrograms(Vec<(Pattern, PathBuf)>);
 
 impl OsuPrograms {
-    /// Looks for them in a folder and below; `None` when there is none.
+    /// Searches a folder and the folders below it for the programs; `None` if there are none.
     pub fn find(folder: &Path) -> Option<Self> {
         let mut found = Self::default();
         found.look(folder, DEPTH);
         (!found.0.is_empty()).then_some(found)
     }
 
-    /// The program of a pattern.
+    /// Returns the program of a pattern.
     pub fn of(&self, pattern: Pattern) -> Option<&Path> {
         self.0.iter().find(|(known, _)| *known == pattern).map(|(_, path)| path.as_path())
     }
@@ -55,7 +55,7 @@ impl OsuPrograms {
         for path in paths {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             if path.is_dir() {
-                // .libs holds what the scripts of a build start with the right libraries.
+                // `.libs` has the binaries that the scripts of a build start with the right libraries.
                 if depth > 0 && !name.starts_with('.') && !path.is_symlink() {
                     self.look(&path, depth - 1);
                 }
@@ -69,10 +69,10 @@ impl OsuPrograms {
     }
 }
 
-/// Runs both by turns, `rounds` of each pattern that count.
+/// Runs both alternately, until each pattern has `rounds` valid rounds.
 ///
 /// # Errors
-/// When an OSU program does not run, or the probe measures nothing.
+/// Fails when an OSU program does not run, or the probe measures nothing.
 pub(crate) fn run(
     mpi: &Starter<'_>,
     programs: &OsuPrograms,
@@ -98,7 +98,7 @@ pub(crate) fn run(
     Ok(outcome)
 }
 
-/// Rounds of one pattern until enough of them count.
+/// Runs rounds of one pattern until enough of them are valid.
 fn by_turns(
     mpi: &Starter<'_>,
     launch: &Launch,
@@ -148,7 +148,7 @@ fn by_turns(
     Ok(outcome)
 }
 
-/// One turn of each.
+/// Runs one turn of each program.
 fn round(
     mpi: &Starter<'_>,
     launch: &Launch,
@@ -156,7 +156,7 @@ fn round(
     observer: &mut dyn Observer,
 ) -> Result<Round, MessagesError> {
     let cpus: Vec<u32> = launch.places().into_iter().flatten().flatten().collect();
-    // Slurm's daemon starts ranks, so that their time is not known for this process' own.
+    // Slurm's daemon starts the ranks, so their CPU time is not counted for this process.
     let own_ranks = mpi.transport.launcher_kind() != Some(LauncherKind::Slurm);
     let work = || Work::now(&cpus).filter(|_| own_ranks).map(|work| (work, Instant::now()));
     let share = |from: Option<(Work, Instant)>, to: Option<(Work, Instant)>| {
@@ -226,7 +226,7 @@ fn osu(
     })
 }
 
-/// The options that both know.
+/// Returns the options that both programs have.
 fn arguments(options: &MessageOptions, launch: &Launch) -> Vec<String> {
     let pattern = launch.patterns.first().copied().unwrap_or(Pattern::Latency);
     let sizes = options.sizes_of(pattern);

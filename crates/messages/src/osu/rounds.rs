@@ -1,8 +1,8 @@
-//! Which rounds of two programs by turns met the same machine, and their figures together. Pure.
+//! Selection of the valid rounds of two interleaved programs, and their combined figures. Pure.
 //!
-//! OSU's programs do not say where a hypervisor had the CPUs while they ran; the probe does. A round
-//! is an OSU program and then the probe, so each OSU program runs between two probes: where the round
-//! trips of the one before, the one behind and all within agree, both met one regime.
+//! OSU's programs do not report the core-to-core latency, which changes when a hypervisor moves CPUs; the
+//! probe does. A round is an OSU program and then the probe, so each OSU program runs between two probes:
+//! where the round trips of the one before, the one behind and all within agree, both met one regime.
 
 use crate::config::MessageConfig;
 use crate::osu::output::{self, OsuOutput};
@@ -13,13 +13,13 @@ use nodegauge_measure::record::{Measurement, Quoted, Status};
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::{Unit, regime, stats};
 
-/// Round trips at either end of a probe's run that tell in which regime it began and ended.
+/// Number of round trips at each end of a probe's run that determine the regime at that time.
 const ENDS: usize = 5;
 /// Share of a run's round trips that must agree: a stray one is a disturbance.
 const AGREE: f64 = 0.9;
 
-/// Share of the CPUs' time that others may have during a turn: a launcher's own time and the ticks in
-/// which the kernel counts come to a hundredth or two.
+/// Maximum share of the CPU time of other programs in a turn. The launcher's own time and the kernel's
+/// counting in ticks account for one or two hundredths.
 const OTHERS: f64 = 0.03;
 
 /// One turn of each program.
@@ -31,7 +31,7 @@ pub(crate) struct Round {
     pub(crate) own: Vec<MessageFigure>,
     /// Round trips of a cache line during the probe's run, seconds, in order.
     pub(crate) trips: Vec<f64>,
-    /// Share of the CPUs' time that other programs had, of the two turns that in which they had more.
+    /// Share of the CPU time of other programs; the larger of the two turns.
     pub(crate) others: f64,
 }
 
@@ -55,8 +55,8 @@ impl Round {
     }
 }
 
-/// The figures of both over the rounds that count, of all when none does: medians, and how the probe's
-/// stands to OSU's.
+/// Returns the figures of both programs over the valid rounds, or over all if none is valid: the medians, and
+/// the ratio of the probe's figure to OSU's.
 pub(crate) fn together(rounds: &[Round], counting: &[usize], pattern: Pattern) -> Vec<Measurement> {
     let counted: Vec<&Round> = match counting {
         [] => rounds.iter().collect(),
@@ -112,7 +112,7 @@ pub(crate) fn together(rounds: &[Round], counting: &[usize], pattern: Pattern) -
     found.into_iter().map(with_rounds).collect()
 }
 
-/// One figure over several rounds: each round's mean, which is what OSU prints, is a sample.
+/// Returns one figure over several rounds; the mean of a round, which OSU prints, is a sample.
 fn over_rounds(one: &Measurement, runs: &[&Measurement]) -> Measurement {
     let samples: Vec<f64> = runs.iter().filter_map(|m| m.value).collect();
     let mut validity = one.validity.clone();
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn rounds_of_the_commoner_regime_count() {
         let rounds = [round(&NEAR), round(&FAR), round(&FAR), round(&FAR), round(&NEAR)];
-        // While OSU's program of round 1 ran, the CPUs were moved, and so before round 4.
+        // The CPUs were moved during OSU's program of round 1, and before round 4.
         assert_eq!(counting(&rounds), [2, 3]);
     }
 
@@ -162,7 +162,7 @@ mod tests {
         let rounds = [round(&NEAR), round(&NEAR), round(&both), round(&FAR)];
         assert_eq!(counting(&rounds), [0, 1]);
         assert!(counting(&[round(&both)]).is_empty());
-        // One stray among many is nothing.
+        // One stray value among many is ignored.
         let stray = [&[3e-6], &NEAR[..], &NEAR].concat();
         assert_eq!(counting(&[round(&stray)]), [0]);
     }

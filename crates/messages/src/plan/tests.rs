@@ -47,7 +47,7 @@ fn every_distance_has_a_start_and_all_cores_another() {
         ]
     );
     assert_eq!(launches[4].ranks(), 128);
-    // One sends, two receive, each on a core of its own near the first of its rank.
+    // One thread sends, two receive, each on its own core near the first thread of its rank.
     assert_eq!(here(&launches[5]), [vec![0], vec![1, 2]]);
     assert!(notices.is_empty());
 }
@@ -121,7 +121,7 @@ fn buffers_that_memory_cannot_hold_are_refused() {
         ),
         "{error}"
     );
-    // What is received is gathered, what is sent is not; one message is all that others need.
+    // The receive buffer is gathered, the send buffer is not; the other patterns need one message.
     let bytes = |pattern| collectives(&[pattern], MEMORY_LIMIT).unwrap().buffer_bytes();
     assert_eq!(bytes(Pattern::Allgather), 129 * (128 << 20));
     assert_eq!(bytes(Pattern::Bcast), 2 * (128 << 20));
@@ -137,7 +137,7 @@ fn sizes_beyond_the_memory_limit_are_left_out_and_told() {
         plan.notices[0].message,
         "alltoall among 128 ranks is measured only up to 256 KiB: buffers of larger sizes exceed 32 MiB (--mem-limit)"
     );
-    // Beyond what is measured by custom, what was asked for is: to the same limit.
+    // Requested sizes beyond the customary ones are measured up to the same limit.
     let topology = machine("Package:1 Core:2 PU:1");
     let asked = |bytes: &[u64]| {
         let patterns = vec![Pattern::Alltoall];

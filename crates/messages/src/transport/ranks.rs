@@ -26,7 +26,7 @@ const CHECK_RANKS: Duration = Duration::from_millis(100);
 /// probe does.
 ///
 /// # Errors
-/// When the order cannot be read, or a rank cannot be started or ended before its time.
+/// Fails when the order cannot be read, or a rank cannot be started or ended before its time.
 pub fn serve(order: &str) -> Result<(), Failure> {
     let order: RankJob = serde_json::from_str(order)
         .map_err(|error| Failure::usage(format!("invalid order of ranks: {error}")))?;

@@ -37,7 +37,7 @@ impl Segment {
     /// For so many ranks, to be made before they are forked.
     ///
     /// # Errors
-    /// When the kernel has no memory.
+    /// Fails when the kernel has no memory.
     pub(super) fn new(ranks: usize) -> Result<Self, SysError> {
         Ok(Self { mapping: Mapping::shared(ranks * Self::stride())?, ranks })
     }
