@@ -7,7 +7,10 @@
 #![forbid(unsafe_code)]
 
 pub mod roofline;
+mod shares;
 pub mod view;
+
+pub use shares::BudgetShares;
 
 use nodegauge_analysis::expect::Figures;
 use nodegauge_machine::{SysRoot, Topology};
@@ -120,6 +123,13 @@ pub struct SummaryRequest<'a> {
     pub environment: &'a Environment,
     /// Returns the newest saved run of this node that itself measured a figure with this test and name.
     pub newest: &'a dyn Fn(&str, &str) -> Option<Record>,
+}
+
+impl<'a> SummaryRequest<'a> {
+    /// Returns a request of this depth without figures, limits and saved runs.
+    pub fn plain(depth: Depth, environment: &'a Environment) -> Self {
+        Self { depth, before: &[], budget: None, samples: None, environment, newest: &|_, _| None }
+    }
 }
 
 /// Level of detail of a view.

@@ -1,0 +1,75 @@
+//! Division of a time budget among gauges that run one after another.
+
+use crate::{Gauge, Site, SummaryRequest};
+use std::time::Duration;
+
+/// Shares of a budget, in proportion to the time that each gauge usually takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BudgetShares {
+    budget: Duration,
+    /// Usual time of each gauge; zero if it cannot be planned.
+    usual: Vec<Duration>,
+}
+
+impl BudgetShares {
+    /// Divides `budget` among `gauges`, whose usual times are those of the request `ask`.
+    pub fn new(
+        budget: Duration,
+        gauges: &[&'static dyn Gauge],
+        site: &Site,
+        ask: &SummaryRequest<'_>,
+    ) -> Self {
+        let time = |gauge: &dyn Gauge| gauge.summary_plan(site, ask).ok()??.foreseen().time;
+        let usual = gauges.iter().map(|gauge| time(*gauge).unwrap_or_default()).collect();
+        Self { budget, usual }
+    }
+
+    /// Returns the part for gauge number `at`, after the gauges before it used `spent`. The remaining time is divided
+    /// in proportion to the usual times. The minimum is half of the gauge's part of the whole budget, because a gauge
+    /// with a long set-up could otherwise leave no time for the last one.
+    pub fn of(&self, at: usize, spent: Duration) -> Duration {
+        let left = self.budget.saturating_sub(spent);
+        let least = self.part(at, self.budget / 2, &self.usual);
+        self.part(at, left, &self.usual[at..]).max(least)
+    }
+
+    /// Returns the part of `time` for gauge number `at` among gauges with these usual times.
+    fn part(&self, at: usize, time: Duration, among: &[Duration]) -> Duration {
+        let all: Duration = among.iter().sum();
+        time.mul_f64(self.usual[at].as_secs_f64() / all.as_secs_f64().max(f64::MIN_POSITIVE))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_is_shared_out_and_what_one_leaves_or_takes_is_the_others() {
+        let seconds = Duration::from_secs_f64;
+        // The fourth gauge measures nothing in this command.
+        let usual = [10.0, 8.0, 3.0, 0.0, 4.0].map(seconds).to_vec();
+        for (budget, misses) in [(30.0, 1.1), (30.0, 0.5), (10.0, 1.0), (300.0, 1.05)] {
+            let divided = BudgetShares { budget: seconds(budget), usual: usual.clone() };
+            let mut spent = Duration::ZERO;
+            let mut shares = Vec::new();
+            for at in 0..usual.len() {
+                let share = divided.of(at, spent);
+                shares.push(share);
+                spent += share.mul_f64(misses);
+            }
+            assert_eq!(shares[3], Duration::ZERO);
+            let most = budget + f64::max(1.0, budget / 10.0);
+            assert!(spent.as_secs_f64() <= most, "{budget} s, {misses}: {spent:?}");
+            if misses == 1.0 {
+                assert!((spent.as_secs_f64() - budget).abs() < 1e-6, "{spent:?}");
+                assert!((shares[0].as_secs_f64() - 0.4 * budget).abs() < 1e-6, "{shares:?}");
+            }
+        }
+        // The last gauge gets its minimum even if the others exceed the budget.
+        let exceeded = BudgetShares { budget: seconds(25.0), usual };
+        assert_eq!(exceeded.of(4, seconds(80.0)), seconds(2.0));
+        let unknown = BudgetShares { budget: seconds(3.0), usual: vec![Duration::ZERO] };
+        assert_eq!(unknown.of(0, seconds(1.0)), Duration::ZERO);
+    }
+}
