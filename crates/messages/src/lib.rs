@@ -32,7 +32,7 @@ pub use config::{DipConfig, FloorConfig, MessageConfig, MpiConfig, PairRank};
 pub use error::MessagesError;
 pub use options::MessageOptions;
 pub use pattern::Pattern;
-pub use plan::{MessagesPlan, RankPairs};
+pub use plan::{MessageRequest, MessagesPlan, RankPairs};
 
 use nodegauge_gauge::view::Section;
 use nodegauge_gauge::{Detail, Gauge, Headline, Planned, Site, SummaryRequest};

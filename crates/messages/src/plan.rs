@@ -6,7 +6,7 @@ use crate::launch::{Launch, Where};
 use crate::means::{self, Choice, Means};
 use crate::nodes;
 use crate::options::{MessageOptions, SideThreads};
-use crate::osu::OsuPrograms;
+use crate::osu::{self, OsuPrograms};
 use crate::pattern::{Participants, Pattern};
 use crate::start::cares_for_root;
 use crate::transport::{self, Fabric};
@@ -21,6 +21,8 @@ use std::time::Duration;
 
 /// Sizes of the quick test.
 const QUICK_SIZES: [u64; 5] = [8, 1024, 65_536, 1 << 20, 4 << 20];
+/// Default sizes of a matrix, which has a pair for every two cores.
+const MATRIX_SIZES: [u64; 2] = [8, 1 << 20];
 /// Time limit per size in the quick test.
 const QUICK_LIMIT: Duration = Duration::from_millis(150);
 
@@ -66,6 +68,23 @@ impl RankPairs {
     }
 }
 
+/// Request of the user: MPIs, ranks and times.
+#[derive(Debug, Clone, Default)]
+pub struct MessageRequest {
+    /// MPIs, and what is measured with each.
+    pub mpi: MpiRequest,
+    /// Pairs of ranks on this node.
+    pub pairs: Option<RankPairs>,
+    /// Hosts instead of pairs on this node.
+    pub hosts: Vec<HostList>,
+    /// Number of ranks.
+    pub ranks: Option<usize>,
+    /// Time limit per size, over all starts.
+    pub size_limit: Option<Duration>,
+    /// Exact number of batches; with the OSU micro-benchmarks, of rounds.
+    pub samples: Option<u32>,
+}
+
 /// Planned run.
 #[derive(Debug)]
 pub struct MessagesPlan {
@@ -83,25 +102,33 @@ pub struct MessagesPlan {
 }
 
 impl MessagesPlan {
-    /// Creates a plan with the requested MPIs, and with `rounds` interleaved rounds of the OSU
-    /// micro-benchmarks.
+    /// Creates the plan of the requested run.
     ///
     /// # Errors
     /// Fails when there are fewer than two ranks, or a requested pair, MPI or program is missing.
     pub fn new(
         site: &Site,
         mut options: MessageOptions,
-        between: RankPairs,
-        ranks: Option<usize>,
-        request: &MpiRequest,
-        rounds: u32,
+        asked: &MessageRequest,
     ) -> Result<Self, MessagesError> {
-        if !request.osu.is_empty() {
-            // Both programs use the same threads and operations.
+        let request = &asked.mpi;
+        let between = match asked.hosts.as_slice() {
+            [] => asked.pairs.clone().unwrap_or_default(),
+            hosts => RankPairs::hosts(hosts)?,
+        };
+        if request.osu.is_empty() {
+            options.samples = asked.samples;
+        } else {
+            // Both programs use the same threads and operations; samples are rounds.
             options.threads = options.threads.or(Some(SideThreads::CUSTOMARY));
             options.like_osu = true;
+            options.size_limit = osu::SIZE_LIMIT;
         }
-        let mut plan = Self::with(&site.topology, options, between, ranks)?;
+        options.size_limit = asked.size_limit.unwrap_or(options.size_limit);
+        if between == RankPairs::All {
+            options.sizes.get_or_insert_with(|| MATRIX_SIZES.to_vec());
+        }
+        let mut plan = Self::with(&site.topology, options, between, asked.ranks)?;
         plan.check_memory(site.machine.memory.available)?;
         plan.choose(request)?;
         plan.osu = request.programs()?;
@@ -111,7 +138,7 @@ impl MessagesPlan {
         if let Some(mpi) = plan.choice.mpis.iter().find(|mpi| users && cares_for_root(mpi)) {
             return Err(MessagesError::root(mpi.launcher.command.program()));
         }
-        plan.rounds = rounds;
+        plan.rounds = asked.samples.unwrap_or(osu::ROUNDS);
         Ok(plan)
     }
 

@@ -4,28 +4,27 @@ use crate::args::MpiArgs;
 use crate::failure::{Exit, Failure};
 use crate::session::{self, Shown};
 use nodegauge_gauge::Planned;
-use nodegauge_messages::{MessageOptions, Messages, MessagesPlan, MpiRequest, RankPairs, osu};
+use nodegauge_messages::{MessageOptions, MessageRequest, Messages, MessagesPlan, MpiRequest, osu};
 use nodegauge_report::{run, text};
 
 pub(crate) fn execute(args: &MpiArgs) -> Result<Exit, Failure> {
     let node = session::site(&args.common)?;
-    let between = if args.hosts.is_empty() {
-        args.pairs.clone().unwrap_or_default()
-    } else {
-        RankPairs::hosts(&args.hosts)?
+    let request = MessageRequest {
+        mpi: MpiRequest {
+            mpicc: args.mpicc.clone(),
+            launcher: args.launcher.clone(),
+            osu: args.osu.clone(),
+            transport: args.transport.clone(),
+            floor: !args.no_floor,
+        },
+        pairs: args.pairs.clone(),
+        hosts: args.hosts.clone(),
+        ranks: args.ranks.map(|ranks| ranks as usize),
+        size_limit: args.size_limit,
+        samples: args.common.samples,
     };
-    let options = options(args, &between);
-    let request = MpiRequest {
-        mpicc: args.mpicc.clone(),
-        launcher: args.launcher.clone(),
-        osu: args.osu.clone(),
-        transport: args.transport.clone(),
-        floor: !args.no_floor,
-    };
-    let ranks = args.ranks.map(|ranks| ranks as usize);
-    let rounds = args.common.samples.unwrap_or(osu::ROUNDS);
     // All errors of usage are reported before the history is opened.
-    let plan = MessagesPlan::new(&node, options, between, ranks, &request, rounds)?;
+    let plan = MessagesPlan::new(&node, options(args), &request)?;
     let figures = plan.figures(&node);
     session::conduct(
         &args.common,
@@ -42,22 +41,15 @@ pub(crate) fn execute(args: &MpiArgs) -> Result<Exit, Failure> {
     )
 }
 
-fn options(args: &MpiArgs, between: &RankPairs) -> MessageOptions {
+fn options(args: &MpiArgs) -> MessageOptions {
     let usual = MessageOptions::default();
-    let mut options = MessageOptions {
+    MessageOptions {
         patterns: args.patterns.list.clone(),
         named: args.patterns.named,
         sizes: args.sizes.as_ref().map(|sizes| sizes.0.clone()),
         window: args.window,
         iterations: args.iterations,
         warm_up: args.warm_up,
-        // With OSU, `--samples` is the number of rounds.
-        samples: args.common.samples.filter(|_| args.osu.is_empty()),
-        size_limit: args.size_limit.unwrap_or(if args.osu.is_empty() {
-            usual.size_limit
-        } else {
-            osu::SIZE_LIMIT
-        }),
         buffers: args.buffers,
         validate: args.validate,
         threads: args.threads,
@@ -66,10 +58,5 @@ fn options(args: &MpiArgs, between: &RankPairs) -> MessageOptions {
         as_root: args.allow_run_as_root,
         budget: args.common.budget,
         ..usual
-    };
-    // A matrix measures every pair of cores: by default at only two sizes.
-    if *between == RankPairs::All {
-        options.sizes.get_or_insert_with(|| vec![8, 1 << 20]);
     }
-    options
 }
