@@ -34,7 +34,7 @@ mod workers;
 pub use engine::{IoEngine, Msync, SyncWrites};
 pub use grid::SizeList;
 pub use operation::{Operation, OperationList, in_order};
-pub use plan::{FilesOptions, FilesPlan, QUICK, ShortGrid, plan};
+pub use plan::{FilesOptions, FilesPlan, ShortGrid, plan};
 pub use run::{cost_of_latency, run};
 pub use scratch::{Leftover, remove_leftovers};
 pub use task::{CacheMode, TaskSetup};

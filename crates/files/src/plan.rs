@@ -28,8 +28,10 @@ pub struct ShortGrid {
     pub limit: Duration,
 }
 
+/// Default time for everything.
+const USUAL_BUDGET: Duration = Duration::from_secs(120);
 /// A dozen cells.
-pub const QUICK: ShortGrid = ShortGrid {
+const QUICK: ShortGrid = ShortGrid {
     mib: &[1, 16, 64],
     kib: &[4, 64, 1024],
     operations: &["write", "rewrite", "read", "reread", "random_read", "random_write"],
@@ -92,6 +94,21 @@ impl FilesOptions {
             limit: Some(SUMMARY.limit),
             budget: Some(SUMMARY.budget),
             ..Self::default()
+        }
+    }
+
+    /// Sets the sizes and the time limits: those of a quick run or the usual ones, unless they are given. A given
+    /// number of samples is taken without a time limit.
+    #[must_use]
+    pub fn limited(self, quick: bool, budget: Option<Duration>, limit: Option<Duration>) -> Self {
+        let short = quick.then_some(&QUICK);
+        let usual = short.map_or(USUAL_BUDGET, |short| short.budget);
+        let is_unlimited = self.samples.is_some() && budget.is_none();
+        Self {
+            short,
+            limit: limit.or(short.map(|short| short.limit)),
+            budget: (!is_unlimited).then(|| budget.unwrap_or(usual)),
+            ..self
         }
     }
 }

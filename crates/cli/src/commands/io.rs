@@ -5,12 +5,11 @@ use crate::failure::{Exit, Failure};
 use crate::output::{self, Sink};
 use crate::session::{self, Shown};
 use nodegauge_files::reference::ReferenceProgram;
-use nodegauge_files::{FileWorkers, FilesOptions, QUICK, TaskSetup, WorkerKind, export, in_order};
+use nodegauge_files::{FileWorkers, FilesOptions, TaskSetup, WorkerKind, export, in_order};
 use nodegauge_gauge::Planned;
 use nodegauge_measure::record::Record;
 use nodegauge_report::{run, text};
 use std::path::PathBuf;
-use std::time::Duration;
 
 pub(crate) fn execute(args: &IoArgs) -> Result<Exit, Failure> {
     let surface = args.surface.as_deref().map(Sink::from);
@@ -90,13 +89,8 @@ fn options(args: &IoArgs) -> FilesOptions {
     let workers = |kind| move |count: u32| FileWorkers { kind, count: count as usize, stonewall };
     let threads = args.threads.map(workers(WorkerKind::Threads));
     let processes = args.processes.map(workers(WorkerKind::Processes));
-    let short = args.quick.then_some(&QUICK);
-    let usual_budget = short.map_or(Duration::from_secs(120), |short| short.budget);
-    // A given number of samples is taken without a time limit.
-    let unlimited = args.common.samples.is_some() && args.common.budget.is_none();
-    FilesOptions {
+    let options = FilesOptions {
         paths: if args.path.is_empty() { vec![PathBuf::from(".")] } else { args.path.clone() },
-        short,
         files: args.file_sizes.as_ref().map(|sizes| sizes.0.clone()),
         blocks: args.block_sizes.as_ref().map(|sizes| sizes.0.clone()),
         max_file: args.max_size,
@@ -118,7 +112,7 @@ fn options(args: &IoArgs) -> FilesOptions {
         workers: threads.or(processes),
         compressible: args.compressible,
         samples: args.common.samples.map(|n| n as usize),
-        limit: args.runtime.or(short.map(|short| short.limit)),
-        budget: (!unlimited).then(|| args.common.budget.unwrap_or(usual_budget)),
-    }
+        ..FilesOptions::default()
+    };
+    options.limited(args.quick, args.common.budget, args.runtime)
 }
