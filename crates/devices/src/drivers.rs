@@ -135,6 +135,27 @@ impl FromStr for DeviceChoice {
     }
 }
 
+/// Devices to measure, and notices about others.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FoundDevices {
+    /// Devices to measure.
+    pub devices: Vec<DeviceInfo>,
+    /// Notices about devices that are left out.
+    pub notices: Vec<Notice>,
+}
+
+/// Lists the devices of all drivers and returns the requested ones; all if none is named.
+///
+/// # Errors
+/// Fails if there is no device, or if a named device is missing.
+pub fn find(choices: &[DeviceChoice]) -> Result<FoundDevices, Failure> {
+    let listings = list(&|| false)?;
+    let mut notices = Vec::new();
+    let choices = if choices.is_empty() { &[DeviceChoice::All] } else { choices };
+    let devices = chosen(choices, &listings, &mut notices)?;
+    Ok(FoundDevices { devices, notices })
+}
+
 /// Returns the requested devices in the order of the drivers, without duplicates.
 ///
 /// # Errors

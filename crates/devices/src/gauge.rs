@@ -23,6 +23,9 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Devices;
 
+/// Default time limit of all parts.
+pub const ALL_PARTS_BUDGET: Duration = Duration::from_secs(30);
+
 /// Plans all three parts (STREAM, links, peaks), each with its share of `budget`.
 ///
 /// # Errors

@@ -26,7 +26,7 @@ mod tuner;
 mod turns;
 mod view;
 
-pub use gauge::{Devices, all_parts, roof_parts};
+pub use gauge::{ALL_PARTS_BUDGET, Devices, all_parts, roof_parts};
 
 /// Name of the gauge in records.
 pub const GAUGE: &str = "device";

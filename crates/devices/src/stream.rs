@@ -12,7 +12,7 @@ use crate::{GAUGE, tuner, turns};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_kernels::size::{self, SizeConditions, SizeSpec};
-use nodegauge_kernels::{Element, Kernel, STREAM_ARRAYS, arrays_of};
+use nodegauge_kernels::{Element, KERNELS, Kernel, STREAM_ARRAYS, arrays_of};
 use nodegauge_machine::devices::catalog;
 use nodegauge_measure::interference::{Cause, stolen_ticks};
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
@@ -46,6 +46,21 @@ pub struct DeviceStreamOptions {
     pub budget: Duration,
     /// Exact number of passes after the warm-up, regardless of the time limit.
     pub samples: Option<usize>,
+}
+
+impl DeviceStreamOptions {
+    /// Sets the kernels of a pass, in STREAM's order, each once; the default ones if `asked` is empty.
+    #[must_use]
+    pub fn with_kernels(self, asked: &[Kernel]) -> Self {
+        let all = KERNELS.iter().map(|spec| spec.kernel);
+        let kernels: Vec<Kernel> = all.filter(|kernel| asked.contains(kernel)).collect();
+        if kernels.is_empty() { self } else { Self { kernels, ..self } }
+    }
+}
+
+/// Returns each of the requested types once, in the order of their table.
+pub fn element_types(asked: &[Element]) -> Vec<Element> {
+    Element::ALL.iter().copied().filter(|element| asked.contains(element)).collect()
 }
 
 impl Default for DeviceStreamOptions {

@@ -6,24 +6,15 @@ use crate::args::stream::StreamArgs;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::session;
-use nodegauge_devices::drivers::{self, DeviceChoice};
-use nodegauge_devices::info::DeviceInfo;
+use nodegauge_devices::drivers::{self, DeviceChoice, FoundDevices};
 use nodegauge_devices::links::{LinkOptions, LinkPlan};
 use nodegauge_devices::peaks::PeakPlan;
 use nodegauge_devices::reference::UsersProgram;
-use nodegauge_devices::stream::{DeviceStreamOptions, DeviceStreamPlan};
-use nodegauge_devices::{Devices, all_parts, roof_parts};
+use nodegauge_devices::stream::{DeviceStreamOptions, DeviceStreamPlan, element_types};
+use nodegauge_devices::{ALL_PARTS_BUDGET, Devices, all_parts, roof_parts};
 use nodegauge_gauge::Planned;
-use nodegauge_kernels::{Element, KERNELS};
-use nodegauge_measure::Notice;
 use std::path::Path;
 use std::time::Duration;
-
-/// Default time for all parts.
-const BUDGET: Duration = Duration::from_secs(30);
-
-/// Devices to measure, and notices about devices that are left out.
-type Found = (Vec<DeviceInfo>, Vec<Notice>);
 
 /// Prints the devices of a driver. Runs in a child process, because drivers may crash.
 pub(crate) fn list(driver: &str) -> Exit {
@@ -33,9 +24,9 @@ pub(crate) fn list(driver: &str) -> Exit {
 
 pub(crate) fn execute(args: &DeviceArgs) -> Result<Exit, Failure> {
     match &args.part {
-        Some(DeviceCommand::Stream(of)) => conduct(&of.common, stream_plan(of, find(&of.which)?)?),
+        Some(DeviceCommand::Stream(of)) => conduct(&of.common, stream_plan(of)?),
         Some(DeviceCommand::Links(of)) => {
-            let (devices, notices) = find(&of.which)?;
+            let FoundDevices { devices, notices } = drivers::find(&of.which.devices)?;
             let options = LinkOptions {
                 sizes: of.sizes.iter().map(|size| size.0).collect(),
                 budget: of.common.budget.unwrap_or(LinkPlan::BUDGET),
@@ -46,16 +37,16 @@ pub(crate) fn execute(args: &DeviceArgs) -> Result<Exit, Failure> {
             conduct(&of.common, Box::new(plan))
         }
         Some(DeviceCommand::Peaks(of)) => {
-            let (devices, notices) = find(&of.which)?;
+            let FoundDevices { devices, notices } = drivers::find(&of.which.devices)?;
             let budget = of.common.budget.unwrap_or(PeakPlan::BUDGET);
             let samples = samples(&of.common);
-            let elements = once(&of.element, Element::ALL.iter().copied());
+            let elements = element_types(&of.element);
             let plan = PeakPlan::new(devices, elements, budget, samples, notices);
             conduct(&of.common, Box::new(plan))
         }
         None => {
-            let (devices, notices) = find(&args.which)?;
-            let budget = args.common.budget.unwrap_or(BUDGET);
+            let FoundDevices { devices, notices } = drivers::find(&args.which.devices)?;
+            let budget = args.common.budget.unwrap_or(ALL_PARTS_BUDGET);
             let parts = all_parts(devices, budget, samples(&args.common), notices)?;
             conduct(&args.common, Box::new(parts))
         }
@@ -73,7 +64,7 @@ pub(crate) fn stream(args: &StreamArgs) -> Result<Exit, Failure> {
         babelstream: None,
         common: args.common.clone(),
     };
-    conduct(&of.common, stream_plan(&of, find(&of.which)?)?)
+    conduct(&of.common, stream_plan(&of)?)
 }
 
 /// `roofline --device`: kernels and peaks.
@@ -82,27 +73,23 @@ pub(crate) fn roofline(
     common: &Common,
     budget: Duration,
 ) -> Result<Exit, Failure> {
-    let (devices, notices) = find(&WhichArgs { devices: devices.to_vec() })?;
+    let FoundDevices { devices, notices } = drivers::find(devices)?;
     let budget = common.budget.unwrap_or(budget);
     conduct(common, Box::new(roof_parts(devices, budget, samples(common), notices)?))
 }
 
-fn stream_plan(
-    args: &DeviceStreamArgs,
-    (devices, notices): Found,
-) -> Result<Box<dyn Planned>, Failure> {
+fn stream_plan(args: &DeviceStreamArgs) -> Result<Box<dyn Planned>, Failure> {
+    let FoundDevices { devices, notices } = drivers::find(&args.which.devices)?;
     let defaults = DeviceStreamOptions::default();
     let options = DeviceStreamOptions {
         size: args.size,
         memory_fraction: args.memory_fraction,
-        elements: once(&args.element, Element::ALL.iter().copied()),
-        kernels: match once(&args.kernels, KERNELS.iter().map(|spec| spec.kernel)) {
-            kernels if kernels.is_empty() => defaults.kernels,
-            kernels => kernels,
-        },
+        elements: element_types(&args.element),
         budget: args.common.budget.unwrap_or(defaults.budget),
         samples: samples(&args.common),
-    };
+        ..defaults
+    }
+    .with_kernels(&args.kernels);
     let beside = program(args.babelstream.as_deref(), "a BabelStream")?;
     Ok(Box::new(DeviceStreamPlan::new(devices, options, notices)?.beside(beside)))
 }
@@ -114,21 +101,6 @@ fn program(path: Option<&Path>, what: &str) -> Result<Option<UsersProgram>, Fail
 
 fn samples(common: &Common) -> Option<usize> {
     common.samples.map(|n| n as usize)
-}
-
-/// Returns the elements of `all` that are in `asked`, in the order of `all`.
-fn once<T: Copy + PartialEq>(asked: &[T], all: impl IntoIterator<Item = T>) -> Vec<T> {
-    all.into_iter().filter(|one| asked.contains(one)).collect()
-}
-
-/// Returns the selected devices.
-fn find(which: &WhichArgs) -> Result<Found, Failure> {
-    let listings = drivers::list(&|| false)?;
-    let mut notices = Vec::new();
-    let all = [DeviceChoice::All];
-    let choices = if which.devices.is_empty() { &all[..] } else { &which.devices };
-    let devices = drivers::chosen(choices, &listings, &mut notices)?;
-    Ok((devices, notices))
 }
 
 fn conduct(common: &Common, plan: Box<dyn Planned>) -> Result<Exit, Failure> {
