@@ -21,6 +21,7 @@ use nodegauge_published::UnknownNode;
 fn main() {
     // This call sets time zero of all samples.
     nodegauge_measure::clock::since_start();
+    signals::survive_file_size_limit();
     let matches = args::command().try_get_matches().unwrap_or_else(|error| refuse(error));
     let parsed = args::Args::from_arg_matches(&matches).unwrap_or_else(|error| refuse(error));
     parsed.color.write_global();

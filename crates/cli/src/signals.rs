@@ -2,9 +2,16 @@
 //! SIGTERM ends the program at once.
 
 use nodegauge_os::hangup_is_ignored;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Makes a write beyond the limit of file sizes (`ulimit -f`) fail with an error, like a write to a full disk, instead
+/// of ending the program. Children do not inherit a handler, as they would an ignored signal.
+pub(crate) fn survive_file_size_limit() {
+    // Without the handler, such a write ends the program; nothing else changes.
+    let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
+}
 
 /// Signal received, if any.
 #[derive(Debug, Clone, Default)]

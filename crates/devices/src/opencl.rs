@@ -9,12 +9,35 @@ use crate::info::{Class, DeviceInfo};
 use api::{Object, OpenClApi, check};
 use device::OpenClDevice;
 use nodegauge_measure::{Bytes, Hertz};
+use nodegauge_toolchain::Scratch;
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
+use std::rc::Rc;
 
 /// OpenCL's drivers, accessed through the system's loader.
 pub struct OpenCl {
     api: &'static OpenClApi,
+    /// Folder for PoCL's compiled kernels, removed with the driver and its open devices.
+    kernels: Option<Rc<Scratch>>,
+}
+
+/// Variables that PoCL takes the folder of its compiled kernels from, the first that is set.
+const KERNEL_FOLDERS: [&str; 3] = ["POCL_CACHE_DIR", "XDG_CACHE_HOME", "HOME"];
+
+/// Makes a private folder for PoCL's compiled kernels if no variable names one: PoCL would load them from
+/// /tmp/pocl, where any user could have put other ones. Returns `None` if a variable is set.
+fn kernel_folder() -> Result<Option<Rc<Scratch>>, DeviceError> {
+    if KERNEL_FOLDERS.iter().any(|name| std::env::var_os(name).is_some()) {
+        return Ok(None);
+    }
+    let folder = Scratch::new().map_err(|error| {
+        DeviceError::new(FailureClass::Other, api::NAME, KERNEL_FOLDERS[0], 0)
+            .with_detail(error.to_string())
+    })?;
+    // SAFETY: called before the driver and its threads start; the only other thread of the program waits for signals
+    // and reads no variables.
+    unsafe { std::env::set_var(KERNEL_FOLDERS[0], folder.path()) };
+    Ok(Some(Rc::new(folder)))
 }
 
 impl OpenCl {
@@ -23,7 +46,8 @@ impl OpenCl {
     /// # Errors
     /// Fails if the library is missing.
     pub fn load() -> Result<Self, DeviceError> {
-        Ok(Self { api: OpenClApi::load()? })
+        let kernels = kernel_folder()?;
+        Ok(Self { api: OpenClApi::load()?, kernels })
     }
 
     /// Lists all devices of all platforms in order, each with its platform.
@@ -70,7 +94,13 @@ impl Driver for OpenCl {
         // One context for all devices of a platform, so that they can copy from each other.
         let of_platform: Vec<Object> =
             all.iter().filter(|(of, _)| *of == platform).map(|(_, id)| *id).collect();
-        Ok(Box::new(OpenClDevice::open(self.api, info, device, &of_platform)?))
+        Ok(Box::new(OpenClDevice::open(
+            self.api,
+            info,
+            device,
+            &of_platform,
+            self.kernels.clone(),
+        )?))
     }
 }
 

@@ -7,11 +7,12 @@
 
 use crate::error;
 use nodegauge_measure::{Bytes, Failure};
-use rustix::fs::{Access, AtFlags, CWD, accessat};
-use std::fs::{DirBuilder, File};
+use nodegauge_os::effective_user;
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, accessat};
+use std::fs::{DirBuilder, File, Metadata};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -143,11 +144,21 @@ pub(crate) fn leftovers(path: &Path) -> Vec<Leftover> {
     found
 }
 
+/// True if a folder is of this user and no run uses it. Another user's folder is never opened: its lock could be a
+/// pipe without a writer, a link or a device.
 fn is_left(folder: &Path) -> bool {
+    let is_own = |metadata: Metadata| metadata.uid() == effective_user();
+    if !std::fs::symlink_metadata(folder).is_ok_and(is_own) {
+        return false;
+    }
     let lock = folder.join(LOCK);
     if std::fs::symlink_metadata(&lock).is_ok() {
-        // Closing the file lets go.
-        return File::open(lock).is_ok_and(|lock| lock.try_lock().is_ok());
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let Ok(opened) = rustix::fs::open(&lock, flags, Mode::empty()) else { return false };
+        let opened = File::from(opened);
+        let is_file = opened.metadata().is_ok_and(|metadata| metadata.is_file());
+        // Closing the file releases the lock.
+        return is_file && opened.try_lock().is_ok();
     }
     let made = std::fs::metadata(folder).and_then(|metadata| metadata.modified());
     made.is_ok_and(|made| SystemTime::now().duration_since(made).is_ok_and(|age| age > BEING_MADE))
@@ -214,6 +225,27 @@ mod tests {
         std::fs::remove_file(dead.join("thesis.tex")).unwrap();
         remove(&dead).unwrap();
         assert!(!dead.exists());
+    }
+
+    #[test]
+    fn a_lock_that_is_no_file_of_this_user_is_not_opened() {
+        let base = tempfile::tempdir().unwrap();
+        let folder = |name: &str| {
+            let folder = base.path().join(format!("{PREFIX}{name}"));
+            std::fs::create_dir(&folder).unwrap();
+            folder
+        };
+        // Opening a pipe without a writer to read from it would block.
+        let pipe = folder("pipe").join(LOCK);
+        rustix::fs::mkfifoat(CWD, &pipe, Mode::RUSR | Mode::WUSR).unwrap();
+        std::os::unix::fs::symlink("/dev/null", folder("link").join(LOCK)).unwrap();
+        let other = folder("other");
+        std::fs::write(other.join(LOCK), "").unwrap();
+        assert_eq!(leftovers(base.path()).len(), 1, "only the regular file is a lock");
+        if nodegauge_os::is_root() {
+            std::os::unix::fs::chown(&other, Some(65_534), None).unwrap();
+            assert_eq!(leftovers(base.path()), [], "the folder is of another user");
+        }
     }
 
     #[test]

@@ -95,7 +95,10 @@ impl Compiler {
             .with(sources.iter().map(|source| source.display().to_string()))
             .with(["-o".to_owned(), path.display().to_string()]);
         // The job runs in the current folder, so that relative paths in the user's flags stay valid.
-        let job = Job::new(command.clone(), limit);
+        let mut job = Job::new(command.clone(), limit);
+        // A compiler that is killed leaves its temporary files; they are removed with the folder.
+        let folder = scratch.path().display().to_string();
+        job.environment.push(("TMPDIR".to_owned(), Some(folder)));
         let output = run(&job, interrupted)?;
         let status = job.status(&output)?;
         if status.success() && path.is_file() {

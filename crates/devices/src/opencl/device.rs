@@ -10,6 +10,7 @@ use crate::driver::{
 use crate::info::DeviceInfo;
 use crate::kernels::KernelSource;
 use nodegauge_measure::Bytes;
+use nodegauge_toolchain::Scratch;
 use std::ffi::CString;
 use std::ptr::{NonNull, null, null_mut};
 use std::rc::Rc;
@@ -27,6 +28,8 @@ pub struct OpenClDevice {
     info: DeviceInfo,
     device: Object,
     context: Rc<Handle>,
+    /// Folder of PoCL's compiled kernels.
+    _kernels: Option<Rc<Scratch>>,
 }
 
 impl OpenClDevice {
@@ -36,6 +39,7 @@ impl OpenClDevice {
         info: DeviceInfo,
         device: Object,
         of_platform: &[Object],
+        kernels: Option<Rc<Scratch>>,
     ) -> Result<Self, DeviceError> {
         let count = of_platform.len() as u32;
         let mut code = 0;
@@ -55,7 +59,7 @@ impl OpenClDevice {
             // SAFETY: the handle owns the context; objects created in it hold references of their own.
             unsafe { (api.clReleaseContext)(raw as Object) };
         });
-        Ok(Self { api, info, device, context: Rc::new(context) })
+        Ok(Self { api, info, device, context: Rc::new(context), _kernels: kernels })
     }
 
     fn context(&self) -> Object {
