@@ -2,6 +2,7 @@
 
 use crate::harness::{Harness, Outcome, Part, measurements, skip};
 use serde_json::Value;
+use std::path::Path;
 use std::process::Command;
 
 /// True if OpenCL has a device here.
@@ -249,4 +250,22 @@ fn what_was_measured_until_ctrl_c_is_checked_and_saved() {
         measurements(&record).iter().all(|m| m["config"]["checks"].as_u64() > Some(0)),
         "{record:#}"
     );
+}
+
+#[test]
+fn kernels_of_pocl_are_in_a_private_folder_if_there_is_no_home() {
+    let harness = Harness::new();
+    if !has_opencl(&harness) {
+        return;
+    }
+    let temporary = harness.path("temporary");
+    std::fs::create_dir(&temporary).unwrap();
+    let shared = Path::new("/tmp/pocl");
+    let before = std::fs::metadata(shared).and_then(|folder| folder.modified()).ok();
+    let variables = [("HOME", ""), ("XDG_CACHE_HOME", ""), ("TMPDIR", temporary.to_str().unwrap())];
+    let args = ["device", "stream", "-q", "--device", "opencl:0", "--no-save"];
+    harness.run_with(&variables, &[&args[..], &SMALL].concat()).exits(0);
+    let after = std::fs::metadata(shared).and_then(|folder| folder.modified()).ok();
+    assert_eq!(after, before, "kernels were compiled in /tmp/pocl");
+    assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0);
 }

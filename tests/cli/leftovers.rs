@@ -3,6 +3,7 @@
 
 use crate::harness::{Harness, Part, lives, make_program, wait_for};
 use crate::hpl::SMALL;
+use crate::report::golden;
 use std::path::Path;
 
 /// Ranks that leave a daemon and wait. Both write their process identifiers, and the rank writes the folders
@@ -94,4 +95,32 @@ fn a_question_that_is_interrupted_leaves_no_process() {
         assert_ended(&processes);
         std::fs::remove_file(harness.path("processes")).unwrap();
     }
+}
+
+#[test]
+fn a_write_beyond_the_limit_of_file_sizes_is_an_error_and_leaves_nothing() {
+    let harness = Harness::new();
+    std::fs::create_dir(harness.path("measured")).unwrap();
+    // A block of sh's ulimit has 512 B.
+    let limited = ["sh", "-c", "ulimit -f 20 && exec \"$@\"", "sh"];
+    let io = [
+        "io",
+        "-q",
+        "--path",
+        "measured",
+        "--file-sizes",
+        "64KiB",
+        "--block-sizes",
+        "4KiB",
+        "--no-save",
+    ];
+    let Some(outcome) = harness.run_under(&limited, &io) else { return };
+    outcome.exits(3).complains("File too large");
+    assert_eq!(entries(&harness.path("measured")), [""; 0]);
+
+    let record = golden("stream").to_str().unwrap().to_owned();
+    std::fs::create_dir(harness.path("pages")).unwrap();
+    let report = ["report", record.as_str(), "-o", "pages/page.html"];
+    harness.run_under(&limited, &report).unwrap().exits(3).complains("File too large");
+    assert_eq!(entries(&harness.path("pages")), [""; 0]);
 }
