@@ -12,10 +12,10 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// Part of a file that is mapped at once to look at its pages.
+/// Size of the part of a file that is mapped at once to check its pages.
 const WINDOW: u64 = 1 << 30;
 
-/// Share of a file's pages that are in the page cache, 0 to 1, as `mincore` says.
+/// Returns the share (0 to 1) of a file's pages that are in the page cache, according to `mincore`.
 fn resident(file: &File) -> io::Result<f64> {
     let bytes = file.metadata()?.len();
     let (mut inside, mut pages) = (0, 0);
@@ -27,7 +27,7 @@ fn resident(file: &File) -> io::Result<f64> {
     Ok(inside as f64 / pages.max(1) as f64)
 }
 
-/// Writes a file's data out and asks the kernel to forget its pages; the share that is still in the
+/// Writes a file's data out and asks the kernel to drop its pages. Returns the share that is still in the
 /// page cache afterwards.
 pub(crate) fn drop_pages(path: &Path) -> Result<f64, Failure> {
     let drop = || {
@@ -39,18 +39,18 @@ pub(crate) fn drop_pages(path: &Path) -> Result<f64, Failure> {
     drop().map_err(|cause| error::of_file("cannot drop from the page cache", path, None, cause))
 }
 
-/// Bytes of the file that proves direct I/O: beyond what a file system may keep in its inode.
+/// Bytes of the test file for direct I/O: more than a file system may keep in its inode.
 const PROOF: usize = 256 << 10;
 /// Direct I/O is tried in blocks of this size: aligned everywhere.
 const BLOCK: usize = 64 << 10;
 
-/// Proves direct I/O in `folder`: a file is opened, written and read past the page cache, and then
-/// must not be in it. A file system may refuse when the file is opened, at the first transfer, or
-/// not at all and use the page cache nevertheless. Why it does no direct I/O, if it does none.
+/// Tests direct I/O in `folder`: a file is opened, written and read past the page cache, and then must not be
+/// in it. A file system may refuse when the file is opened, at the first transfer, or not at all and use the
+/// page cache nevertheless. Returns the reason if direct I/O does not work.
 pub(crate) fn prove_direct(folder: &Path, volume: &Volume) -> Result<Option<Failure>, Failure> {
     let path = folder.join("data-direct");
     let outcome = try_direct(&path);
-    // Whatever came of it, the file has served; what cannot be removed goes with its folder.
+    // The file is not needed any more; if it cannot be removed, it is removed with its folder.
     let _ = std::fs::remove_file(&path);
     let why = match outcome {
         Ok(resident) if resident <= 0.5 => return Ok(None),

@@ -1,5 +1,5 @@
-//! All operations on a file of one size in blocks of one size, one after another, as IOzone does for a
-//! line of its table; by several workers on files of their own in its throughput mode.
+//! All operations on a file of one size in blocks of one size, one after another, as IOzone does for a line
+//! of its table. In throughput mode several workers do so, each on its own file.
 
 use crate::cache;
 use crate::counters::{self, Counters};
@@ -25,15 +25,15 @@ pub(crate) struct CellContext<'a> {
     pub(crate) root: &'a SysRoot,
     /// Time for each operation.
     pub(crate) limit: Option<Duration>,
-    /// End of everything, in ticks of the clock.
+    /// End of the run, in ticks of the clock.
     pub(crate) deadline: Option<u64>,
     pub(crate) interrupted: &'a dyn Fn() -> bool,
 }
 
-/// A worker's file between operations.
+/// Preparation of a worker's file between operations.
 impl Bench {
-    /// Makes the file ready for an operation: away for those that create it, there for the others,
-    /// out of the page cache where that is asked for. The share that could not be dropped.
+    /// Prepares the file for an operation: removes it for an operation that creates it, writes it for the
+    /// others, and drops it from the page cache if requested. Returns the share that could not be dropped.
     fn prepare(&mut self, operation: &Operation, task: &Task) -> Result<Option<f64>, Failure> {
         if operation.creates {
             if self.holds > 0 {
@@ -51,7 +51,8 @@ impl Bench {
         drops.then(|| cache::drop_pages(&self.file)).transpose()
     }
 
-    /// Keeps account of what an operation left in the file, and completes what it did not finish.
+    /// Records the content of the file after an operation, and writes the blocks that the operation did not
+    /// reach.
     fn after(
         &mut self,
         operation: &Operation,
@@ -65,7 +66,8 @@ impl Bench {
         if whole || done.ended.is_cut() || !completes {
             return Ok(());
         }
-        // What an operation wrote in order is there; of one that went to and fro, nothing is known.
+        // An operation in order has written the first blocks; in any other order the written blocks are
+        // unknown.
         let first = if operation.creates { done.operations } else { 0 };
         self.lay_out(task, first, self.holds)
     }
@@ -94,7 +96,7 @@ impl Bench {
 /// Reason why the cells ended early.
 #[derive(Debug)]
 pub(crate) enum Ending {
-    /// The budget or the user cut an operation short.
+    /// The end of the budget or the user cut an operation short.
     Cut(PassEnd),
     Failed(Failure),
 }
@@ -103,7 +105,7 @@ pub(crate) enum Ending {
 #[derive(Default)]
 pub(crate) struct CellOutcome {
     pub(crate) samples: Vec<(&'static Operation, OperationSample)>,
-    /// At which operation it ended early, and why.
+    /// Operation at which the cell ended early, with the reason.
     pub(crate) ended: Option<(&'static Operation, Ending)>,
 }
 
@@ -154,7 +156,7 @@ impl CellRunner {
             outcome.ended = Some((operation, Ending::Failed(error)));
         }
         for bench in &self.benches {
-            // The folder's removal takes what could not be removed here.
+            // If a file cannot be removed here, it is removed with the folder.
             let _ = std::fs::remove_file(&bench.file);
         }
         outcome
@@ -187,7 +189,7 @@ impl CellRunner {
         Ok(OperationSample { share, not_dropped, ..summed(&reports, released, task.cell) })
     }
 
-    /// Reads whole files once more, from the device where that can be had, and compares.
+    /// Reads whole files once more, from the device if possible, and compares the data.
     fn read_back(&mut self, task: &Task) -> Result<(), Failure> {
         let Some(operation) = operation::named("read") else { return Ok(()) };
         let setup = TaskSetup { verify: true, engine: IoEngine::Sync, depth: 1, ..task.setup };

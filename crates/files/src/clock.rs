@@ -2,9 +2,9 @@
 //! invariant and the kernel keeps it among its clocks, else the kernel's monotonic clock.
 //!
 //! Invariant (CPUID leaf 8000_0007h, EDX bit 8) means that it ticks at one rate in all states of the
-//! processor (Intel SDM vol. 3, 17.17.1; AMD APM vol. 2, 13.2.4); a kernel that finds the counters
-//! of several CPUs apart takes `tsc` off its list of clocks. The rate is calibrated against the
-//! monotonic clock, because what CPUID says of it is a nominal figure.
+//! processor (Intel SDM vol. 3, 17.17.1; AMD APM vol. 2, 13.2.4); a kernel that finds the counters of several
+//! CPUs apart takes `tsc` off its list of clocks. The rate is calibrated against the monotonic clock, because
+//! the value of CPUID is nominal.
 
 use nodegauge_machine::SysRoot;
 use nodegauge_measure::Seconds;
@@ -12,12 +12,12 @@ use nodegauge_os::monotonic_nanos;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// A clock whose readings are ticks since some time.
+/// Clock that counts ticks from an arbitrary time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
     /// True if it is the time-stamp counter; else it is the kernel's, in nanoseconds.
     is_counter: bool,
-    /// Ticks in a second.
+    /// Ticks per second.
     rate: f64,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct Clock {
 const CALIBRATION: Duration = Duration::from_millis(20);
 
 impl Clock {
-    /// The clock of this process; the first call calibrates it.
+    /// Returns the clock of this process; the first call calibrates it.
     pub(crate) fn get() -> Self {
         static CLOCK: OnceLock<Clock> = OnceLock::new();
         *CLOCK.get_or_init(|| {
@@ -38,23 +38,23 @@ impl Clock {
         })
     }
 
-    /// Returns the source of the ticks, as the record has it.
+    /// Returns the source of the ticks, as named in the record.
     pub(crate) fn source(self) -> &'static str {
         if self.is_counter { "tsc" } else { "clock_gettime" }
     }
 
-    /// Ticks until now.
+    /// Returns the current time in ticks.
     #[inline]
     pub(crate) fn now(self) -> u64 {
         if self.is_counter { counter() } else { monotonic_nanos() }
     }
 
-    /// A number of ticks as a time.
+    /// Converts ticks to a time.
     pub(crate) fn seconds(self, ticks: u64) -> Seconds {
         Seconds(ticks as f64 / self.rate)
     }
 
-    /// A time as a number of ticks.
+    /// Converts a time to ticks.
     pub(crate) fn ticks(self, time: Duration) -> u64 {
         (time.as_secs_f64() * self.rate) as u64
     }
@@ -90,7 +90,7 @@ fn kernel_trusts_counter(root: &SysRoot) -> bool {
         .is_some_and(|list| list.split_whitespace().any(|name| name == "tsc"))
 }
 
-/// Ticks of the counter in a second.
+/// Measures the ticks of the counter per second.
 fn calibrate() -> f64 {
     let start = both_clocks();
     while start.0.elapsed() < CALIBRATION {
@@ -100,8 +100,8 @@ fn calibrate() -> f64 {
     (end.1 - start.1) as f64 / (end.0 - start.0).as_secs_f64()
 }
 
-/// Both clocks at one time: of some tries the one in which least time passed between the readings,
-/// as a thread may be preempted between them.
+/// Reads both clocks at the same time. The thread may be preempted between the readings, so that the attempt
+/// with the least time between them is used.
 fn both_clocks() -> (Instant, u64) {
     const TRIES: usize = 5;
     let tries = (0..TRIES).map(|_| {
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn it_agrees_with_the_kernels_clock() {
         let clock = Clock::get();
-        // Readings of the kernel's clock on both sides: no pause of this thread can spoil the bounds.
+        // The kernel's clock is read before and after, so that the bounds hold even if this thread pauses.
         let bracketed = || (Instant::now(), clock.now(), Instant::now());
         let start = bracketed();
         while start.0.elapsed() < CALIBRATION {

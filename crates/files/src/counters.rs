@@ -11,22 +11,22 @@ use crate::volume::Volume;
 use nodegauge_machine::SysRoot;
 use serde::{Deserialize, Serialize};
 
-/// Bytes of a sector in the block layer's counters, whatever the device's own are.
+/// Bytes of a sector in the block layer's counters, independent of the device's own sectors.
 const SECTOR: u64 = 512;
 
-/// Counters at one time; `None` where the kernel does not show them.
+/// Counters at one time; `None` if unavailable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Counters {
     /// Bytes that this process caused to be fetched from storage.
     process_read: Option<u64>,
     /// Bytes that this process caused to be sent to storage, now or later.
     process_written: Option<u64>,
-    /// Bytes written to the device, by all.
+    /// Bytes written to the device by all processes.
     device_written: Option<u64>,
 }
 
 impl Counters {
-    /// The counters of this process and of a volume's device.
+    /// Reads the counters of this process and of a volume's device.
     pub(crate) fn now(root: &SysRoot, volume: &Volume) -> Self {
         let io = root.text("proc/self/io").unwrap_or_default();
         let field = |name| io.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
@@ -52,7 +52,7 @@ impl Counters {
         }
     }
 
-    /// Adds what another process counted of itself; what it does not know changes nothing.
+    /// Adds the counters of another process; unknown counters add nothing.
     pub(crate) fn join(&mut self, process: &Self) {
         let add = |to: &mut Option<u64>, more: Option<u64>| {
             *to = to.map(|count| count + more.unwrap_or(0))
@@ -62,17 +62,17 @@ impl Counters {
     }
 }
 
-/// Which share of what was moved was the device's.
+/// Share of the moved data that came from or went to the device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct DeviceShare {
     /// 0 to 1.
     pub(crate) share: f64,
-    /// Which counter says so.
+    /// Counter from which the share is derived.
     pub(crate) basis: &'static str,
 }
 
-/// The device's share of `bytes` that an operation moved while the counters rose by `rise`; `None`
-/// where the kernel shows nothing to tell it by.
+/// Returns the device's share of `bytes` that an operation moved while the counters rose by `rise`; `None` if
+/// the kernel has no such counter.
 pub(crate) fn share(
     direction: Direction,
     direct: bool,
@@ -86,7 +86,7 @@ pub(crate) fn share(
     if volume.is_in_memory() {
         return Some(DeviceShare { share: 0.0, basis: "file system in memory" });
     }
-    // The process's own count when it is exact; what others do to the device is not in it.
+    // The process's own counter is used if it is exact, because it excludes other processes.
     let written =
         if direct { (rise.process_written, "process") } else { (rise.device_written, "device") };
     let (counted, basis) = match direction {
@@ -97,7 +97,7 @@ pub(crate) fn share(
     Some(DeviceShare { share: (counted? as f64 / bytes as f64).min(1.0), basis })
 }
 
-/// Shares up to this are called cached, and beyond its complement of the device.
+/// Shares up to this are named cached, and from one minus this on device.
 const TRIFLE: f64 = 0.05;
 
 /// Returns the name of a share.

@@ -1,8 +1,8 @@
 //! Contents of files: pseudo-random bytes, generated once and not for every operation, with a stamp in every 4 KiB
 //! that contains the offset and the pass.
 //!
-//! Random bytes do not compress. The stamp keeps file systems that store equal blocks once from
-//! doing so, and tells a block that went to the wrong place, or that is left from an earlier pass.
+//! Random bytes do not compress. The stamp keeps file systems that store equal blocks once from doing so, and
+//! reveals a block at the wrong place or from an earlier pass.
 
 use crate::pattern::mix;
 use nodegauge_measure::Failure;
@@ -10,12 +10,12 @@ use nodegauge_os::Buffer;
 use std::io;
 use std::path::Path;
 
-/// A stamp stands at the beginning of each piece of this size of a block.
+/// Size of the pieces of a block; each begins with a stamp.
 const PIECE: usize = 4096;
 /// Bytes of a stamp.
 const STAMP: usize = 8;
 
-/// A byte that is not what was written at this offset of the file.
+/// Wrong byte at an offset of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WrongByte {
     offset: u64,
@@ -40,8 +40,8 @@ pub(crate) struct Data {
 }
 
 impl Data {
-    /// Contents for blocks of up to `longest` bytes: a sequence of splitmix64, and zeros at the end of
-    /// every 4 KiB, `compressible` (0 to 100) percent. `seed` tells the contents of two runs apart.
+    /// Creates contents for blocks of up to `longest` bytes: a sequence of splitmix64, and zeros at the end
+    /// of every 4 KiB, `compressible` (0 to 100) percent. Different values of `seed` give different contents.
     pub(crate) fn new(longest: usize, compressible: u8, seed: u64) -> io::Result<Self> {
         let mut pristine = Buffer::new(longest)?;
         let mut state = seed;
@@ -55,12 +55,12 @@ impl Data {
         Ok(Self { pristine, seed })
     }
 
-    /// Makes `block` what [`Data::stamp`] expects: the contents without stamps.
+    /// Fills `block` with the contents without stamps, as [`Data::stamp`] requires.
     pub(crate) fn fill(&self, block: &mut [u8]) {
         block.copy_from_slice(&self.pristine[..block.len()]);
     }
 
-    /// Stamps a filled block for `offset` in pass `pass`: one store in 4 KiB.
+    /// Stamps a filled block for `offset` in pass `pass`: one store per 4 KiB.
     #[inline]
     pub(crate) fn stamp(&self, block: &mut [u8], offset: u64, pass: u64) {
         for (i, piece) in block.chunks_mut(PIECE).enumerate() {
@@ -74,8 +74,8 @@ impl Data {
         mix(offset ^ mix(pass.wrapping_add(self.seed))).to_le_bytes()
     }
 
-    /// Compares a block that was read at `offset` with what pass `pass` wrote there: the first byte that
-    /// differs.
+    /// Compares a block that was read at `offset` with the data of pass `pass`; the error is the first wrong
+    /// byte.
     pub(crate) fn check(&self, block: &[u8], offset: u64, pass: u64) -> Result<(), WrongByte> {
         let pieces = block.chunks(PIECE).zip(self.pristine.chunks(PIECE));
         for (at, (piece, pristine)) in (offset..).step_by(PIECE).zip(pieces) {
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Order-0 entropy in bits a byte.
+    /// Returns the order-0 entropy in bits per byte.
     fn entropy(bytes: &[u8]) -> f64 {
         let mut counts = [0u32; 256];
         bytes.iter().for_each(|b| counts[usize::from(*b)] += 1);

@@ -15,13 +15,13 @@ pub(crate) fn of_file(what: &str, file: &Path, offset: Option<u64>, cause: io::E
     Failure::new(kind, format!("{what} {file:?}{at}")).cause(cause).hint_if(hint)
 }
 
-/// Nothing can be written in a folder.
+/// Returns the error for a folder that is not writable.
 pub(crate) fn unwritable(path: &Path, cause: io::Error) -> Failure {
     let hint = remedy(&cause).map(str::to_owned);
     Failure::missing(format!("cannot write in {path:?}")).cause(cause).hint_if(hint)
 }
 
-/// No memory for blocks, which take so many bytes together.
+/// Returns the error for blocks that need more memory than available; `blocks` is their total size in bytes.
 pub(crate) fn no_memory(blocks: usize, cause: io::Error) -> Failure {
     let blocks = Bytes(blocks as u64);
     Failure::missing(format!("cannot allocate {blocks} of memory for blocks"))
@@ -29,7 +29,7 @@ pub(crate) fn no_memory(blocks: usize, cause: io::Error) -> Failure {
         .hint("use smaller --block-sizes or a smaller --depth")
 }
 
-/// The kernel refuses io_uring.
+/// Returns the error for an unavailable io_uring.
 pub(crate) fn no_uring(cause: io::Error) -> Failure {
     Failure::missing("io_uring is unavailable").cause(cause).hint(
         "it may be switched off (sysctl kernel.io_uring_disabled) or filtered in a \
@@ -37,7 +37,7 @@ pub(crate) fn no_uring(cause: io::Error) -> Failure {
     )
 }
 
-/// A hint for causes that have a remedy.
+/// Returns a hint for causes that have a remedy.
 fn remedy(cause: &io::Error) -> Option<&'static str> {
     Some(match cause.raw_os_error() {
         Some(libc::ENOSPC) => "free some space, or use a smaller --max-size",

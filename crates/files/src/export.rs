@@ -1,4 +1,4 @@
-//! Figures in the form of the originals, for programs that read those.
+//! Figures in the formats of IOzone and gnuplot, for programs that read these.
 
 use crate::reference::{COLUMNS, TESTS, USUAL, wide};
 use crate::view::{Row, at, cells, only, rows};
@@ -12,7 +12,7 @@ const HEADER: [&str; 2] = [
 ];
 const KIB: f64 = 1024.0;
 
-/// The own measurements of a record, of its first folder and cache mode: what one table can hold.
+/// Returns the measurements of the first folder and cache mode; a table can hold only one of each.
 fn of_one_table<'r, 'a>(rows: &'r [Row<'a>]) -> Vec<&'r Row<'a>> {
     let own: Vec<&Row<'_>> =
         rows.iter().filter(|row| row.m.category == Category::Variant).collect();
@@ -21,7 +21,7 @@ fn of_one_table<'r, 'a>(rows: &'r [Row<'a>]) -> Vec<&'r Row<'a>> {
     only(&own, |row| Some(place(row)) == first)
 }
 
-/// IOzone's table, or its lines of throughput mode, under a line that says whose figures these are.
+/// Formats IOzone's table, or its lines of throughput mode, under a line that names nodegauge as the origin.
 pub fn iozone(record: &Record) -> String {
     let rows = rows(record);
     let own = of_one_table(&rows);
@@ -46,7 +46,7 @@ pub fn iozone(record: &Record) -> String {
             let width = if wide(column) { 9 } else { 8 };
             match value {
                 Some(value) => out.push_str(&format!(" {:>width$.0}", value / KIB)),
-                // As IOzone: 0 for a cell that was not measured, blank for a test that was not.
+                // As in IOzone: 0 for a cell that was not measured, blank for a test that did not run.
                 None if is_measured(column) => out.push_str(&format!(" {:>width$}", 0)),
                 None => out.push_str(&" ".repeat(width + 1)),
             }

@@ -26,7 +26,7 @@ impl CellSize {
 pub(crate) const FILES: RangeInclusive<Bytes> = Bytes::kib(64)..=Bytes::mib(512);
 /// Smallest and largest block of the automatic mode.
 pub(crate) const BLOCKS: RangeInclusive<Bytes> = Bytes::kib(4)..=Bytes::mib(16);
-/// Files beyond this are not measured with blocks below the next.
+/// Files larger than this are not measured with blocks smaller than `LARGE_BLOCK`.
 const CROSSOVER: Bytes = Bytes::mib(16);
 const LARGE_BLOCK: Bytes = Bytes::kib(64);
 
@@ -37,8 +37,8 @@ pub(crate) fn doubling(range: RangeInclusive<Bytes>) -> Vec<Bytes> {
         .collect()
 }
 
-/// All cells whose block is no longer than the file. With `skip`, small blocks of large files are
-/// left out, as IOzone does because they take long and say little.
+/// Returns all cells whose block is not larger than the file. With `skip`, small blocks of large files are
+/// left out, as in IOzone, because they take long and add little information.
 pub(crate) fn cells(files: &[Bytes], blocks: &[Bytes], skip: bool) -> Vec<CellSize> {
     let pairs = files.iter().flat_map(|file| blocks.iter().map(|block| (*file, *block)));
     let cells: BTreeSet<CellSize> = pairs
@@ -49,8 +49,8 @@ pub(crate) fn cells(files: &[Bytes], blocks: &[Bytes], skip: bool) -> Vec<CellSi
     cells.into_iter().collect()
 }
 
-/// Orders cells so that a part of them shows the whole: first every fourth size of files and blocks,
-/// then every second, then the others; in each of these small files, which take no time, first.
+/// Orders cells so that the first ones span the grid: every fourth size of files and blocks, then every
+/// second, then the others. Within each group small files, which take little time, come first.
 pub(crate) fn coarse_to_fine(mut cells: Vec<CellSize>) -> Vec<CellSize> {
     let files: BTreeSet<Bytes> = cells.iter().map(|cell| cell.file).collect();
     let blocks: BTreeSet<Bytes> = cells.iter().map(|cell| cell.block).collect();

@@ -23,7 +23,7 @@ pub struct Quantiles {
     pub max: Option<f64>,
 }
 
-/// Longest latency kept apart, in ticks: more than an hour at 4 GHz. Longer ones count as this.
+/// Longest recorded latency in ticks: more than an hour at 4 GHz. Longer ones are recorded as this.
 const LONGEST: u64 = 1 << 44;
 /// Digits to which a value is known.
 const DIGITS: u8 = 3;
@@ -37,7 +37,7 @@ pub(crate) const MEMORY: u64 = 8 * (2048 + (44 - 10) * 1024);
 pub(crate) struct Latency(Histogram<u64>);
 
 impl Latency {
-    /// Nothing recorded yet. Takes some 300 KiB, whatever is recorded.
+    /// Creates an empty histogram of about 300 KiB; its size does not change.
     pub(crate) fn new() -> Self {
         let histogram = Histogram::new_with_bounds(1, LONGEST, DIGITS);
         Self(histogram.unwrap_or_else(|_| unreachable!("constant bounds are allowed")))
@@ -49,12 +49,12 @@ impl Latency {
         self.0.saturating_record(ticks);
     }
 
-    /// Forgets everything.
+    /// Removes all recorded latencies.
     pub(crate) fn clear(&mut self) {
         self.0.reset();
     }
 
-    /// Values with their counts, to be carried to another process.
+    /// Returns the values with their counts, for another process.
     pub(crate) fn pairs(&self) -> Vec<(u64, u64)> {
         self.0
             .iter_recorded()
@@ -69,13 +69,14 @@ impl Latency {
         latency
     }
 
-    /// The latency that the share `quantile` (0 to 1) of the operations does not exceed; `None` when
+    /// Returns the latency that the share `quantile` (0 to 1) of the operations does not exceed; `None` when
     /// none was recorded.
     pub(crate) fn quantile(&self, quantile: f64, clock: Clock) -> Option<Seconds> {
         (!self.0.is_empty()).then(|| clock.seconds(self.0.value_at_quantile(quantile)))
     }
 
-    /// Half the 95 % interval of their mean, two standard errors, as a share of it; infinite for one.
+    /// Returns half the 95 % interval of the mean (two standard errors) as a share of the mean; infinite for
+    /// a single latency.
     pub(crate) fn mean_error(&self) -> f64 {
         match self.0.len() {
             0 | 1 => f64::INFINITY,
@@ -83,7 +84,7 @@ impl Latency {
         }
     }
 
-    /// As the record has them.
+    /// Returns the quantiles for the record.
     pub(crate) fn quantiles(&self, clock: Clock) -> Quantiles {
         let of = |quantile| self.quantile(quantile, clock).map(|seconds| seconds.0);
         Quantiles { p50: of(0.5), p90: of(0.9), p99: of(0.99), p99_9: of(0.999), max: of(1.0) }

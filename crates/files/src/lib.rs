@@ -1,5 +1,5 @@
-//! Files in the sense of IOzone: operations on files of many sizes in blocks of many sizes, with the
-//! page cache told apart from the device, and a latency for every operation.
+//! Files in the sense of IOzone: operations on files of many sizes in blocks of many sizes, with the page
+//! cache distinguished from the device, and a latency for every operation.
 //!
 //! The operations are written from their definitions (IOzone's documentation of what each does, and
 //! the calls' manual pages), not from IOzone's source, whose licence keeps derivative works.
@@ -67,7 +67,7 @@ impl Gauge for Files {
         vec![ConfigKind::of::<config::FilesConfig>(GAUGE, &[TEST]).headed(&["write", READ])]
     }
 
-    /// A look at the current folder, or at that for temporary files where nothing can be written there.
+    /// Plans a short measurement in the current folder, or in that for temporary files if it is not writable.
     fn summary_plan(
         &self,
         _: &Site,

@@ -1,5 +1,5 @@
-//! The operations, one row each: what IOzone calls them, which calls they make, in which order they
-//! visit a file, and what they need of it.
+//! Table of the operations, one row each: the IOzone test, the calls, the order of the blocks, and whether
+//! the operation creates the file.
 //!
 //! A new operation is a row here; a new way to move a block is a [`Way`] and its file in `engine`.
 
@@ -43,11 +43,11 @@ pub struct Operation {
     pub direction: Direction,
     /// Way in which a block is moved.
     pub way: Way,
-    /// In which order.
+    /// Order of the blocks.
     pub pattern: AccessPattern,
-    /// True if it makes the file; the others find it there.
+    /// True if the operation creates the file; the others require it.
     pub creates: bool,
-    /// True if it belongs to the operations that are measured unless others are asked for.
+    /// True if the operation is measured by default.
     pub usual: bool,
 }
 
@@ -103,7 +103,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     row("repreadv", 12, Read, Vector, Forward).on_request(),
 ];
 
-/// The operation of this name.
+/// Returns the operation with this name.
 pub(crate) fn named(name: &str) -> Option<&'static Operation> {
     OPERATIONS.iter().find(|operation| operation.name == name)
 }
@@ -130,7 +130,7 @@ impl FromStr for OperationList {
     }
 }
 
-/// Several choices as one list in the table's order, each operation once.
+/// Merges several choices into one list in the table's order, each operation once.
 pub fn in_order(chosen: &[OperationList]) -> Vec<&'static Operation> {
     let wanted = |operation: &&Operation| chosen.iter().any(|c| c.0.contains(operation));
     OPERATIONS.iter().filter(wanted).collect()

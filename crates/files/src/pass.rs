@@ -1,9 +1,9 @@
 //! One operation on one file: the timed loop.
 //!
-//! With one block under way the clock is read once an operation: what one ends at, the next begins at.
-//! A latency therefore holds the choice of the offset and the stamp of the block, some nanoseconds each,
-//! and all latencies together are the time of the loop. With several operations under way a latency is
-//! the time from hand-over to result.
+//! With one block under way the clock is read once per operation: the end of one operation is the start of
+//! the next. A latency therefore includes the choice of the offset and the stamp of the block, some
+//! nanoseconds each, and the sum of all latencies is the time of the loop. With several operations under way
+//! a latency is the time from submission to completion.
 
 use crate::clock::Clock;
 use crate::data::Data;
@@ -35,11 +35,11 @@ pub(crate) struct Pass<'a> {
     pub(crate) task: &'a Task,
     /// End of this operation, from its start.
     pub(crate) limit: Option<Duration>,
-    /// End of everything, in ticks of the clock.
+    /// End of the run, in ticks of the clock.
     pub(crate) deadline: Option<u64>,
-    /// Not zero when another worker is through.
+    /// Not zero when another worker has finished.
     pub(crate) stop: &'a AtomicU64,
-    /// The user wants to end.
+    /// Returns true if the user interrupts the run.
     pub(crate) interrupted: &'a dyn Fn() -> bool,
     /// Called when the file is open and the first block is next: waits for the other workers.
     pub(crate) start: &'a dyn Fn(),
@@ -51,11 +51,11 @@ pub(crate) struct Pass<'a> {
 pub enum PassEnd {
     /// After the last block.
     Through,
-    /// At the time that an operation may take.
+    /// At the time limit of the operation.
     Limit,
     /// At the end of the budget.
     Budget,
-    /// Another worker was through.
+    /// Another worker had finished.
     Stonewall,
     /// The user interrupted it.
     Interrupted,
@@ -90,7 +90,7 @@ pub(crate) struct Bench {
     pub(crate) file: PathBuf,
     /// Number of the pass whose data the file holds; 0 before there is a file.
     pub(crate) holds: u64,
-    /// Tells random orders apart.
+    /// Seed of random orders.
     pub(crate) seed: u64,
 }
 
@@ -104,7 +104,7 @@ impl Bench {
         Self { clock, data, blocks, latency, file, holds: 0, seed: 0 }
     }
 
-    /// So many blocks of `length` bytes, filled, to be stamped and written.
+    /// Returns filled blocks of `length` bytes, ready to be stamped and written.
     pub(crate) fn take_blocks(
         &mut self,
         count: usize,
@@ -128,7 +128,7 @@ impl Bench {
         let file = engine::open(&path, operation.creates, setup.direct, setup.sync_writes)
             .map_err(fail)?;
         let calls = |kind| OneByOne::new(Calls(&file, kind));
-        // Whether the kernel's own position of the file is the next offset.
+        // True if the kernel's own position in the file is always the next offset.
         let in_sequence =
             operation.pattern == AccessPattern::Forward && operation.direction != Direction::Mixed;
         let mut done = match (operation.way, setup.engine) {
@@ -151,14 +151,14 @@ impl Bench {
         }?;
         self.tail(&mut done, pass, file).map_err(fail)?;
         if setup.engine == IoEngine::Mmap && operation.creates && done.ended != PassEnd::Through {
-            // A mapping makes the file as long as it will be.
+            // A mapping has extended the file to its full length.
             let cut = File::options().write(true).open(&path);
             cut.and_then(|opened| opened.set_len(done.bytes)).map_err(fail)?;
         }
         Ok(done)
     }
 
-    /// The loop: hands blocks over as long as there are free ones, and waits for the next result.
+    /// Runs the loop: submits blocks while there are free ones, and waits for the next completion.
     fn transfer<E: Engine>(
         &mut self,
         pass: &Pass<'_>,
@@ -237,7 +237,7 @@ impl Bench {
             bytes: operations * block_bytes,
             end,
             seconds: clock.seconds((end - begun).saturating_sub(paused)).0,
-            // Those under way may have been the last.
+            // The blocks under way may have been the last.
             ended: if operations == blocks { PassEnd::Through } else { ended },
         })
     }
@@ -265,7 +265,7 @@ impl Bench {
 }
 
 impl Pass<'_> {
-    /// Blocks under way at once.
+    /// Returns the number of blocks under way at once.
     fn depth(&self) -> usize {
         u64::from(self.task.setup.depth).min(self.task.cell.blocks()).max(1) as usize
     }

@@ -1,6 +1,6 @@
-//! Which block of a file comes when. Each pattern but the one that stays visits every block exactly
-//! once, so that a file is read or written as a whole whatever the order, and needs no memory that
-//! grows with the file.
+//! Order of the blocks of a file. Each pattern except [`AccessPattern::Same`] visits every block exactly
+//! once, so that a file is read or written as a whole whatever the order, and needs no memory that grows with
+//! the file.
 
 /// The order of the blocks of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub enum AccessPattern {
 /// Distance of strided accesses, in blocks: IOzone's.
 const STRIDE: u64 = 17;
 
-/// Walks over the numbers of blocks in the order of a pattern.
+/// Iterator over the numbers of blocks in the order of a pattern.
 #[derive(Debug, Clone)]
 pub(crate) struct Walk {
     pattern: AccessPattern,
@@ -35,7 +35,7 @@ pub(crate) struct Walk {
 }
 
 impl Walk {
-    /// Over `blocks` blocks; `seed` tells random orders apart.
+    /// Creates the order of `blocks` blocks; `seed` selects the random order.
     pub(crate) fn new(pattern: AccessPattern, blocks: u64, seed: u64) -> Self {
         let mask = blocks.next_power_of_two().max(2) - 1;
         let next = match pattern {
@@ -47,9 +47,9 @@ impl Walk {
         Self { pattern, blocks, taken: 0, next, mask, shift, key: mix(seed ^ 0x5bd1) | 1 }
     }
 
-    /// A permutation of the numbers below the power of two: a linear congruential generator of full
-    /// period (Hull and Dobell, 1962: odd increment, multiplier 1 modulo 4), whose output is stirred
-    /// by steps that can each be undone; numbers beyond the last block are passed over.
+    /// Returns the next number of a permutation of the numbers below the power of two: a linear congruential
+    /// generator of full period (Hull and Dobell, 1962: odd increment, multiplier 1 modulo 4), whose output
+    /// is mixed by invertible steps; numbers beyond the last block are skipped.
     fn random(&mut self) -> u64 {
         loop {
             self.next =
@@ -91,7 +91,7 @@ impl Iterator for Walk {
     }
 }
 
-/// Stirs 64 bits (the finaliser of splitmix64: Steele, Lea, Flood 2014).
+/// Mixes 64 bits (the finaliser of splitmix64: Steele, Lea, Flood 2014).
 #[inline]
 pub(crate) fn mix(mut x: u64) -> u64 {
     x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -15,7 +15,7 @@ pub(crate) struct Mapped {
 }
 
 impl Mapped {
-    /// Maps the first `bytes` of `file`, which is made that long.
+    /// Extends `file` to `bytes` and maps it.
     pub(crate) fn new(file: &File, bytes: u64, msync: Msync) -> io::Result<Self> {
         if file.metadata()?.len() < bytes {
             file.set_len(bytes)?;
@@ -25,14 +25,14 @@ impl Mapped {
         Ok(Self { guard, msync })
     }
 
-    /// The place of a block in memory.
+    /// Returns the address of a block.
     fn at(&self, offset: u64, length: usize) -> io::Result<NonNull<u8>> {
         let place = self.guard.mapping().get(offset as usize, length);
         place.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
     }
 
-    /// Returns the failure if the handler had to act since the last call. The signal does not contain the cause: a
-    /// write may have found no space, everything else is an error of the device.
+    /// Returns the failure if the handler had to act since the last call. The signal does not contain the
+    /// cause: for a write it may be a full file system, otherwise it is a device error.
     fn failure(&self) -> io::Result<()> {
         if self.guard.take_failure() {
             Err(io::Error::from_raw_os_error(libc::EIO))

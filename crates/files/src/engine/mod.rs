@@ -1,8 +1,7 @@
 //! Engines that move blocks between memory and files.
 //!
-//! An [`Engine`] has as many blocks under way as it is given; a [`Mover`] moves one at a time and is an
-//! engine as [`OneByOne`]. Both are told where and how much, and know nothing of patterns, clocks or
-//! contents.
+//! An [`Engine`] has several blocks under way; a [`Mover`] moves one at a time and becomes an engine in
+//! [`OneByOne`]. Both receive offset and length, and do not depend on patterns, clocks or contents.
 
 mod mapped;
 mod stdio;
@@ -26,7 +25,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::str::FromStr;
 
-/// Which calls carry out the plain operations.
+/// Calls that carry out the plain operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum IoEngine {
@@ -41,7 +40,7 @@ pub enum IoEngine {
 }
 
 impl IoEngine {
-    /// As it is written in options and records.
+    /// Returns the name in options and records.
     pub fn name(self) -> &'static str {
         match self {
             Self::Sync => "sync",
@@ -55,7 +54,7 @@ impl IoEngine {
         self == Self::Uring
     }
 
-    /// Refuses an engine that the system lacks before anything is made with it.
+    /// Checks that the system supports the engine.
     pub(crate) fn probe(self) -> Result<(), Failure> {
         match self {
             Self::Uring => uring::probe().map_err(error::no_uring),
@@ -86,7 +85,7 @@ pub enum SyncWrites {
     Dsync,
 }
 
-/// A choice by its name in records; `expected` names all of them.
+/// Parses a choice by its name in records; `expected` lists all names.
 pub(crate) fn choice<T: DeserializeOwned>(text: &str, expected: &str) -> Result<T, String> {
     let text: value::StrDeserializer<'_, value::Error> = text.into_deserializer();
     T::deserialize(text).map_err(|_| format!("expected {expected}"))
@@ -113,7 +112,7 @@ impl FromStr for SyncWrites {
     }
 }
 
-/// Opens a file for both directions: a new one, which must not be there, or one that is.
+/// Opens a file for reading and writing: a new file, which must not exist, or an existing one.
 pub(crate) fn open(
     path: &Path,
     new: bool,
@@ -130,24 +129,25 @@ pub(crate) fn open(
     options.read(true).write(true).create_new(new).mode(0o600).custom_flags(flags).open(path)
 }
 
-/// A block and what is to be done with it. Whoever has the block may touch it: while it is on its way
-/// it belongs to the engine, whose completion gives it back.
+/// Block and the transfer to carry out. Only the owner of the block may access it: the engine while the
+/// request is under way, the caller after its completion.
 #[derive(Debug)]
 pub(crate) struct BlockRequest {
-    /// The block; it lies at one address as long as it lives.
+    /// The block; its address does not change.
     pub(crate) block: Buffer,
     pub(crate) write: bool,
     /// Offset in the file.
     pub(crate) offset: u64,
-    /// When it was handed over, in ticks of the clock.
+    /// Time of the submission, in ticks of the clock.
     pub(crate) since: u64,
 }
 
-/// A request that an engine gives back, and whether its block was moved.
+/// Completed request, with the result of the transfer.
 pub(crate) type Completion = (BlockRequest, io::Result<()>);
 
 impl BlockRequest {
-    /// The outcome of a call that moved so many bytes, seldom fewer than all: the rest goes at once.
+    /// Completes a request after a call that moved `moved` bytes. If it moved only a part, the rest is moved
+    /// at once.
     fn completed(mut self, moved: io::Result<usize>, file: &File) -> Completion {
         let moved = moved.and_then(|moved| match moved {
             0 if self.write => Err(io::ErrorKind::WriteZero.into()),
@@ -161,15 +161,15 @@ impl BlockRequest {
     }
 }
 
-/// Carries requests out, as many at once as it was made for.
+/// Engine for requests, several of which may be under way.
 pub(crate) trait Engine {
-    /// True if several may be under way.
+    /// True if several requests may be under way.
     const QUEUES: bool = true;
-    /// Takes a request over.
+    /// Submits a request.
     fn submit(&mut self, request: BlockRequest) -> io::Result<()>;
     /// Waits for a request to end.
     fn wait(&mut self) -> io::Result<Completion>;
-    /// Hands over what is held back after the last request; inside the timing.
+    /// Flushes buffered data after the last request; this is timed.
     fn finish(&mut self, _wrote: bool) -> io::Result<()> {
         Ok(())
     }
@@ -179,13 +179,13 @@ pub(crate) trait Engine {
 pub(crate) trait Mover {
     /// Writes `block` to the file at `offset`, or fills it from there.
     fn transfer(&mut self, write: bool, offset: u64, block: &mut [u8]) -> io::Result<()>;
-    /// As [`Engine::finish`].
+    /// Does the same as [`Engine::finish`].
     fn finish(&mut self, _wrote: bool) -> io::Result<()> {
         Ok(())
     }
 }
 
-/// A mover as an engine: a request has ended when it is handed over.
+/// Engine from a mover: a request is complete when it has been submitted.
 pub(crate) struct OneByOne<M> {
     mover: M,
     ended: Option<Completion>,

@@ -5,8 +5,8 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{IntoRawFd, OwnedFd};
 
-/// A stream of its own over a duplicate of the file's descriptor, with the C library's buffer. From
-/// first to last; offsets are where it stands.
+/// Separate stream over a duplicate of the file's descriptor, with the C library's buffer. It is sequential:
+/// offsets are ignored, the position of the stream is used.
 pub(crate) struct Stdio(*mut libc::FILE);
 
 impl Stdio {
@@ -23,7 +23,7 @@ impl Stdio {
         Ok(Self(stream))
     }
 
-    /// True if a call did all; else the stream's error, or that nothing more could be moved.
+    /// Returns the stream's error, or an early end of the file, unless the call is complete (`done`).
     fn checked(&self, done: bool, write: bool) -> io::Result<()> {
         let error = io::Error::last_os_error();
         // SAFETY: the stream is open until dropped.

@@ -1,4 +1,4 @@
-//! Calls that return when the block is moved, a row for each kind.
+//! Calls that return when the block is moved, one row per kind.
 
 use super::Mover;
 use rustix::io::{Errno, preadv, pwritev};
@@ -12,7 +12,7 @@ pub(crate) struct Calls<'f>(pub(crate) &'f File, pub(crate) Kind);
 /// Writes a block at an offset, or reads it: the whole block, most often in one call of the kernel.
 type Kind = fn(&File, bool, u64, &mut [u8]) -> io::Result<()>;
 
-/// `read`, `write`: from the file's own position on, which is the offset that is asked for.
+/// `read`, `write`: at the file's own position, which equals the requested offset.
 pub(crate) const SEQUENTIAL: Kind =
     |mut file, write, _, block| if write { file.write_all(block) } else { file.read_exact(block) };
 
@@ -21,7 +21,7 @@ pub(crate) const POSITIONAL: Kind = |file, write, offset, block| {
     if write { file.write_all_at(block, offset) } else { file.read_exact_at(block, offset) }
 };
 
-/// `preadv`, `pwritev`: in several pieces a call. What a call leaves over, seldom anything, goes in one
+/// `preadv`, `pwritev`: in several pieces per call. If a call moves only a part, the rest is moved in one
 /// piece.
 pub(crate) const VECTORED: Kind = |file, write, offset, block| {
     let length = block.len();
@@ -50,12 +50,12 @@ impl Mover for Calls<'_> {
     }
 }
 
-/// Pieces of a block at most.
+/// Maximum number of pieces of a block.
 const PIECES: usize = 8;
-/// A piece starts at a multiple of this: what direct I/O may ask for.
+/// Alignment of pieces, which direct I/O may require.
 const ALIGNED: usize = 4096;
 
-/// The length of the pieces of a block; the last may be shorter.
+/// Returns the length of the pieces of a block; the last may be shorter.
 fn piece(block: usize) -> usize {
     block.div_ceil(PIECES).next_multiple_of(ALIGNED)
 }

@@ -1,5 +1,5 @@
-//! io_uring: requests and their results in rings shared with the kernel, one system call to hand
-//! over and to wait.
+//! io_uring: requests and their results in rings shared with the kernel, one system call to submit and to
+//! wait.
 
 use super::{BlockRequest, Completion, Engine};
 use io_uring::{IoUring, opcode, types};
@@ -29,7 +29,7 @@ impl<'f> Uring<'f> {
         Ok(Self { ring, file, under_way, free: (0..depth).rev().collect() })
     }
 
-    /// A request that is done already.
+    /// Returns a completed request, if any.
     fn done(&mut self) -> Option<Completion> {
         let entry = self.ring.completion().next()?;
         let number = entry.user_data() as usize;
@@ -64,7 +64,7 @@ impl Engine for Uring<'_> {
 
     fn wait(&mut self) -> io::Result<Completion> {
         loop {
-            // What is pushed but not yet submitted must go before anything is waited for.
+            // Pushed requests must be submitted before the wait.
             if self.ring.submission().is_empty()
                 && let Some(completion) = self.done()
             {
