@@ -72,7 +72,7 @@ struct CoreToCore {
 
 impl CoreToCore {
     fn take(&mut self) -> f64 {
-        core_to_core::round_trip(&mut self.team, &self.lines).expect("the team lives")
+        core_to_core::round_trip(&mut self.team, &self.lines).expect("the team lives").0
     }
 }
 

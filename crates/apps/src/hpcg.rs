@@ -28,7 +28,9 @@ use nodegauge_measure::record::{Measurement, Quoted, Validity};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::{OneRegime, Sample};
 use nodegauge_measure::schedule::{Limits, Schedule, policy};
-use nodegauge_measure::{Bytes, Failure, FlopsPerSec, Notice, Observer, Outcome, Unit, stats};
+use nodegauge_measure::{
+    Bytes, Failure, FlopsPerSec, Fraction, Notice, Observer, Outcome, Unit, stats,
+};
 use nodegauge_team::{Interrupt, TeamError};
 use problem::{DomainLayout, GridPoints, ITERATIONS, LEAST, MULTIPLE, Operations, PARTS};
 use reference::PlacedXhpcg;
@@ -52,7 +54,7 @@ pub struct HpcgOptions {
     /// Points of a domain in each direction.
     pub grid: GridPoints,
     /// Largest share of the memory that can be had which may be taken, 0 to 1.
-    pub memory_fraction: f64,
+    pub memory_fraction: Fraction,
     /// Time for everything.
     pub budget: Duration,
     /// Exactly this many sets behind the warm-up, whatever the time.
@@ -109,7 +111,7 @@ impl HpcgPlan {
         };
         let needed = Domain::bytes(&layout).saturating_mul(layout.count() as u64);
         let usable =
-            site.machine.memory.available.map(|bytes| bytes as f64 * options.memory_fraction);
+            site.machine.memory.available.map(|bytes| bytes as f64 * options.memory_fraction.0);
         if let Some(usable) = usable.filter(|usable| *usable < needed as f64) {
             let fits = (LEAST..=most).step_by(MULTIPLE).filter(|points| {
                 let layout = DomainLayout::new([*points; 3], layout.count());
@@ -358,7 +360,7 @@ impl HpcgEvidence<'_> {
         let seconds: f64 = sets.iter().map(|set| set.seconds.iter().sum::<f64>()).sum();
         let moved = Domain::moved(&layout) * layout.count() as u64;
         let per_second = moved as f64 * (ITERATIONS * sets.len()) as f64 / seconds;
-        let setups: Vec<f64> = sets.iter().map(|set| set.setup_s).collect();
+        let setups: Vec<f64> = sets.iter().map(|set| set.setup_s.0).collect();
         let departures = cell.tests.and_then(|Tests { departures: [x, y], .. }| Some(vec![x?, y?]));
         HpcgConfig {
             on: WorkersConfig::of(&cell.swept.workers),

@@ -14,7 +14,7 @@ use nodegauge_history::{RunFilter, Store};
 use nodegauge_machine::{DescribeOptions, SysRoot, Topology, TopologySource};
 use nodegauge_measure::record::SavedTrips;
 use nodegauge_measure::record::{self, Category, Machine, Record, Status, Tool};
-use nodegauge_measure::{Notice, NoticeId, Outcome};
+use nodegauge_measure::{Notice, NoticeId, Outcome, Seconds};
 use nodegauge_published::Against;
 use nodegauge_report::{Style, run, text};
 use std::path::PathBuf;
@@ -103,7 +103,7 @@ pub(crate) fn description(machine: Machine, findings: Vec<record::Finding>) -> R
         schema: record::SCHEMA.to_owned(),
         id: record::new_id(),
         started: record::now_rfc3339(),
-        seconds: 0.0,
+        seconds: Seconds(0.0),
         complete: true,
         tool: tool(),
         // Paths need not be UTF-8.
@@ -215,7 +215,7 @@ pub(crate) fn conduct(
     add_findings(&mut findings, found.findings);
     let record = Record {
         started: session.started_at.clone(),
-        seconds: session.started.elapsed().as_secs_f64(),
+        seconds: Seconds::from(session.started.elapsed()),
         complete,
         labels: common.label.iter().cloned().collect(),
         notices: found.notices,

@@ -35,7 +35,7 @@ pub(crate) struct Tried {
 
 impl Tried {
     fn library(probed: ProbedBlas) -> Self {
-        let (name, rate) = (probed.about().to_string(), FlopsPerSec(probed.rate));
+        let (name, rate) = (probed.about().to_string(), probed.rate);
         Self { name, rate, probed: Some(probed) }
     }
 

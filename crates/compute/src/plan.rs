@@ -16,7 +16,7 @@ use nodegauge_measure::record::{Figure, Machine};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::schedule::Limits;
 use nodegauge_measure::{
-    Bytes, Failure, FlopsPerSec, Notice, NoticeId, Observer, Outcome, Unit, notice,
+    Bytes, Failure, FlopsPerSec, Fraction, Notice, NoticeId, Observer, Outcome, Unit, notice,
 };
 use nodegauge_placement::Placement;
 
@@ -168,7 +168,7 @@ impl HplPlan {
         let left = self.options.budget.saturating_sub(tried);
         let budget = left.max(self.options.budget.mul_f64(1.0 - 2.0 * CHOOSE));
         let options = HplOptions { budget, ..self.options.clone() };
-        let end = limits.at(1.0);
+        let end = limits.at(Fraction(1.0));
         let multiple = multiple(&self.options, &self.layout);
         let mut outcome =
             hpl::run(site, &self.placement, &libraries, &options, multiple, end, observer)?;

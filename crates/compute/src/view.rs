@@ -425,6 +425,7 @@ fn hpl_row(config: RatingConfig) -> Option<HplRow> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use nodegauge_measure::Seconds;
     use nodegauge_measure::record::{Machine, Tool};
 
     pub(crate) fn record(measurements: Vec<Measurement>) -> Record {
@@ -432,7 +433,7 @@ pub(crate) mod tests {
             schema: nodegauge_measure::record::SCHEMA.to_owned(),
             id: String::new(),
             started: String::new(),
-            seconds: 1.0,
+            seconds: Seconds(1.0),
             complete: true,
             tool: Tool { version: String::new(), commit: None },
             command: Vec::new(),

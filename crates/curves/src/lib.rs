@@ -33,7 +33,7 @@ use nodegauge_arena::supply::{available, best_pages};
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_machine::CpuId;
 use nodegauge_measure::schedule::Limits;
-use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Unit};
+use nodegauge_measure::{Bytes, Failure, Fraction, Notice, NoticeId, Observer, Outcome, Unit};
 use nodegauge_placement::{
     MemoryPolicy, Placement, PlacementOptions, PlacementRequest, TeamRequest,
 };
@@ -50,7 +50,7 @@ pub struct CurveOptions {
     /// Largest working set of all threads together; `None` for four times the last-level caches in use.
     pub largest: Option<Bytes>,
     /// Maximum share of the available memory to use, 0 to 1.
-    pub memory_fraction: f64,
+    pub memory_fraction: Fraction,
     /// Order in which a chase visits its memory.
     pub order: ChaseOrder,
     /// True if ceilings include kernels under the roof.
@@ -69,7 +69,7 @@ impl Default for CurveOptions {
             pages: None,
             policy: MemoryPolicy::default(),
             largest: None,
-            memory_fraction: 0.5,
+            memory_fraction: Fraction(0.5),
             order: ChaseOrder::default(),
             kernels: false,
             suffix: "",
@@ -275,7 +275,7 @@ impl CurveSetup<'_> {
     fn usable(&self) -> Bytes {
         let options = self.options;
         let can_be_had = available(&self.site.machine, options.pages, &options.policy);
-        Bytes((can_be_had.as_f64() * options.memory_fraction) as u64)
+        Bytes((can_be_had.as_f64() * options.memory_fraction.0) as u64)
     }
 
     /// Returns the page size to use.

@@ -53,7 +53,7 @@ pub(crate) fn measure(run: &mut CurveRun<'_>, pairs: &[CpuPair]) -> Result<(), A
         let shared_lines = SharedLines::new(team.len());
         let trip = core_to_core::round_trip(&mut team, &shared_lines)?;
         // The trip is its own core-to-core latency, because pairs of different distance belong to one run.
-        Ok(Sample::of_times(vec![trip / 2.0]))
+        Ok(Sample::of_times(vec![trip.0 / 2.0]))
     })?;
     for (i, pair) in pairs.iter().enumerate() {
         let config = CurveConfig {

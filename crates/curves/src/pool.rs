@@ -71,7 +71,7 @@ impl WorkerPool {
         let before = core_to_core::round_trip(&mut self.team, &self.shared_lines)?;
         let (seconds, part_causes) = measure(self)?;
         let after = core_to_core::round_trip(&mut self.team, &self.shared_lines)?;
-        let round_trips = (before, after);
+        let round_trips = (before.0, after.0);
         Ok(Sample { round_trips, part_causes, ..Sample::of_times(seconds) })
     }
 

@@ -169,7 +169,10 @@ impl CurveRun<'_> {
         }
         let mut field: Vec<Traffic> =
             variants.iter().map(|variant| Traffic::new(*variant, bytes)).collect();
-        let trial = RepetitionPolicy { measure: until * policy::CURVES.choose, ..policy::LOOPS };
+        let trial = RepetitionPolicy {
+            measure: Fraction(until * policy::CURVES.choose.0),
+            ..policy::LOOPS
+        };
         let limits = Limits { samples: None, ..self.limits };
         let mut schedule = Schedule::new(trial, limits, field.len());
         let mut trials = 0..;

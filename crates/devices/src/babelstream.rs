@@ -7,8 +7,8 @@ use crate::config::{DeviceConfig, DeviceStreamConfig};
 use crate::kernels::babelstream_name;
 use crate::names::STREAM;
 use nodegauge_kernels::{Element, Kernel};
-use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Category, Measurement, Quoted, Validity};
+use nodegauge_measure::{BytesPerSec, Seconds, Unit};
 use std::fmt;
 
 /// First line of the text form.
@@ -27,9 +27,9 @@ pub struct BabelstreamLine {
     /// Kernel; BabelStream's Mul is Scale.
     pub kernel: Kernel,
     /// Best rate, B/s.
-    pub rate: f64,
+    pub rate: BytesPerSec,
     /// Minimum, maximum and average time, seconds.
-    pub times: [f64; 3],
+    pub times: [Seconds; 3],
 }
 
 /// Output of a run.
@@ -110,8 +110,8 @@ impl BabelStreamOutput {
                 .ok_or_else(|| format!("a line of four figures was expected: {line:?}"))?;
                 found.lines.push(BabelstreamLine {
                     kernel,
-                    rate: rate * unit,
-                    times: [least, most, average],
+                    rate: BytesPerSec(rate * unit),
+                    times: [Seconds(least), Seconds(most), Seconds(average)],
                 });
             }
         }
@@ -119,10 +119,10 @@ impl BabelStreamOutput {
             return Err("it has no table: the run did not finish".to_owned());
         }
         for line in &found.lines {
-            let [least, most, average] = line.times;
+            let [least, most, average] = line.times.map(|time| time.0);
             let bytes = found.bytes(line.kernel);
-            let positive = line.rate.is_finite() && line.rate > 0.0 && least > 0.0;
-            let off = (bytes / line.rate - least).abs();
+            let positive = line.rate.0.is_finite() && line.rate.0 > 0.0 && least > 0.0;
+            let off = (bytes / line.rate.0 - least).abs();
             let ordered = least <= average && average <= most && most.is_finite();
             if !positive || !ordered || off > ROUNDED_SECONDS + least * 1e-3 {
                 let name = name_of(line.kernel);
@@ -160,7 +160,7 @@ impl BabelStreamOutput {
             }
             Measurement::new(GAUGE, STREAM, line.kernel.name(), Unit::BytesPerSecond)
                 .category(Category::Reference)
-                .value(Quoted::Best, line.rate)
+                .value(Quoted::Best, line.rate.0)
                 .config(&config)
                 .judged(validity)
         };
@@ -193,9 +193,10 @@ fn kernel_of(name: &str) -> Option<Kernel> {
 impl fmt::Display for BabelStreamOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{CSV}MB_per_sec,min_runtime,max_runtime,avg_runtime")?;
-        for BabelstreamLine { kernel, rate, times: [least, most, average] } in &self.lines {
+        for BabelstreamLine { kernel, rate, times } in &self.lines {
             let (name, repeats, elements) = (name_of(*kernel), self.repeats, self.elements);
-            let (bytes, rate) = (self.element.bytes(), rate / 1e6);
+            let [least, most, average] = times.map(|time| time.0);
+            let (bytes, rate) = (self.element.bytes(), rate.0 / 1e6);
             writeln!(f, "{name},{repeats},{elements},{bytes},{rate},{least},{most},{average}")?;
         }
         Ok(())
@@ -223,7 +224,7 @@ mod tests {
             let names: Vec<_> = of.lines.iter().map(|line| line.kernel.name()).collect();
             assert_eq!(names, ["copy", "scale", "add", "triad", "dot"]);
         }
-        assert_eq!(table.lines[3].rate, 49616e6);
+        assert_eq!(table.lines[3].rate, BytesPerSec(49616e6));
         let all = text.measurements(None);
         assert_eq!((all[0].value, all[0].category), (Some(49292.665e6), Category::Reference));
         let config: DeviceStreamConfig = all[0].read_config();

@@ -20,7 +20,7 @@ use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::{OneRegime, Sample};
 use nodegauge_measure::schedule::{Limits, Schedule, policy};
 use nodegauge_measure::{
-    Bytes, BytesPerSec, Failure, Notice, NoticeId, Observer, Outcome, Unit, clock, stats,
+    Bytes, BytesPerSec, Failure, Fraction, Notice, NoticeId, Observer, Outcome, Unit, clock, stats,
 };
 use std::rc::Rc;
 use std::time::Duration;
@@ -37,7 +37,7 @@ pub struct DeviceStreamOptions {
     /// Length of each array.
     pub size: SizeSpec,
     /// Largest share of the free memory that arrays may take.
-    pub memory_fraction: f64,
+    pub memory_fraction: Fraction,
     /// Element types; if empty, double precision where the device supports it.
     pub elements: Vec<Element>,
     /// Kernels, in the order of a pass.
@@ -69,7 +69,7 @@ impl Default for DeviceStreamOptions {
         kernels.extend([Kernel::Dot, Kernel::Nstream]);
         Self {
             size: SizeSpec::Auto,
-            memory_fraction: 0.8,
+            memory_fraction: Fraction(0.8),
             elements: Vec::new(),
             kernels,
             budget: Duration::from_secs(15),
@@ -164,7 +164,7 @@ impl DeviceStreamPlan {
         let mut chosen = size::choose(self.options.size, element, &around)?;
         let most = info.largest_allocation.0 / element.bytes();
         if self.options.size == SizeSpec::Auto {
-            let room = around.available.0 as f64 * around.fraction;
+            let room = around.available.0 as f64 * around.fraction.0;
             if info.class != Class::Cpu && room >= self.arrays() as f64 * OWN_MEMORY.as_f64() {
                 chosen.elements = chosen.elements.max(OWN_MEMORY.0 / element.bytes());
             }
@@ -215,7 +215,8 @@ impl Planned for DeviceStreamPlan {
         let mut notices = self.notices.clone();
         let opened = drivers::open(&self.devices)?;
         let mut cells: Vec<StreamCell> = Vec::new();
-        let choose = limits.budget.mul_f64(policy::DEVICES.choose / self.cells.len().max(1) as f64);
+        let choose =
+            limits.budget.mul_f64(policy::DEVICES.choose.0 / self.cells.len().max(1) as f64);
         for (at, element) in &self.cells {
             let device = &opened[*at];
             let (elements, times_llc) = self.size(site, &**device, *element, &mut notices)?;

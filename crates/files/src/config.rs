@@ -5,6 +5,7 @@ use crate::latency::Quantiles;
 use crate::pass::PassEnd;
 use crate::task::CacheMode;
 use crate::volume::Volume;
+use nodegauge_measure::Seconds;
 use nodegauge_measure::keys::shared;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -128,5 +129,5 @@ pub struct ClockUsed {
     /// `tsc` or `clock_gettime`.
     pub source: String,
     /// Cost of reading the clock and recording a latency, seconds.
-    pub overhead_s: f64,
+    pub overhead_s: Seconds,
 }

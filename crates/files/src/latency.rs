@@ -11,16 +11,16 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Quantiles {
     /// Half of them.
-    pub p50: Option<f64>,
+    pub p50: Option<Seconds>,
     /// 90 %.
-    pub p90: Option<f64>,
+    pub p90: Option<Seconds>,
     /// 99 %.
-    pub p99: Option<f64>,
+    pub p99: Option<Seconds>,
     /// 99.9 %.
     #[serde(rename = "p99.9")]
-    pub p99_9: Option<f64>,
+    pub p99_9: Option<Seconds>,
     /// All.
-    pub max: Option<f64>,
+    pub max: Option<Seconds>,
 }
 
 /// Longest recorded latency in ticks: more than an hour at 4 GHz. Longer ones are recorded as this.
@@ -86,7 +86,7 @@ impl Latency {
 
     /// Returns the quantiles for the record.
     pub(crate) fn quantiles(&self, clock: Clock) -> Quantiles {
-        let of = |quantile| self.quantile(quantile, clock).map(|seconds| seconds.0);
+        let of = |quantile| self.quantile(quantile, clock);
         Quantiles { p50: of(0.5), p90: of(0.9), p99: of(0.99), p99_9: of(0.999), max: of(1.0) }
     }
 }

@@ -139,7 +139,7 @@ impl CellFigures<'_> {
             latency_s: Some(Latencies::All(latency.quantiles(self.clock))),
             clock: Some(ClockUsed {
                 source: self.clock.source().to_owned(),
-                overhead_s: self.overhead.0,
+                overhead_s: self.overhead,
             }),
             ended: Some(pass.ended),
             device_share: Some(share.map(|(share, _)| share)),

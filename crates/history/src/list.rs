@@ -3,9 +3,9 @@
 use crate::error::{Access, HistoryError};
 use crate::moment::Moment;
 use crate::store::Store;
-use nodegauge_measure::Unit;
 use nodegauge_measure::record::MachineSource;
 use nodegauge_measure::stats::Better;
+use nodegauge_measure::{Seconds, Unit};
 use rusqlite::types::Value;
 use rusqlite::{OptionalExtension, Row, params_from_iter};
 use serde::Serialize;
@@ -40,7 +40,7 @@ pub struct RunLine {
     /// Start time, RFC 3339.
     pub started: String,
     /// Elapsed time in seconds.
-    pub seconds: f64,
+    pub seconds: Seconds,
     /// Host of the run.
     pub host: Option<String>,
     /// Arguments, separated by blanks.
@@ -149,7 +149,7 @@ impl Store {
                 Ok(RunLine {
                     id: row.get(0)?,
                     started: row.get(1)?,
-                    seconds: row.get(2)?,
+                    seconds: Seconds(row.get(2)?),
                     host: row.get(3)?,
                     command: row.get(4)?,
                     complete: row.get(5)?,

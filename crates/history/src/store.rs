@@ -193,7 +193,7 @@ fn rows(connection: &Connection, record: &Record, json: &str, own: bool) -> rusq
     connection.prepare_cached(run)?.execute(params![
         record.id,
         record.started,
-        record.seconds,
+        record.seconds.0,
         record.complete,
         record.machine.host,
         record.command.join(" "),

@@ -6,7 +6,7 @@
 use crate::Element;
 use nodegauge_measure::grammar::Cursor;
 use nodegauge_measure::quantity::read_bytes;
-use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, SyntaxError};
+use nodegauge_measure::{Bytes, Failure, Fraction, Notice, NoticeId, SyntaxError};
 use std::fmt;
 use std::str::FromStr;
 
@@ -118,7 +118,7 @@ pub struct SizeConditions {
     /// Memory available now, under all limits.
     pub available: Bytes,
     /// Largest share of that memory that the arrays may take, 0 to 1.
-    pub fraction: f64,
+    pub fraction: Fraction,
 }
 
 /// Length of the arrays, and its relation to the rule.
@@ -154,7 +154,7 @@ pub fn choose(
     element: Element,
     around: &SizeConditions,
 ) -> Result<ArraySize, Failure> {
-    let allowed = around.available.as_f64() * around.fraction;
+    let allowed = around.available.as_f64() * around.fraction.0;
     let arrays = around.arrays as u64;
     let most = (allowed / (arrays * element.bytes()) as f64) as u64;
     let mut notices = Vec::new();
@@ -189,12 +189,16 @@ pub fn choose(
                 0 => "free some memory".to_owned(),
                 fits => format!("use --size {fits}MiB or less"),
             };
-            let more = if around.fraction < 0.95 { ", or a larger --memory-fraction" } else { "" };
+            let more = if around.fraction < Fraction(0.95) {
+                ", or a larger --memory-fraction"
+            } else {
+                ""
+            };
             return Err(Failure::missing(format!(
                 "{arrays} arrays of {array} need {}, but only {} of memory can be had{}",
                 Bytes(array.0.saturating_mul(arrays)),
                 around.available,
-                share(around.fraction),
+                share(around.fraction.0),
             ))
             .hint(format!("{less}{more}")));
         }
@@ -203,7 +207,7 @@ pub fn choose(
             "arrays are cut from {array} to {} each: {} of memory can be had{}",
             Bytes(elements * element.bytes()),
             around.available,
-            share(around.fraction)
+            share(around.fraction.0)
         );
         notices.push(Notice::new(NoticeId::Clamped, around.gauge, text));
     }
@@ -238,7 +242,7 @@ mod tests {
             llc: Some(Bytes::mib(llc_mib)),
             guest: false,
             available: Bytes::mib(available_mib),
-            fraction: 0.8,
+            fraction: Fraction(0.8),
         }
     }
 

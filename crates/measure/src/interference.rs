@@ -1,6 +1,7 @@
 //! Detection of interference during a sample: time for which the measuring thread was off its CPU, page faults,
 //! and time that the hypervisor stole.
 
+use crate::Fraction;
 use crate::quantity::Seconds;
 use std::fmt;
 
@@ -75,8 +76,8 @@ impl Work {
     }
 
     /// Returns the seconds of CPU time of other processes since `earlier`.
-    pub fn of_others_since(self, earlier: Self) -> f64 {
-        ((self.all - earlier.all) - (self.own - earlier.own)).max(0.0)
+    pub fn of_others_since(self, earlier: Self) -> Seconds {
+        Seconds(((self.all - earlier.all) - (self.own - earlier.own)).max(0.0))
     }
 }
 
@@ -138,7 +139,7 @@ pub enum Cause {
     /// Another program used a CPU.
     OtherProgram {
         /// Share of the sample's time, 0 to 1.
-        share: f64,
+        share: Fraction,
     },
 }
 
@@ -156,7 +157,7 @@ impl fmt::Display for Cause {
             Self::Stolen { ticks } => write!(f, "{ticks} ticks stolen by the hypervisor"),
             Self::Moved => f.write_str("core-to-core round trip changed during the sample"),
             Self::OtherProgram { share } => {
-                write!(f, "another program had a core for {:.0} % of the time", share * 100.0)
+                write!(f, "another program had a core for {} of the time", share.in_whole_percent())
             }
         }
     }
@@ -174,7 +175,7 @@ mod tests {
         assert_eq!(parse_work(stat, &[0, 1]), Some(31));
         assert_eq!(parse_work("cpu0 a", &[0]), None);
         let before = Work { all: 10.0, own: 2.0 };
-        let since = |all, own| Work { all, own }.of_others_since(before);
+        let since = |all, own| Work { all, own }.of_others_since(before).0;
         assert!((since(13.0, 4.0) - 1.0).abs() < 1e-9);
         assert_eq!(since(11.0, 4.0), 0.0);
     }

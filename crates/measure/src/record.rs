@@ -20,6 +20,7 @@ pub use measurement::{
 };
 pub use saved_trips::SavedTrips;
 
+use crate::Seconds;
 use crate::notice::Notice;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -40,7 +41,7 @@ pub struct Record {
     /// Start of the run, RFC 3339.
     pub started: String,
     /// Elapsed time of the run, in seconds.
-    pub seconds: f64,
+    pub seconds: Seconds,
     /// True unless the run ended before everything was measured.
     pub complete: bool,
     /// Program that wrote the record.
@@ -64,9 +65,9 @@ pub struct Record {
 
 impl Record {
     /// Returns the start of the run in seconds since 1970; `None` if it is unknown, as in some imported records.
-    pub fn started_s(&self) -> Option<f64> {
+    pub fn started_s(&self) -> Option<Seconds> {
         let started = humantime::parse_rfc3339_weak(&self.started).ok()?;
-        Some(started.duration_since(UNIX_EPOCH).ok()?.as_secs_f64())
+        Some(Seconds(started.duration_since(UNIX_EPOCH).ok()?.as_secs_f64()))
     }
 }
 

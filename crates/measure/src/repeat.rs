@@ -1,6 +1,7 @@
 //! The rule that ends repetition: the best and the median of every figure are stable, or the time or the number of
 //! samples is used up.
 
+use crate::Fraction;
 use crate::stats::{Better, Summary};
 use std::fmt;
 use std::time::Duration;
@@ -42,7 +43,7 @@ pub struct StopRule {
     pub at_most: Duration,
     /// Share within which figures are stable: the second half of the samples improves the best by less than
     /// this, and the 95 % interval of the median is narrower than this on either side.
-    pub tolerance: f64,
+    pub tolerance: Fraction,
 }
 
 impl StopRule {
@@ -65,10 +66,10 @@ impl StopRule {
         let first_half = Summary::of(&samples[..samples.len() / 2], better);
         let all = Summary::of(samples, better);
         let (Some(first_half), Some(all)) = (first_half, all) else { return false };
-        let best_is = (all.best / first_half.best - 1.0).abs() <= self.tolerance;
+        let best_is = (all.best / first_half.best - 1.0).abs() <= self.tolerance.0;
         let median_is = all.ci95.is_some_and(|[low, high]| {
-            high - all.median <= self.tolerance * all.median
-                && all.median - low <= self.tolerance * all.median
+            high - all.median <= self.tolerance.0 * all.median
+                && all.median - low <= self.tolerance.0 * all.median
         });
         best_is && median_is
     }
@@ -84,7 +85,7 @@ mod tests {
             exactly: None,
             at_least: Duration::from_secs(1),
             at_most: Duration::from_secs(10),
-            tolerance: 0.01,
+            tolerance: Fraction(0.01),
         }
     }
 

@@ -13,6 +13,7 @@ pub mod shuffle;
 pub use affordable::Affordable;
 pub use policy::{CellRule, RepetitionPolicy, RoundOrder, WarmUp};
 
+use crate::Fraction;
 use crate::clock;
 use crate::failure::Failure;
 use crate::notice::{Notice, NoticeId};
@@ -95,8 +96,8 @@ impl Limits {
     }
 
     /// Returns the time at which the share `share` (0 to 1) of the budget is used up.
-    pub fn at(&self, share: f64) -> Instant {
-        self.started + self.budget.mul_f64(share)
+    pub fn at(&self, share: Fraction) -> Instant {
+        self.started + self.budget.mul_f64(share.0)
     }
 }
 
@@ -253,7 +254,7 @@ impl Schedule {
     }
 
     fn rule(&self, begun: Instant) -> StopRule {
-        let last = self.limits.at(1.0).checked_sub(self.limits.reserve).unwrap_or(begun);
+        let last = self.limits.at(Fraction(1.0)).checked_sub(self.limits.reserve).unwrap_or(begun);
         let end = self.limits.at(self.policy.measure).min(last);
         let at_most = end.saturating_duration_since(begun);
         let whole = if self.policy.least_time_of_budget { self.limits.budget } else { at_most };
@@ -262,7 +263,7 @@ impl Schedule {
             exactly: self.limits.samples,
             at_least: whole.mul_f64(self.policy.least_time.0).min(self.policy.least_time.1),
             at_most,
-            tolerance: self.policy.tolerance.unwrap_or(0.0),
+            tolerance: self.policy.tolerance.unwrap_or_default(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Keys of `config` of the gauge's measurements.
 
 use crate::curve::MessageCurve;
+use nodegauge_measure::Fraction;
 use nodegauge_measure::config;
 use nodegauge_measure::keys::shared;
 use schemars::JsonSchema;
@@ -126,7 +127,7 @@ pub struct FloorConfig {
     /// The floor's figure.
     pub value: f64,
     /// The floor's time over the MPI's: 1 where the MPI is as fast.
-    pub share: f64,
+    pub share: Fraction,
     /// 95 % confidence interval of the share, of three starts by turns and more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ci95: Option<[f64; 2]>,

@@ -9,6 +9,7 @@
 //! waits for the receiver (rendezvous); only the library reports that. The model is fitted to each protocol
 //! separately.
 
+use nodegauge_measure::{BytesPerSec, Seconds};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -84,9 +85,9 @@ pub struct Fit {
     /// Largest size of the range, bytes.
     pub to_bytes: u64,
     /// t0.
-    pub latency_s: f64,
+    pub latency_s: Seconds,
     /// r.
-    pub bytes_per_s: f64,
+    pub bytes_per_s: BytesPerSec,
     /// n1/2, bytes.
     pub half_bytes: f64,
     /// Root mean square of the relative residuals.
@@ -218,8 +219,8 @@ fn fit(points: &[CurvePoint]) -> Option<Fit> {
     Some(Fit {
         from_bytes: points[0].0,
         to_bytes: points[points.len() - 1].0,
-        latency_s,
-        bytes_per_s: 1.0 / per_byte,
+        latency_s: Seconds(latency_s),
+        bytes_per_s: BytesPerSec(1.0 / per_byte),
         half_bytes: latency_s / per_byte,
         error: (squares / points.len() as f64).sqrt(),
     })
@@ -269,8 +270,8 @@ mod tests {
         let fits = found.hockney;
         assert_eq!(fits.len(), 2);
         assert_eq!((fits[1].from_bytes, fits[1].to_bytes), (4096, 4 << 20));
-        assert!((1.3e-6..1.7e-6).contains(&fits[1].latency_s), "{:?}", fits[1]);
-        assert!((14e9..17e9).contains(&fits[1].bytes_per_s), "{:?}", fits[1]);
+        assert!((1.3e-6..1.7e-6).contains(&fits[1].latency_s.0), "{:?}", fits[1]);
+        assert!((14e9..17e9).contains(&fits[1].bytes_per_s.0), "{:?}", fits[1]);
         assert!((15e3..30e3).contains(&fits[1].half_bytes));
     }
 
@@ -342,7 +343,7 @@ mod tests {
             prop_assert!(leaps(&points).is_empty() && dips(&points, None).is_empty());
             let fits = MessageCurve::of(&points, None).hockney;
             prop_assert_eq!(fits.len(), 1);
-            prop_assert!((fits[0].latency_s / t0 - 1.0).abs() < 1e-3);
+            prop_assert!((fits[0].latency_s / t0 - Seconds(1.0)).0.abs() < 1e-3);
             prop_assert!(fits[0].error < 1e-6);
         }
 

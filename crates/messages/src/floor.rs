@@ -11,7 +11,7 @@ use crate::start::StartReport;
 use crate::transport::Route;
 use nodegauge_analysis::ratio;
 use nodegauge_measure::record::Status;
-use nodegauge_measure::{Bytes, Notice, NoticeId, regime, stats};
+use nodegauge_measure::{Bytes, Fraction, Notice, NoticeId, regime, stats};
 use std::collections::BTreeMap;
 
 /// Patterns that are compared with the lower bound: single messages, and windows of messages.
@@ -50,12 +50,14 @@ pub(crate) fn shares(
             .by_start
             .iter()
             .zip(&floor.by_start)
-            .filter(|(a, b)| a.trip.is_nan() || b.trip.is_nan() || regime::same(a.trip, b.trip))
+            .filter(|(a, b)| {
+                a.trip.0.is_nan() || b.trip.0.is_nan() || regime::same(a.trip.0, b.trip.0)
+            })
             .filter_map(|(a, b)| a.seconds.get(&at).zip(b.seconds.get(&at)))
             .unzip();
         let ratios: Vec<f64> = of_floor.iter().zip(&mpi_shares).map(|(b, a)| b / a).collect();
         let ci95 = ratio::of_blocks(&ratios).map(|found| found.ci95);
-        let config = FloorConfig { value, share, ci95 };
+        let config = FloorConfig { value, share: Fraction(share), ci95 };
         let apart = stats::quantile(&of_floor, 1.0) / stats::quantile(&mpi_shares, 0.0);
         let sure = apart < SLOW && own.measurement.validity.status == Status::Valid;
         shares.insert(at, Share { config, standing: Standing::of(&config, sure) });
@@ -77,7 +79,7 @@ enum Standing {
 impl Standing {
     /// Returns the position of a share; `sure` is true if every start of the run agrees.
     fn of(share: &FloorConfig, sure: bool) -> Self {
-        let FloorConfig { share, ci95, .. } = *share;
+        let FloorConfig { share: Fraction(share), ci95, .. } = *share;
         match ci95 {
             Some([_, high]) if high.max(share) < SLOW && sure => Self::Doubtful,
             Some([_, high]) if high.max(share) < SLOW => Self::Slow,
@@ -115,7 +117,7 @@ pub(crate) fn remarks(
                 (stats::quantile(&all, 0.0), stats::quantile(&all, 1.0))
             };
             let slow = || {
-                let (least, most) = of_range(&|config| 1.0 / config.share);
+                let (least, most) = of_range(&|config| 1.0 / config.share.0);
                 let look = look_at(mpi, floor, pattern, from, to, eager);
                 let times = times(least, most);
                 format!("{times} the time of nodegauge's own transport (the floor); {look}")
@@ -129,7 +131,7 @@ pub(crate) fn remarks(
                 }
                 Standing::Slow => format!("{name}: {pattern} of {sizes} takes {}", slow()),
                 Standing::Faster => {
-                    let (least, most) = of_range(&|config| config.share);
+                    let (least, most) = of_range(&|config| config.share.0);
                     format!(
                         "{name}: {pattern} of {sizes} is {} as fast as nodegauge's own transport, which is not a lower bound there",
                         times(least, most)
@@ -183,6 +185,7 @@ mod tests {
     use crate::protocol::ProbeOutput;
     use crate::result;
     use crate::start::StartMedians;
+    use nodegauge_measure::Seconds;
 
     const NEAR: f64 = 50e-9;
     const FAR: f64 = 190e-9;
@@ -191,7 +194,7 @@ mod tests {
     /// Returns starts with the times of messages of all [`SIZES`], seconds, each with a round trip of a line.
     fn report(starts: &[(f64, [f64; 3])]) -> StartReport {
         let start = |(trip, seconds): &(f64, [f64; 3])| StartMedians {
-            trip: *trip,
+            trip: Seconds(*trip),
             seconds: SIZES.iter().map(|b| (Pattern::Latency, *b)).zip(*seconds).collect(),
         };
         StartReport {

@@ -15,7 +15,7 @@ use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Validity}
 use nodegauge_measure::regime::{self, Regime};
 use nodegauge_measure::samples::{self, CellSamples, RegimeGroup, Sample, Sorted, Sorting};
 use nodegauge_measure::stats::{self, Better};
-use nodegauge_measure::{Seconds, Unit};
+use nodegauge_measure::{Fraction, Seconds, Unit};
 use nodegauge_placement::cpus::ranges;
 use nodegauge_placement::{Distance, pairs};
 use nodegauge_toolchain::CommandLine;
@@ -206,7 +206,8 @@ impl Batches {
         for group in &run.groups {
             for (i, seconds) in group.seconds.iter().enumerate() {
                 let share = group.lost.get(i).copied().unwrap_or(0.0);
-                let lost = (share > MOST_LOST).then_some(Cause::OtherProgram { share });
+                let lost =
+                    (share > MOST_LOST).then_some(Cause::OtherProgram { share: Fraction(share) });
                 samples.push(Sample {
                     round_trips: (trip(group.trips.0), trip(group.trips.1)),
                     causes: lost.into_iter().collect(),

@@ -9,7 +9,7 @@ use crate::probe::Probe;
 use crate::protocol::{ProbeOutput, SizeRun};
 use crate::transport::{self, Fabric, RankJob};
 use nodegauge_machine::Topology;
-use nodegauge_measure::{Bytes, Failure, Observer, stats};
+use nodegauge_measure::{Bytes, Failure, Observer, Seconds, stats};
 use nodegauge_os::describe;
 use nodegauge_toolchain::mpi::{LauncherKind, Mpi};
 use nodegauge_toolchain::program::{self, ProgramJob};
@@ -32,7 +32,7 @@ pub(crate) enum Broken {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct StartMedians {
     /// The median round trip of a cache line, seconds; NaN where ranks share none.
-    pub trip: f64,
+    pub trip: Seconds,
     /// Median seconds of an operation, of each size that is through.
     pub seconds: BTreeMap<(Pattern, u64), f64>,
 }
@@ -42,7 +42,7 @@ impl StartMedians {
         let trips: Vec<f64> = output.sizes.iter().flat_map(SizeRun::trips).collect();
         let through = output.sizes.iter().filter(|run| run.done.is_some());
         let seconds = through.map(|run| ((run.pattern, run.bytes), run.median())).collect();
-        Self { trip: stats::median(&trips), seconds }
+        Self { trip: Seconds(stats::median(&trips)), seconds }
     }
 }
 

@@ -224,12 +224,8 @@ fn labels(record: &Record) -> Vec<String> {
 
 fn begun(record: &Record, gauges: &[&dyn Gauge], detail: Detail) -> Page {
     let host = record.machine.host.as_ref().map(|host| format!(" on {host}")).unwrap_or_default();
-    let heading = format!(
-        "nodegauge {}{host}, {}, {}",
-        record.tool.version,
-        record.started,
-        Seconds(record.seconds)
-    );
+    let heading =
+        format!("nodegauge {}{host}, {}, {}", record.tool.version, record.started, record.seconds);
     let mut node = machine::brief(&record.machine);
     findings(&record.findings, &mut node);
     let parts = gauges.iter().flat_map(|gauge| gauge.view(record, detail));

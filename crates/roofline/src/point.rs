@@ -17,7 +17,7 @@ pub struct GivenPoint {
     /// Bytes moved to and from the level.
     pub bytes: f64,
     /// Elapsed time in seconds.
-    pub seconds: f64,
+    pub seconds: Seconds,
     /// Memory level: `memory`, or a cache (`L1`, `L2`, ...).
     pub level: String,
 }
@@ -31,10 +31,10 @@ impl GivenPoint {
             level: Some(level),
             flops: Some(flops),
             bytes: Some(bytes),
-            seconds: Some(Seconds(seconds)),
+            seconds: Some(seconds),
             basis: Some(basis.to_owned()),
         };
-        RooflinePoint { name, rate: flops / seconds, config, category: Category::Reference }
+        RooflinePoint { name, rate: flops / seconds.0, config, category: Category::Reference }
     }
 }
 
@@ -78,7 +78,7 @@ impl FromStr for GivenPoint {
         if !(flops / bytes).is_normal() || !(flops / seconds).is_normal() {
             return Err(cursor.error_at(0, "expected numbers of similar magnitude: FLOPS/BYTES or FLOPS/SECONDS is not a normal number"));
         }
-        Ok(Self { name, flops, bytes, seconds, level })
+        Ok(Self { name, flops, bytes, seconds: Seconds(seconds), level })
     }
 }
 
@@ -89,7 +89,10 @@ mod tests {
     #[test]
     fn a_point_is_read_and_its_wrong_character_pointed_at() {
         let point: GivenPoint = "spmv,2.4e9,1.92e10,0.8".parse().unwrap();
-        assert_eq!((point.level.as_str(), point.flops, point.seconds), (MEMORY, 2.4e9, 0.8));
+        assert_eq!(
+            (point.level.as_str(), point.flops, point.seconds),
+            (MEMORY, 2.4e9, Seconds(0.8))
+        );
         let made = point.point("given");
         assert_eq!((made.rate, made.config.flops_per_byte), (3e9, Some(0.125)));
         assert_eq!("x:1,1,2,3,L2".parse::<GivenPoint>().unwrap().level, "L2");

@@ -81,7 +81,7 @@ impl Arrangement {
         // The widest policy decides what memory can be had: ranks bound to different nodes have all.
         let mut together = StreamOptions { policy: whole_policy(&ranks), ..options.clone() };
         if !shared {
-            together.memory_fraction /= count as f64;
+            together.memory_fraction = together.memory_fraction / count as f64;
         }
         let (mut size, config) = plan(site, &placement, &together)?;
         let elements = if shared { size.elements.div_ceil(count) } else { size.elements };

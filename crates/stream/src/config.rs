@@ -2,10 +2,10 @@
 
 use nodegauge_arena::{ArrayLayout, keys};
 use nodegauge_kernels::STREAM_ARRAYS;
-use nodegauge_measure::Fraction;
 use nodegauge_measure::config;
 use nodegauge_measure::keys::shared;
 use nodegauge_measure::record::Traffic;
+use nodegauge_measure::{Fraction, Seconds};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -299,9 +299,9 @@ pub struct LeadConfig {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TimesConfig {
     /// Average of all passes but the first.
-    pub average: f64,
+    pub average: Seconds,
     /// Time of the fastest pass.
-    pub least: f64,
+    pub least: Seconds,
     /// Time of the slowest pass.
-    pub greatest: f64,
+    pub greatest: Seconds,
 }

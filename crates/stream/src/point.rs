@@ -236,7 +236,7 @@ impl Target for StreamPoint {
     }
 
     fn round_trip(&mut self) -> Result<f64, ArenaError> {
-        Ok(core_to_core::round_trip(&mut self.team, &self.shared_lines)?)
+        Ok(core_to_core::round_trip(&mut self.team, &self.shared_lines)?.0)
     }
 
     fn pass(&mut self) -> Result<Sample, ArenaError> {

@@ -17,7 +17,7 @@ use nodegauge_arena::RequestedPages;
 use nodegauge_gauge::{Planned, Site};
 use nodegauge_machine::Topology;
 use nodegauge_measure::record::Record;
-use nodegauge_measure::{Failure, FailureKind};
+use nodegauge_measure::{Failure, FailureKind, Fraction};
 use nodegauge_placement::{
     MemoryPolicy, PlacementOptions, RankPlacementOptions, RankPlan, Started,
 };
@@ -30,7 +30,7 @@ pub struct ArrayOptions {
     /// Length of the arrays.
     pub size: SizeSpec,
     /// Largest share of the available memory that the arrays may take, 0 to 1.
-    pub memory_fraction: f64,
+    pub memory_fraction: Fraction,
     /// Type of the elements.
     pub element: Element,
     /// Elements of padding between arrays that lie one after another; `None` for staggered arrays.
@@ -51,7 +51,7 @@ impl Default for ArrayOptions {
     fn default() -> Self {
         Self {
             size: SizeSpec::Auto,
-            memory_fraction: 0.8,
+            memory_fraction: Fraction(0.8),
             element: Element::F64,
             offset: None,
             kernels: Vec::new(),

@@ -28,7 +28,9 @@ use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{Limits, Schedule, policy};
 use nodegauge_measure::sweep::{self, Setting as _};
-use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, clock, notice};
+use nodegauge_measure::{
+    Bytes, Failure, Fraction, Notice, NoticeId, Observer, Outcome, clock, notice,
+};
 use nodegauge_toolchain::CompileLimits;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -412,8 +414,8 @@ impl Running {
             let threads = |i: &usize| cells[*i].arrangement.placement.threads.len();
             let Some(widest) = members.iter().copied().max_by_key(threads) else { continue };
             let shapes = tuner::candidates(constraints, Breadth::Likely);
-            let least = clock::now() + limits.budget.mul_f64(share / 2.0);
-            let least = least.min(limits.at(CHOOSE_UNTIL));
+            let least = clock::now() + limits.budget.mul_f64(share.0 / 2.0);
+            let least = least.min(limits.at(Fraction(CHOOSE_UNTIL)));
             let deadline = limits.at(share * (done + 1) as f64).max(least);
             let target = &mut *candidates[widest].target;
             let chosen = tuner::choose(target, &shapes, deadline, || observer.interrupted())?;

@@ -39,7 +39,9 @@ use nodegauge_measure::schedule::Limits;
 use nodegauge_measure::schedule::halving::{
     self, Candidates, DeadlineCheck, Halving, Passes, RoundRule, Rules, TurnRate,
 };
-use nodegauge_measure::{Bytes, BytesPerSec, Failure, Notice, NoticeId, Observer, Outcome, Unit};
+use nodegauge_measure::{
+    Bytes, BytesPerSec, Failure, Fraction, Notice, NoticeId, Observer, Outcome, Unit,
+};
 use nodegauge_measure::{clock, notice, regime, schedule, stats};
 use nodegauge_placement::{MemoryPolicy, PlacementRequest};
 use std::collections::BTreeMap;
@@ -138,7 +140,7 @@ impl TunePlan {
     /// # Errors
     /// When a setup cannot be had or measured.
     pub fn search(&self, limits: Limits, observer: &mut dyn Observer) -> Result<Found, Failure> {
-        let until = |share: f64| limits.at(SEARCH * share);
+        let until = |share: f64| limits.at(Fraction(SEARCH * share));
         let Self { options, space, .. } = self;
         observer.phase(&format!("preparing {} teams with their arrays", space.setups.len()));
         let mut prepare =

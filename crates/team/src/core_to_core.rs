@@ -7,6 +7,7 @@
 
 use crate::{Member, Team, TeamError};
 use nodegauge_machine::CpuId;
+use nodegauge_measure::Seconds;
 use nodegauge_measure::stats;
 use nodegauge_os::{CacheLine, Spin};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -54,13 +55,13 @@ pub fn have_cpus_of_their_own(places: &[Vec<CpuId>]) -> bool {
 ///
 /// # Errors
 /// When a member of the team fails.
-pub fn round_trip(team: &mut Team, lines: &SharedLines) -> Result<f64, TeamError> {
+pub fn round_trip(team: &mut Team, lines: &SharedLines) -> Result<Seconds, TeamError> {
     if lines.0.is_empty() {
-        return Ok(f64::NAN);
+        return Ok(Seconds(f64::NAN));
     }
     let trips = team.map(|member| ping_pong(member, lines))?;
     let trips: Vec<f64> = trips.into_iter().flatten().collect();
-    Ok(stats::median(&trips))
+    Ok(Seconds(stats::median(&trips)))
 }
 
 /// One member's part; the even one of a pair returns the round trip in seconds.
@@ -139,7 +140,7 @@ mod tests {
             let mut team = Team::start(&vec![Vec::new(); members]).unwrap();
             let lines = SharedLines::new(members);
             let trip = round_trip(&mut team, &lines).unwrap();
-            assert_eq!(trip.is_finite() && trip > 1e-9, has, "{members} members: {trip}");
+            assert_eq!(trip.0.is_finite() && trip.0 > 1e-9, has, "{members} members: {trip}");
         }
     }
 }

@@ -143,9 +143,9 @@ impl Team {
         lines: &SharedLines,
         job: impl Fn(&Member<'_>, &mut Laps<'_>) -> T + Sync,
     ) -> Result<(Sample, Timed<T>), TeamError> {
-        let before = round_trip(self, lines)?;
+        let before = round_trip(self, lines)?.0;
         let timed = self.timed(job)?;
-        let sample = timed.sample((before, round_trip(self, lines)?));
+        let sample = timed.sample((before, round_trip(self, lines)?.0));
         Ok((sample, timed))
     }
 }

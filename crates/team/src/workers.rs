@@ -188,7 +188,7 @@ impl<'a> WorkerPool<'a> {
 
     fn round_trip(&mut self) -> Result<f64, TeamError> {
         let team = self.widest.and_then(|at| self.teams[at].as_mut());
-        team.map_or(Ok(f64::NAN), |team| round_trip(team, &self.lines))
+        team.map_or(Ok(f64::NAN), |team| Ok(round_trip(team, &self.lines)?.0))
     }
 
     /// Runs `job` on the workers of description `at`. Returns a sample between two round trips, and what each worker

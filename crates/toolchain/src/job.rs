@@ -3,6 +3,7 @@
 
 use crate::error::quoted_lines;
 use crate::{CommandLine, ToolchainError, search};
+use nodegauge_measure::Seconds;
 use nodegauge_os::{
     ChildEnd, ChildError, ChildLimits, ChildOutput, KillReason, LONGEST_TEXT, describe, last_lines,
 };
@@ -39,7 +40,7 @@ pub struct JobOutput {
     /// Error output.
     pub stderr: String,
     /// Elapsed time.
-    pub seconds: f64,
+    pub seconds: Seconds,
 }
 
 /// Runs `job` to its end, then ends all its descendants. `interrupted` is called repeatedly meanwhile.
@@ -53,7 +54,12 @@ pub fn run(job: &Job, interrupted: &dyn Fn() -> bool) -> Result<JobOutput, Toolc
         interrupted().then_some(KillReason::Interrupted)
     };
     let output = listen(job, Duration::ZERO, &mut collect)?;
-    Ok(JobOutput { end: output.end, stdout, stderr: output.stderr, seconds: output.seconds })
+    Ok(JobOutput {
+        end: output.end,
+        stdout,
+        stderr: output.stderr,
+        seconds: Seconds(output.seconds),
+    })
 }
 
 /// Runs a job like [`run`]. `listen` receives the standard output while the job runs and may stop it; the

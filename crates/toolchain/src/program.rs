@@ -9,7 +9,7 @@
 use crate::job::{self, Job, OUTPUT_LIMIT};
 use crate::mpi::MpiLaunch;
 use crate::{ChildEnd, CommandLine, KillReason, Scratch, ToolchainError};
-use nodegauge_measure::Failure;
+use nodegauge_measure::{Failure, Seconds};
 use nodegauge_os::{LONGEST_TEXT, describe, describe_launched, last_lines, read_file};
 use std::path::Path;
 use std::process::ExitStatus;
@@ -80,7 +80,7 @@ pub struct ProgramOutput {
     /// Error output.
     pub stderr: String,
     /// Elapsed time.
-    pub seconds: f64,
+    pub seconds: Seconds,
     /// Text files written into the private folder, by name.
     pub files: Vec<WrittenFile>,
     /// Launcher with its options for the ranks.
@@ -157,7 +157,7 @@ pub fn listen(
         end: ended.end,
         stdout: String::new(),
         stderr: ended.stderr,
-        seconds: ended.seconds,
+        seconds: Seconds(ended.seconds),
         files,
         is_launched: launcher.is_some(),
         launcher,

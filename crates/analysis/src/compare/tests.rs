@@ -1,9 +1,9 @@
 use super::*;
-use nodegauge_measure::Fraction;
 use nodegauge_measure::record::{
     Category, Machine, Measurement, Quoted, RegimeSamples, Status, Tool,
 };
 use nodegauge_measure::stats::{Better, Summary};
+use nodegauge_measure::{Fraction, Seconds};
 use serde_json::json;
 
 mod noise;
@@ -69,7 +69,7 @@ fn record(id: &str, measurements: Vec<Measurement>) -> Record {
         schema: SCHEMA.to_owned(),
         id: id.to_owned(),
         started: "2026-11-21T08:46:26Z".to_owned(),
-        seconds: 2.0,
+        seconds: Seconds(2.0),
         complete: true,
         tool: Tool { version: "0.1.0".to_owned(), commit: None },
         command: vec!["stream".to_owned()],

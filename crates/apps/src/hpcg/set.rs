@@ -4,7 +4,7 @@ use super::domain::{Domain, Until};
 use super::exchange::{DomainExchange, DomainExchangePoint};
 use super::problem::{DomainLayout, PARTS};
 use crate::code::Code;
-use nodegauge_measure::Failure;
+use nodegauge_measure::{Failure, Seconds};
 use nodegauge_os::monotonic_nanos;
 use nodegauge_team::{Laps, Member};
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,7 @@ pub(super) struct Tests {
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Set {
     /// Time to make the domain, until all others were made as well, seconds.
-    pub setup_s: f64,
+    pub setup_s: Seconds,
     /// True if the loops asked for coefficients before they needed them.
     pub ahead: bool,
     pub tests: Option<Tests>,
@@ -85,7 +85,7 @@ impl Set {
         });
         let solved = laps.time(|| domain.solve(&place, request.until));
         Ok(Self {
-            setup_s,
+            setup_s: Seconds(setup_s),
             ahead: domain.asks_ahead(),
             tests,
             iterations: solved.map(|solved| solved.iterations),

@@ -2,8 +2,8 @@
 
 use crate::config::WorkersConfig;
 use crate::keys;
-use nodegauge_measure::Fraction;
 use nodegauge_measure::keys::shared;
+use nodegauge_measure::{Fraction, Seconds};
 
 nodegauge_measure::config! {
     /// Configuration of figures of `apps iccg`.
@@ -21,9 +21,9 @@ nodegauge_measure::config! {
         isa: shared::isa;
         prefetch: shared::prefetch;
         /// Best time of a product in BCSR when the storage was chosen, seconds.
-        bcsr_s: f64 = Observation "product in BCSR";
+        bcsr_s: Seconds = Observation "product in BCSR";
         /// Time of a product in sliced ELL.
-        sell_s: f64 = Observation "product in sliced ELL";
+        sell_s: Seconds = Observation "product in sliced ELL";
         /// Colours, or levels, by which rows are eliminated.
         colours: u64 = Observation "colours";
         /// Share by which the diagonal was raised for a factorisation.

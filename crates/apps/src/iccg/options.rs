@@ -2,6 +2,7 @@
 
 use crate::order::EliminationOrder;
 use crate::sparse::Storage;
+use nodegauge_measure::Fraction;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -61,7 +62,7 @@ pub struct IccgOptions {
     /// Iterations at most.
     pub iterations: usize,
     /// Largest share of the memory that can be had, 0 to 1.
-    pub memory_fraction: f64,
+    pub memory_fraction: Fraction,
     /// Time for everything; one solution is always found.
     pub budget: Duration,
     /// Exactly this many solutions, whatever the time.
@@ -76,7 +77,7 @@ impl Default for IccgOptions {
             storage: None,
             tolerance: 1e-8,
             iterations: 10_000,
-            memory_fraction: 0.8,
+            memory_fraction: Fraction(0.8),
             budget: Duration::from_secs(60),
             samples: None,
         }

@@ -226,7 +226,7 @@ impl IccgRun<'_> {
         if known.is_some() || last.end != End::Converged {
             return Ok((known, None));
         }
-        let needed = Duration::from_secs_f64(last.setup_s + seconds);
+        let needed = Duration::from_secs_f64(last.setup_s.0 + seconds);
         let late = limits.elapsed() + needed > limits.budget + limits.grace();
         if late && limits.samples.is_none() {
             let text = format!(

@@ -177,7 +177,7 @@ impl IccgEvidence<'_> {
 
     fn config(&self, cell: &IccgCell<'_>, solution: &Solution) -> IccgConfig {
         let Found { options, size, natural, stop } = self.found;
-        let setups: Vec<f64> = cell.solutions.iter().map(|(each, _)| each.setup_s).collect();
+        let setups: Vec<f64> = cell.solutions.iter().map(|(each, _)| each.setup_s.0).collect();
         let [bcsr_s, sell_s] = solution.product_s;
         let code = Code::widest(solution.products.ahead);
         IccgConfig {

@@ -4,7 +4,7 @@ use crate::elasticity::Mesh;
 use crate::{GAUGE, TIMES_LLC};
 use nodegauge_gauge::Site;
 use nodegauge_machine::CpuId;
-use nodegauge_measure::{Bytes, Failure, Notice, NoticeId};
+use nodegauge_measure::{Bytes, Failure, Fraction, Notice, NoticeId};
 
 /// Bytes of a stored block with its column.
 const STORED_BLOCK: u64 = 76;
@@ -52,12 +52,12 @@ pub struct MeshConstraints {
 
 impl MeshConstraints {
     /// Returns the properties of a node with the CPUs in use, a share of whose memory may be taken.
-    pub fn of(site: &Site, cpus: &[CpuId], fraction: f64) -> Self {
+    pub fn of(site: &Site, cpus: &[CpuId], fraction: Fraction) -> Self {
         let available = site.machine.memory.available;
         Self {
             llc: site.topology.llc_in_use(cpus).map(|(bytes, _)| Bytes(bytes)),
             guest: site.machine.virtualisation.is_some(),
-            allowed: available.map(|bytes| Bytes((bytes as f64 * fraction) as u64)),
+            allowed: available.map(|bytes| Bytes((bytes as f64 * fraction.0) as u64)),
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::sparse::Storage;
 use crate::system::{Matrix, System};
 use crate::{WorkerPool, Workers};
 use nodegauge_measure::samples::Sample;
-use nodegauge_measure::{Failure, Observer};
+use nodegauge_measure::{Failure, Observer, Seconds};
 use nodegauge_os::monotonic_nanos;
 use nodegauge_team::mpi::{self, World};
 use nodegauge_team::{Interrupt, Laps, Member, TeamError, Timed};
@@ -65,10 +65,10 @@ pub(super) struct Solution {
     /// Largest distance from the exact displacements, over the largest of these.
     pub error: Option<f64>,
     /// Time to number, assemble, factorise and store, seconds.
-    pub setup_s: f64,
+    pub setup_s: Seconds,
     pub products: Products,
     /// Time of a product in BCSR and in sliced ELL, seconds, where they were chosen among.
-    pub product_s: [Option<f64>; 2],
+    pub product_s: [Option<Seconds>; 2],
     pub colours: usize,
     pub shift: f64,
     /// Bytes and operations of an iteration.
@@ -279,7 +279,7 @@ fn together(solutions: &[Solution]) -> Solution {
     }
     Solution {
         error: greatest(&|each| each.error),
-        setup_s: greatest(&|each| Some(each.setup_s)).unwrap_or(f64::NAN),
+        setup_s: Seconds(greatest(&|each| Some(each.setup_s.0)).unwrap_or(f64::NAN)),
         shift: greatest(&|each| Some(each.shift)).unwrap_or(f64::NAN),
         colours: solutions.iter().map(|each| each.colours).max().unwrap_or(0),
         work,
@@ -349,9 +349,9 @@ impl Prepared {
             end: state.end.unwrap_or(End::Limit),
             residual: finite(residual),
             error: finite(self.system.error(solver.solution(), &Stretch)),
-            setup_s: self.setup_s,
+            setup_s: Seconds(self.setup_s),
             products: self.products,
-            product_s: self.product_s,
+            product_s: self.product_s.map(|time| time.map(Seconds)),
             colours: self.system.rows.colour_count(),
             shift: self.preconditioner.shift,
             work: solver.work(),

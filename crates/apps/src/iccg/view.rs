@@ -318,7 +318,7 @@ fn storage(config: &IccgConfig) -> Option<String> {
     let isa = config.isa.as_deref().unwrap_or("?");
     let tried = match (config.bcsr_s, config.sell_s) {
         (Some(bcsr), Some(sell)) => {
-            format!(" (a product took {} in bcsr, {} in sell)", Seconds(bcsr), Seconds(sell))
+            format!(" (a product took {bcsr} in bcsr, {sell} in sell)")
         }
         _ => String::new(),
     };

@@ -8,6 +8,7 @@ use clap::Args as ClapArgs;
 use nodegauge_arena::RequestedPages;
 use nodegauge_kernels::size::SizeSpec;
 use nodegauge_kernels::{Element, Kernel, Prefetch, SideBySide, Stores};
+use nodegauge_measure::Fraction;
 use nodegauge_stream::ArrayOptions;
 use std::str::FromStr;
 
@@ -74,7 +75,7 @@ impl ArrayArgs {
     pub(crate) fn options(&self) -> ArrayOptions {
         ArrayOptions {
             size: self.size,
-            memory_fraction: self.memory_fraction,
+            memory_fraction: Fraction(self.memory_fraction),
             element: self.element,
             offset: self.offset,
             kernels: self.kernels.clone(),

@@ -13,6 +13,7 @@ use nodegauge_apps::hpcg::{HpcgOptions, HpcgPlan, XhpcgOptions};
 use nodegauge_apps::iccg::{IccgOptions, IccgPlan};
 use nodegauge_apps::trapezoid::{TrapezoidOptions, TrapezoidPlan};
 use nodegauge_apps::{Apps, MpiRanks, WorkersOptions};
+use nodegauge_measure::Fraction;
 use nodegauge_placement::Started;
 
 pub(crate) fn execute(command: &AppsCommand) -> Result<Exit, Failure> {
@@ -68,7 +69,7 @@ fn hpcg(args: &HpcgArgs) -> Result<Exit, Failure> {
     let requested = workers(&args.placement, &args.ranks, Some(&args.sweep));
     let options = HpcgOptions {
         grid: args.grid.unwrap_or(HpcgPlan::GRID),
-        memory_fraction: args.memory_fraction,
+        memory_fraction: Fraction(args.memory_fraction),
         budget: args.common.budget.unwrap_or(HpcgPlan::BUDGET),
         samples: args.common.samples.map(|n| n as usize),
         xhpcg: args.xhpcg.as_ref().map(|program| XhpcgOptions {
@@ -92,7 +93,7 @@ fn iccg(args: &IccgArgs, joined: Option<&MpiRanks>) -> Result<Exit, Failure> {
         storage: args.storage,
         tolerance: args.tolerance,
         iterations: args.iterations,
-        memory_fraction: args.memory_fraction,
+        memory_fraction: Fraction(args.memory_fraction),
         budget: args.common.budget.unwrap_or(defaults.budget),
         samples: args.common.samples.map(|n| n as usize),
     };

@@ -13,6 +13,7 @@ use nodegauge_devices::reference::UsersProgram;
 use nodegauge_devices::stream::{DeviceStreamOptions, DeviceStreamPlan, element_types};
 use nodegauge_devices::{ALL_PARTS_BUDGET, Devices, all_parts, roof_parts};
 use nodegauge_gauge::Planned;
+use nodegauge_measure::Fraction;
 use std::path::Path;
 use std::time::Duration;
 
@@ -83,7 +84,7 @@ fn stream_plan(args: &DeviceStreamArgs) -> Result<Box<dyn Planned>, Failure> {
     let defaults = DeviceStreamOptions::default();
     let options = DeviceStreamOptions {
         size: args.size,
-        memory_fraction: args.memory_fraction,
+        memory_fraction: Fraction(args.memory_fraction),
         elements: element_types(&args.element),
         budget: args.common.budget.unwrap_or(defaults.budget),
         samples: samples(&args.common),

@@ -5,6 +5,7 @@ use crate::args::memory::{MemoryCommand, OrderArgs};
 use crate::failure::{Exit, Failure};
 use crate::session;
 use nodegauge_curves::{Curve, CurveOptions, CurvePlan, Curves};
+use nodegauge_measure::Fraction;
 
 pub(crate) fn execute(command: &MemoryCommand) -> Result<Exit, Failure> {
     let (curve, args, placement, order) = match command {
@@ -23,7 +24,7 @@ pub(crate) fn execute(command: &MemoryCommand) -> Result<Exit, Failure> {
     let options = CurveOptions {
         pages: args.pages.0,
         largest: args.size,
-        memory_fraction: args.memory_fraction,
+        memory_fraction: Fraction(args.memory_fraction),
         order: order.map(OrderArgs::order).unwrap_or_default(),
         budget: args.common.budget.unwrap_or(CurvePlan::BUDGET),
         samples: args.common.samples.map(|n| n as usize),

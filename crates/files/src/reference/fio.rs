@@ -7,6 +7,7 @@ use crate::operation::{Direction, Operation, Way};
 use crate::pattern::AccessPattern;
 use crate::task::Task;
 use crate::workers::{FileWorkers, WorkerKind};
+use nodegauge_measure::Seconds;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -107,13 +108,13 @@ impl Half {
     pub(super) fn latency(&self) -> Option<Quantiles> {
         let either = [&self.clat_ns, &self.lat_ns];
         let told = either.into_iter().find(|latency| !latency.percentile.is_empty())?;
-        let of = |name: &str| told.percentile.get(name).map(|ns| ns * 1e-9);
+        let of = |name: &str| told.percentile.get(name).map(|ns| Seconds(ns * 1e-9));
         Some(Quantiles {
             p50: of("50.000000"),
             p90: of("90.000000"),
             p99: of("99.000000"),
             p99_9: of("99.900000"),
-            max: told.max.map(|ns| ns * 1e-9),
+            max: told.max.map(|ns| Seconds(ns * 1e-9)),
         })
     }
 }
@@ -234,7 +235,7 @@ mod tests {
         assert_eq!(job.options["bs"], "1M");
         let [read] = job.halves()[..] else { panic!("{job:?}") };
         assert_eq!((read.rate, read.operations), (1_104_672_658.0, 256));
-        assert_eq!(read.latency().unwrap().p99, Some(1_204_224.0 * 1e-9));
+        assert_eq!(read.latency().unwrap().p99, Some(Seconds(1_204_224.0 * 1e-9)));
         let mixed = &recorded("fio-randrw.json").jobs[0];
         assert_eq!(mixed.halves().len(), 2);
         let both = figure(&recorded("fio-randrw.json"), "fio").unwrap();

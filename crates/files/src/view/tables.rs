@@ -29,16 +29,16 @@ fn or_dash(cell: Option<TableCell>) -> TableCell {
 }
 
 /// A quantile of the latency, in few characters: `1.23us`.
-fn latency(row: &Row<'_>, quantile: fn(&Quantiles) -> Option<f64>) -> TableCell {
+fn latency(row: &Row<'_>, quantile: fn(&Quantiles) -> Option<Seconds>) -> TableCell {
     let seconds = match &row.config.latency_s {
         Some(Latencies::All(quantiles)) => quantile(quantiles),
         _ => None,
     };
     or_dash(seconds.map(|seconds| {
-        let text = Seconds(seconds).to_string();
+        let text = seconds.to_string();
         let (value, unit) = text.split_once(' ').unwrap_or((&text, ""));
         let short = format!("{}{unit}", three(value.parse().unwrap_or(0.0), (99.5, 9.95)));
-        TableCell::figure(seconds, Unit::Seconds, short)
+        TableCell::figure(seconds.0, Unit::Seconds, short)
     }))
 }
 
@@ -166,7 +166,7 @@ pub(super) fn by_operation(rows: &[&Row<'_>], section: &mut Section) {
         let most = rates.iter().copied().fold(f64::NAN, f64::max);
         let show = |rate: f64| or_dash(rate.is_finite().then(|| gb(rate)));
         let at = of.iter().copied().find(|row| row.sizes() == probe);
-        let quantile = |statistic: fn(&Quantiles) -> Option<f64>| {
+        let quantile = |statistic: fn(&Quantiles) -> Option<Seconds>| {
             or_dash(at.map(|row| latency(row, statistic)))
         };
         table.row([

@@ -4,7 +4,7 @@ use super::*;
 use nodegauge_measure::record::{
     Category, Machine, Measurement, Record, SCHEMA, Status, Tool, Validity, new_id, now_rfc3339,
 };
-use nodegauge_measure::{Failure, FailureKind, Unit};
+use nodegauge_measure::{Failure, FailureKind, Seconds, Unit};
 use rusqlite::Connection;
 use std::fs;
 use std::path::Path;
@@ -22,7 +22,7 @@ fn record(triad: f64) -> Record {
         schema: SCHEMA.to_owned(),
         id: new_id(),
         started: now_rfc3339(),
-        seconds: 1.5,
+        seconds: Seconds(1.5),
         complete: true,
         tool: Tool { version: "0.1.0".to_owned(), commit: None },
         command: vec!["stream".to_owned(), "--threads".to_owned(), "2".to_owned()],

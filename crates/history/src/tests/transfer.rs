@@ -1,6 +1,7 @@
 //! Import of records from another history.
 
 use super::*;
+use nodegauge_measure::Seconds;
 use std::path::Path;
 
 /// Reads and imports a text.
@@ -36,7 +37,7 @@ fn what_is_refused_leaves_everything_as_it_was_and_is_named() {
     let (_folder, mut store, ..) = two_runs();
     let (known, fresh) = (record(1e9), record(2e9));
     store.save(&known).unwrap();
-    let other = Record { seconds: 99.0, ..known.clone() };
+    let other = Record { seconds: Seconds(99.0), ..known.clone() };
     let newer = lines(std::slice::from_ref(&fresh)).replace("nodegauge/1", "nodegauge/2");
     let odd = Record { id: "x\u{1b}[2J".to_owned(), ..record(1e9) };
     let whole = lines(&[fresh.clone(), fresh.clone()]);
@@ -58,7 +59,7 @@ fn what_is_refused_leaves_everything_as_it_was_and_is_named() {
             "x.jsonl, record at line 4: expected value".to_owned(),
         ),
         (
-            lines(&[fresh.clone(), Record { seconds: 99.0, ..fresh.clone() }]),
+            lines(&[fresh.clone(), Record { seconds: Seconds(99.0), ..fresh.clone() }]),
             format!("run {} is in history database ", fresh.id),
         ),
         (lines(&[fresh.clone(), odd]), "invalid run identifier \"x\\u{1b}[2J\"\n".to_owned()),

@@ -1,5 +1,6 @@
 //! The table of policies: one row per mode, with the reason of each value.
 
+use crate::Fraction;
 use std::time::Duration;
 
 /// Order of the cells in a round.
@@ -59,7 +60,7 @@ pub struct RepetitionPolicy {
     pub least_time_of_budget: bool,
     /// Share within which the best and the median of a stable figure stay. With `None` the rounds continue until
     /// the time is used up.
-    pub tolerance: Option<f64>,
+    pub tolerance: Option<Fraction>,
     /// Rule that ends the turns of a stable cell.
     pub leave: CellRule,
     /// True if the rounds may end in the middle of a round.
@@ -70,9 +71,9 @@ pub struct RepetitionPolicy {
     /// frequent regime count as requested samples.
     pub tries: usize,
     /// Share of the budget for the choice of variants before the rounds.
-    pub choose: f64,
+    pub choose: Fraction,
     /// Share of the budget at which the rounds must end; the rest is for checks and cleanup.
-    pub measure: f64,
+    pub measure: Fraction,
 }
 
 const NO_TIME: (f64, Duration) = (0.0, Duration::ZERO);
@@ -90,13 +91,13 @@ pub const STREAM: RepetitionPolicy = RepetitionPolicy {
     ask_every: 5,
     least_time: (0.25, Duration::from_millis(2500)),
     least_time_of_budget: true,
-    tolerance: Some(0.005),
+    tolerance: Some(Fraction(0.005)),
     leave: CellRule::Together,
     ends_within_round: false,
     samples_despite_time: true,
     tries: 1,
-    choose: 0.25,
-    measure: 0.95,
+    choose: Fraction(0.25),
+    measure: Fraction(0.95),
 };
 
 /// Check if a cache speeds up the arrays of `stream`: whole and half arrays alternate, and each turn includes a
@@ -110,8 +111,8 @@ pub const SIZE: RepetitionPolicy = RepetitionPolicy {
     ask_every: 1,
     tolerance: None,
     samples_despite_time: false,
-    choose: 0.0,
-    measure: 0.35,
+    choose: Fraction(0.0),
+    measure: Fraction(0.35),
     ..STREAM
 };
 
@@ -122,7 +123,7 @@ pub const SWEEP: RepetitionPolicy = RepetitionPolicy {
     least: 10,
     ask_every: 1,
     least_time: NO_TIME,
-    measure: 0.85,
+    measure: Fraction(0.85),
     ..STREAM
 };
 
@@ -132,8 +133,8 @@ pub const EXPLAIN: RepetitionPolicy = RepetitionPolicy {
     // Medians over fewer rounds scatter too much.
     most: Some(60),
     tolerance: None,
-    choose: 0.15,
-    measure: 0.88,
+    choose: Fraction(0.15),
+    measure: Fraction(0.88),
     ..SWEEP
 };
 
@@ -152,7 +153,7 @@ pub const COMPILED: RepetitionPolicy = RepetitionPolicy {
     order: RoundOrder::ReferenceBeforeEach,
     seed: 0x636F_6D70,
     warm_up: WarmUp::Turn,
-    measure: 0.95,
+    measure: Fraction(0.95),
     ..SWEEP
 };
 
@@ -163,7 +164,7 @@ pub const STANDARD: RepetitionPolicy = RepetitionPolicy {
     warm_up: WarmUp::Turn,
     fewest: 1,
     tolerance: None,
-    measure: 1.0,
+    measure: Fraction(1.0),
     ..SWEEP
 };
 
@@ -174,7 +175,7 @@ pub const CURVES: RepetitionPolicy = RepetitionPolicy {
     least_time_of_budget: false,
     leave: CellRule::OnceStable,
     ends_within_round: true,
-    measure: 0.95,
+    measure: Fraction(0.95),
     ..SWEEP
 };
 
@@ -192,7 +193,7 @@ pub const LOOPS: RepetitionPolicy = RepetitionPolicy {
 };
 
 /// Node-to-node part of `memory matrix`; the rest of the time is for the CPU-to-CPU part.
-pub const NODES: RepetitionPolicy = RepetitionPolicy { measure: 0.6, ..CURVES };
+pub const NODES: RepetitionPolicy = RepetitionPolicy { measure: Fraction(0.6), ..CURVES };
 
 /// `io`: the grid of file and block sizes, repeated for the requested number of samples, or else until the
 /// figures are precise enough or the time is used up.
@@ -209,8 +210,8 @@ pub const FILES: RepetitionPolicy = RepetitionPolicy {
     tolerance: None,
     ends_within_round: true,
     samples_despite_time: false,
-    choose: 0.0,
-    measure: 1.0,
+    choose: Fraction(0.0),
+    measure: Fraction(1.0),
     ..STREAM
 };
 
@@ -220,7 +221,8 @@ pub const OSU: RepetitionPolicy =
     RepetitionPolicy { tries: 3, samples_despite_time: true, ..FILES };
 
 /// `apps`: workers on different placements, compared with each other; a round of sums takes seconds.
-pub const APPS: RepetitionPolicy = RepetitionPolicy { seed: 0x6170_7073, measure: 0.95, ..SWEEP };
+pub const APPS: RepetitionPolicy =
+    RepetitionPolicy { seed: 0x6170_7073, measure: Fraction(0.95), ..SWEEP };
 
 /// `apps iccg`: a turn is a complete solution, and each iteration is a sample. The rest of the budget is for the
 /// number of iterations in the natural order.
@@ -231,14 +233,14 @@ pub const ICCG: RepetitionPolicy = RepetitionPolicy {
     ask_every: 1,
     least_time: NO_TIME,
     // A solution takes seconds; one more would improve the figures little.
-    tolerance: Some(0.01),
-    measure: 0.65,
+    tolerance: Some(Fraction(0.01)),
+    measure: Fraction(0.65),
     ..APPS
 };
 
 /// `device stream` and `device peaks`: passes of all devices, interleaved.
 pub const DEVICES: RepetitionPolicy =
-    RepetitionPolicy { seed: 0x6465_7669, measure: 0.95, ..SWEEP };
+    RepetitionPolicy { seed: 0x6465_7669, measure: Fraction(0.95), ..SWEEP };
 
 /// `device links`: a cell for each size, end and direction, with copies of milliseconds.
 pub const LINKS: RepetitionPolicy = RepetitionPolicy { seed: 0x6C69_6E6B, ..CURVES };

@@ -162,7 +162,7 @@ fn round(
     let share = |from: Option<(Work, Instant)>, to: Option<(Work, Instant)>| {
         let Some(((before, began), (after, ended))) = from.zip(to) else { return 0.0 };
         let all = (ended - began).as_secs_f64() * cpus.len() as f64;
-        after.of_others_since(before) / all.max(1e-3)
+        after.of_others_since(before).0 / all.max(1e-3)
     };
     let begin = work();
     let output = osu(mpi, launch, program, observer)?;

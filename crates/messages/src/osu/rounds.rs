@@ -11,7 +11,7 @@ use crate::result::MessageFigure;
 use nodegauge_measure::interference::Cause;
 use nodegauge_measure::record::{Measurement, Quoted, Status};
 use nodegauge_measure::samples::Sample;
-use nodegauge_measure::{Unit, regime, stats};
+use nodegauge_measure::{Fraction, Unit, regime, stats};
 
 /// Number of round trips at each end of a probe's run that determine the regime at that time.
 const ENDS: usize = 5;
@@ -50,7 +50,7 @@ impl Round {
         let mut causes = Vec::new();
         causes.extend((!stayed).then_some(Cause::Moved));
         let share = self.others;
-        causes.extend((share > OTHERS).then_some(Cause::OtherProgram { share }));
+        causes.extend((share > OTHERS).then_some(Cause::OtherProgram { share: Fraction(share) }));
         Sample { round_trips: (middle, middle), causes, ..Sample::of_times(Vec::new()) }
     }
 }

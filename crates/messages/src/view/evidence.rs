@@ -5,7 +5,7 @@ use crate::curve::Switch;
 use crate::transport::Fabric;
 use nodegauge_gauge::view::{Note, Section, distinct, grouped};
 use nodegauge_measure::record::Status;
-use nodegauge_measure::{Bytes, BytesPerSec, Seconds, Unit};
+use nodegauge_measure::{Bytes, Seconds, Unit};
 
 /// Figures that a doubt names.
 const SHOWN: usize = 3;
@@ -131,8 +131,8 @@ pub(super) fn curve(figure: &ShownFigure<'_>) -> Option<String> {
             "{} to {}: {} + bytes / {}, n1/2 {}, within {:.0} %",
             Bytes(fit.from_bytes),
             Bytes(fit.to_bytes),
-            Seconds(fit.latency_s),
-            BytesPerSec(fit.bytes_per_s),
+            fit.latency_s,
+            fit.bytes_per_s,
             Bytes(fit.half_bytes as u64),
             fit.error * 100.0
         ));

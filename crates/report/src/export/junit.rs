@@ -66,7 +66,7 @@ fn document(records: &[Record], conditions: Conditions<'_>, registry: &Registry)
         .collect();
     let all = || suites.iter().flat_map(|(.., cases)| cases);
     let [tests, failures, errors] = counts(all());
-    let seconds = records.iter().map(|record| record.seconds).sum::<f64>();
+    let seconds = records.iter().map(|record| record.seconds.0).sum::<f64>();
     let seconds = format!("{seconds:.3}");
     let attributes = [
         ("name", "nodegauge"),

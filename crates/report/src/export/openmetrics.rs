@@ -7,7 +7,7 @@ use crate::figures::{self, RecordFigure};
 use nodegauge_measure::Failure;
 use nodegauge_measure::keys::Registry;
 use nodegauge_measure::record::{Record, Status};
-use nodegauge_measure::{Unit, legible};
+use nodegauge_measure::{Seconds, Unit, legible};
 use std::collections::BTreeSet;
 
 /// Exporter of the format `openmetrics`.
@@ -101,7 +101,7 @@ const INFO: Family = Family {
 fn text(records: &[Record], registry: &Registry) -> String {
     let mut metrics = Metrics::default();
     let mut newest: Vec<&Record> = records.iter().collect();
-    let age = |record: &Record| (record.started_s().unwrap_or(0.0), record.id.clone());
+    let age = |record: &Record| (record.started_s().unwrap_or(Seconds(0.0)), record.id.clone());
     newest.sort_by(|a, b| age(b).partial_cmp(&age(a)).unwrap_or(std::cmp::Ordering::Equal));
     let mut written: BTreeSet<Labels> = BTreeSet::new();
     for record in newest {
@@ -140,9 +140,9 @@ impl Metrics {
 
     fn run(&mut self, record: &Record, test: &Labels) {
         if let Some(started) = record.started_s() {
-            self.add(TIMESTAMP, test, started);
+            self.add(TIMESTAMP, test, started.0);
         }
-        self.add(DURATION, test, record.seconds);
+        self.add(DURATION, test, record.seconds.0);
         self.add(COMPLETE, test, f64::from(u8::from(record.complete)));
         let more = [("id", &record.id), ("version", &record.tool.version)];
         let more = more.map(|(name, value)| (name.to_owned(), value.clone()));

@@ -4,6 +4,7 @@ use crate::kernels::{self, Element, Kernel, KernelShape, Prefetch, SideBySide, S
 use crate::size::SizeSpec;
 use crate::tuner::Constraints;
 use nodegauge_arena::RequestedPages;
+use nodegauge_measure::Fraction;
 use nodegauge_placement::MemoryPolicy;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ pub struct StreamOptions {
     /// Length of the arrays.
     pub size: SizeSpec,
     /// Largest share of the memory that can be had which the arrays may take, 0 to 1.
-    pub memory_fraction: f64,
+    pub memory_fraction: Fraction,
     /// Type of the elements.
     pub element: Element,
     /// Lay the arrays one after another, padded by this many elements, as stream.c does; `None`
@@ -58,7 +59,7 @@ impl Default for StreamOptions {
     fn default() -> Self {
         Self {
             size: SizeSpec::Auto,
-            memory_fraction: 0.8,
+            memory_fraction: Fraction(0.8),
             element: Element::F64,
             offset: None,
             kernels: kernels::STREAM.to_vec(),

@@ -75,7 +75,7 @@ pub(crate) fn run(
     limits: Limits,
     observer: &mut dyn Observer,
 ) -> Result<Option<SizeCheck>, ArenaError> {
-    if limits.elapsed() >= limits.budget.mul_f64(policy::SIZE.measure) {
+    if limits.elapsed() >= limits.budget.mul_f64(policy::SIZE.measure.0) {
         return Ok(None);
     }
     let loops = target.loops().to_vec();

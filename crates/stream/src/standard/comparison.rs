@@ -245,7 +245,7 @@ impl Turns<'_> {
         self.length = begun.elapsed().clamp(PART.0, PART.1);
         match outcome {
             Ok(output) => {
-                let seconds = output.lines.iter().map(|line| line.times[1]).collect();
+                let seconds = output.lines.iter().map(|line| line.times[1].0).collect();
                 let sample = Sample { round_trips, ..Sample::of_times(seconds) };
                 candidate.runs.push(BuildRun { output, round_trips });
                 // A run warms itself up; the schedule's warm-up stands for none.

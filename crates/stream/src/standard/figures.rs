@@ -149,7 +149,7 @@ pub(crate) fn measurements(runs: &BuildRuns<'_>) -> Vec<Measurement> {
 
 fn one(runs: &BuildRuns<'_>, i: usize) -> Measurement {
     let rates = |outputs: &[&StreamOutput]| -> Vec<f64> {
-        outputs.iter().map(|output| output.lines[i].rate).collect()
+        outputs.iter().map(|output| output.lines[i].rate.0).collect()
     };
     let mut m = standard(STREAM[i]).sampled(Quoted::Best, rates(&runs.counting));
     if let Some(machine) = runs.machine {
@@ -179,7 +179,7 @@ fn one(runs: &BuildRuns<'_>, i: usize) -> Measurement {
     let disturbed = runs.disturbed.iter();
     m.disturbed = disturbed
         .map(|(output, reason)| Disturbed {
-            value: output.lines[i].rate,
+            value: output.lines[i].rate.0,
             reason: reason.clone(),
             ..Disturbed::default()
         })

@@ -6,6 +6,7 @@
 //! [`StreamOutput::largest_sound_ntimes`].
 
 use crate::kernels::{Element, Kernel, STREAM};
+use nodegauge_measure::{BytesPerSec, Seconds};
 
 /// Which program printed it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,9 +45,9 @@ pub enum ReportedCheck {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct KernelLine {
     /// Best rate, B/s.
-    pub rate: f64,
+    pub rate: BytesPerSec,
     /// Average, least and greatest time, seconds.
-    pub times: [f64; 3],
+    pub times: [Seconds; 3],
 }
 
 /// All that is read of an output.
@@ -196,11 +197,11 @@ impl StreamOutput {
     /// tell.
     pub fn contradiction(&self) -> Option<Kernel> {
         STREAM.iter().zip(&self.lines).find_map(|(kernel, line)| {
-            let least = line.times[1];
+            let least = line.times[1].0;
             let expected = self.counted(*kernel) / least;
             // Times have six decimals, rates one.
-            let slack = 0.6e-6 / least + 0.1e6 / line.rate + 1e-6;
-            ((line.rate / expected - 1.0).abs() > slack).then_some(*kernel)
+            let slack = 0.6e-6 / least + 0.1e6 / line.rate.0 + 1e-6;
+            ((line.rate.0 / expected - 1.0).abs() > slack).then_some(*kernel)
         })
     }
 }
@@ -221,7 +222,7 @@ fn table_header(text: &str) -> Result<&str, NotStream> {
 fn lines(text: &str, header: &str) -> Result<[KernelLine; 4], NotStream> {
     // The lines follow their header directly.
     let table = text.split_once(header).map_or("", |(_, table)| table);
-    let mut lines = [KernelLine { rate: 0.0, times: [0.0; 3] }; 4];
+    let mut lines = [KernelLine { rate: BytesPerSec(0.0), times: [Seconds(0.0); 3] }; 4];
     for (name, line) in NAMES.into_iter().zip(&mut lines) {
         let found = table.lines().take(6).find_map(|candidate| {
             candidate.trim().strip_prefix(name)?.strip_prefix(':').map(|l| (candidate, l))
@@ -234,7 +235,10 @@ fn lines(text: &str, header: &str) -> Result<[KernelLine; 4], NotStream> {
             Some([rate, average, least, greatest])
                 if [rate, average, least, greatest].into_iter().all(sound) =>
             {
-                KernelLine { rate: rate * 1e6, times: [*average, *least, *greatest] }
+                KernelLine {
+                    rate: BytesPerSec(rate * 1e6),
+                    times: [average, least, greatest].map(|time| Seconds(*time)),
+                }
             }
             _ => return Err(NotStream::BadLine(shortened(whole))),
         };
@@ -300,9 +304,9 @@ mod tests {
         assert_eq!((output.element, output.elements, output.offset), (Element::F64, 1 << 26, 0));
         assert_eq!((output.ntimes, output.threads, output.ranks), (20, Some((2, 2)), None));
         assert_eq!(output.array_bytes(), 512 << 20);
-        let rates: Vec<f64> = output.lines.iter().map(|line| line.rate).collect();
+        let rates: Vec<f64> = output.lines.iter().map(|line| line.rate.0).collect();
         assert_eq!(rates, [35_632.3e6, 30_072.7e6, 21_529.1e6, 22_189.7e6]);
-        assert_eq!(output.lines[3].times, [0.083_601, 0.072_584, 0.096_988]);
+        assert_eq!(output.lines[3].times, [0.083_601, 0.072_584, 0.096_988].map(Seconds));
         assert_eq!(output.check, ReportedCheck::Passed);
         assert!(!output.not_finite && !output.obsolete_macro);
         assert_eq!(output.contradiction(), None);
@@ -320,7 +324,7 @@ mod tests {
             (of(recorded!("mpi-2r")), OutputFormat::Mpi, 36_332.2e6),
         ];
         for (output, dialect, triad) in &all {
-            assert_eq!((output.dialect, output.lines[3].rate), (*dialect, *triad));
+            assert_eq!((output.dialect, output.lines[3].rate.0), (*dialect, *triad));
             assert_eq!(output.check, ReportedCheck::Passed);
             assert_eq!(output.contradiction(), None, "{output:?}");
         }

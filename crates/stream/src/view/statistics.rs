@@ -4,8 +4,8 @@
 use crate::config::{StreamConfig, TimesConfig};
 use crate::kernels::{Element, Kernel};
 use nodegauge_gauge::view::TableCell;
-use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Counts, Measurement};
+use nodegauge_measure::{Seconds, Unit};
 
 /// A column of STREAM's table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,9 +48,9 @@ impl Statistic {
             Self::Best => {
                 TableCell::figure(best, Unit::BytesPerSecond, format!("{:.1}", best / 1e6))
             }
-            Self::Average => seconds(times.average),
-            Self::Minimum => seconds(times.least),
-            Self::Maximum => seconds(times.greatest),
+            Self::Average => seconds(times.average.0),
+            Self::Minimum => seconds(times.least.0),
+            Self::Maximum => seconds(times.greatest.0),
         }
     }
 }
@@ -73,8 +73,8 @@ pub(crate) fn times(m: &Measurement, config: &StreamConfig) -> Option<TimesConfi
     let bytes = (kernel.counted(element) * elements) as f64;
     let times: Vec<f64> = rates(m).map(|rate| bytes / rate).collect();
     (!times.is_empty()).then(|| TimesConfig {
-        average: times.iter().sum::<f64>() / times.len() as f64,
-        least: times.iter().copied().fold(f64::INFINITY, f64::min),
-        greatest: times.iter().copied().fold(0.0, f64::max),
+        average: Seconds(times.iter().sum::<f64>() / times.len() as f64),
+        least: Seconds(times.iter().copied().fold(f64::INFINITY, f64::min)),
+        greatest: Seconds(times.iter().copied().fold(0.0, f64::max)),
     })
 }

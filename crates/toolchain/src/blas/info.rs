@@ -1,5 +1,6 @@
 //! Properties of BLAS libraries.
 
+use nodegauge_measure::FlopsPerSec;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
@@ -79,7 +80,7 @@ impl fmt::Display for BlasInfo {
 pub struct ProbedBlas {
     pub(super) about: BlasInfo,
     /// Rate of a short DGEMM on the threads of the run, FLOP/s.
-    pub rate: f64,
+    pub rate: FlopsPerSec,
     /// Variable and value that select these kernels, if required. It must be set before the library is
     /// loaded.
     pub environment: Option<(String, String)>,

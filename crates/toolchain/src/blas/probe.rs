@@ -10,7 +10,7 @@ use super::info::{BlasInfo, ProbedBlas, Vendor};
 use super::kernels;
 use super::library::{self, BlasLibrary};
 use crate::{ChildEnd, CommandLine, Job, KillReason, ToolchainError, run};
-use nodegauge_measure::Failure;
+use nodegauge_measure::{Failure, FlopsPerSec};
 use nodegauge_os::describe;
 use std::path::Path;
 use std::time::Duration;
@@ -42,7 +42,7 @@ impl BlasProber {
         interrupted: &dyn Fn() -> bool,
     ) -> Result<ProbedBlas, ToolchainError> {
         let (about, rate) = self.ask(&candidate.path, None, interrupted)?;
-        Ok(ProbedBlas { about, rate, environment: None })
+        Ok(ProbedBlas { about, rate: FlopsPerSec(rate), environment: None })
     }
 
     /// Tests the library of `candidate` with the kernels named `wanted`. `isa` returns true for the
@@ -68,7 +68,7 @@ impl BlasProber {
                 ))
                 .hint(format!("{} has no such kernels here; leave out '@{wanted}'", about.vendor,)),
             )),
-            _ => Ok(ProbedBlas { about, rate, environment }),
+            _ => Ok(ProbedBlas { about, rate: FlopsPerSec(rate), environment }),
         }
     }
 

@@ -106,7 +106,7 @@ fn table(lines: &[RunLine], registry: &Registry) -> String {
         rows.push(vec![
             run.id.clone(),
             run.started.clone(),
-            csv::number(Some(run.seconds)),
+            csv::number(Some(run.seconds.0)),
             run.host.clone().unwrap_or_default(),
             run.complete.to_string(),
             run.own.to_string(),
