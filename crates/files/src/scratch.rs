@@ -1,9 +1,9 @@
-//! The folder in which files are made: fresh, of its own, removed at the end.
+//! The folder in which files are made: new, used only by this run, removed at the end.
 //!
-//! Its name begins with [`PREFIX`]; it holds a file `lock` that the run keeps locked, and files whose
-//! names begin with `data-`. A run that is killed leaves it behind; as the kernel lets go of locks of
-//! the dead, the next run can tell it from one that is in use, and only such a folder, and only files
-//! of these names, are ever removed.
+//! Its name begins with [`PREFIX`]; it holds a file `lock` that the run keeps locked, and files whose names
+//! begin with `data-`. A run that is killed leaves it behind; the kernel releases the locks of dead
+//! processes, so that the next run can distinguish it from a folder in use. Only such a folder and only files
+//! with these names are ever removed.
 
 use crate::error;
 use nodegauge_measure::{Bytes, Failure};
@@ -16,18 +16,18 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// With what the names of folders begin.
+/// Prefix of the names of folders.
 const PREFIX: &str = "nodegauge-io-";
 const LOCK: &str = "lock";
 const DATA: &str = "data-";
-/// A folder without a lock is being made, unless it is older than this.
+/// A folder without a lock and younger than this may be in creation.
 const BEING_MADE: Duration = Duration::from_secs(60);
 
 /// A folder of this run.
 #[derive(Debug)]
 pub(crate) struct ScratchDirectory {
     folder: PathBuf,
-    /// Open, and thereby locked, until the end.
+    /// Open, and therefore locked, until the end of the run.
     _lock: File,
     files: std::cell::Cell<u64>,
 }
@@ -59,7 +59,7 @@ impl ScratchDirectory {
         &self.folder
     }
 
-    /// A name for a new file, with `what` in it.
+    /// Returns the path of a new file whose name contains `what`.
     pub(crate) fn file(&self, what: &str) -> PathBuf {
         let number = self.files.replace(self.files.get() + 1);
         self.folder.join(format!("{DATA}{what}-{number}"))
@@ -80,7 +80,7 @@ pub(crate) fn check(path: &Path) -> Result<(), Failure> {
         .map_err(|cause| error::unwritable(path, cause.into()))
 }
 
-/// Removes what killed runs left under `path`; what was removed.
+/// Removes the folders that killed runs left under `path`, and returns them.
 ///
 /// # Errors
 /// Fails when something of it cannot be removed.
@@ -97,7 +97,7 @@ pub fn remove_leftovers(path: &Path) -> Result<Vec<Leftover>, Failure> {
     Ok(left)
 }
 
-/// Refuses what is no folder. Devices and files are never opened.
+/// Checks that a path is a folder. Devices and files are never opened.
 fn is_folder(path: &Path) -> Result<(), Failure> {
     let what = match std::fs::metadata(path) {
         Ok(found) if found.is_dir() => return Ok(()),
@@ -114,18 +114,17 @@ fn is_folder(path: &Path) -> Result<(), Failure> {
         .hint("give a folder that exists, e.g. --path /scratch"))
 }
 
-/// Makes and locks the lock, and writes into it whose it is.
+/// Creates and locks the lock file, and writes the process ID into it.
 fn locked(path: &Path) -> io::Result<File> {
     let mut lock = File::options().write(true).create_new(true).open(path)?;
-    // Where there are no locks, the folder counts as in use for ever.
+    // On a file system without locks, the folder always counts as in use.
     let _ = lock.try_lock();
-    // Words for people; a full disk shows soon enough.
+    // The text is for people only, so that a failure to write it is ignored.
     let _ = writeln!(lock, "process {} of nodegauge io", std::process::id());
     Ok(lock)
 }
 
-/// Folders under `path` that runs left behind. Those in use, and those not known to be free, are not
-/// among them.
+/// Returns the folders under `path` that runs left behind, without those that are or may be in use.
 pub(crate) fn leftovers(path: &Path) -> Vec<Leftover> {
     let Ok(entries) = std::fs::read_dir(path) else { return Vec::new() };
     let mut found: Vec<Leftover> = entries

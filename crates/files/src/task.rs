@@ -12,11 +12,11 @@ use std::str::FromStr;
 pub struct TaskSetup {
     /// Calls of the plain operations.
     pub engine: IoEngine,
-    /// Blocks under way at once; one unless the engine queues.
+    /// Number of blocks under way at once; one unless the engine queues.
     pub depth: u32,
     /// When a written mapping is written out.
     pub msync: Msync,
-    /// Past the page cache (`O_DIRECT`).
+    /// True to bypass the page cache (`O_DIRECT`).
     pub direct: bool,
     /// Event for which each write waits.
     pub sync_writes: Option<SyncWrites>,
@@ -87,7 +87,7 @@ impl CacheMode {
         }
     }
 
-    /// The setup with what this mode asks for.
+    /// Returns the setup with the settings that this mode requires.
     pub(crate) fn applied(self, mut setup: TaskSetup) -> TaskSetup {
         setup.direct |= self == Self::Direct;
         setup.include_fsync |= self == Self::Fsync;
@@ -110,6 +110,6 @@ pub(crate) struct Task {
     pub(crate) setup: TaskSetup,
     /// True if pages are dropped before operations that read.
     pub(crate) drop_before_reads: bool,
-    /// Which operations, in order.
+    /// Operations, in order.
     pub(crate) operations: Vec<&'static Operation>,
 }

@@ -16,7 +16,7 @@ use nodegauge_measure::record::{Category, Measurement, Record};
 use nodegauge_measure::{Bytes, Notice, NoticeId, Unit};
 use std::collections::BTreeSet;
 
-/// Up to this many cells are shown one by one, more by operation.
+/// Up to this number, cells are shown one by one; more are summarised by operation.
 const FEW: usize = 6;
 
 /// A measurement with its configuration.
@@ -31,13 +31,13 @@ impl Row<'_> {
         self.config.file_bytes.zip(self.config.block_bytes)
     }
 
-    /// True if it is of the same cell, in the same folder, taken in the same way.
+    /// True if both are measurements of the same cell in the same folder, taken in the same way.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         let cell = |row: &Self| (row.sizes(), row.config.read_percent, row.config.cache);
         cell(self) == cell(other) && self.folder() == other.folder()
     }
 
-    /// The folder that it was taken in.
+    /// Returns the folder of the measurement.
     pub(crate) fn folder(&self) -> &str {
         self.config.volume.as_ref().map_or("", |volume| &volume.path)
     }
@@ -51,7 +51,7 @@ pub(crate) fn only<'r, 'a>(
     rows.iter().copied().filter(|row| picks(row)).collect()
 }
 
-/// The measurement of an operation in a cell.
+/// Returns the measurement of an operation in a cell.
 pub(crate) fn at<'r, 'a>(
     rows: &[&'r Row<'a>],
     name: &str,
@@ -85,7 +85,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     sections
 }
 
-/// Most operations in the closing sentences.
+/// Maximum number of operations in the closing sentences.
 const TOLD: usize = 2;
 
 /// Returns, for each other program, which one is faster in the largest cell that both have.
@@ -132,7 +132,7 @@ fn of_folders(rows: &[&Row<'_>]) -> Vec<Section> {
     distinct(rows.iter().map(|row| row.folder())).into_iter().map(section).collect()
 }
 
-/// Some lines for a page on the whole node.
+/// Returns the short section for the summary of the node.
 fn brief(record: &Record, rows: &[&Row<'_>]) -> Section {
     let mut section = Section::new("files");
     if let Some(first) = rows.first() {
@@ -151,7 +151,7 @@ fn brief(record: &Record, rows: &[&Row<'_>]) -> Section {
 fn of_group(group: &[&Row<'_>], section: &mut Section) {
     let (own, others): (Vec<&Row<'_>>, Vec<&Row<'_>>) =
         group.iter().partition(|row| row.m.category == Category::Variant);
-    // An import holds figures of another program alone.
+    // An imported record contains only figures of another program.
     let shown = if own.is_empty() { &others } else { &own };
     if shown.iter().any(|row| row.config.parent_rate.is_some()) {
         tables::of_columns(&tables::WORKERS, shown, section);
@@ -169,7 +169,7 @@ fn of_group(group: &[&Row<'_>], section: &mut Section) {
     section.doubts(&measurements(group));
 }
 
-/// A bar an operation and block size.
+/// Returns a chart with one bar per operation and block size.
 fn one_by_one(rows: &[&Row<'_>]) -> Option<Picture> {
     let bar = |row: &&Row<'_>| {
         let (file, block) = row.sizes()?;
@@ -185,13 +185,13 @@ fn measurements<'a>(rows: &[&Row<'a>]) -> Vec<&'a Measurement> {
     rows.iter().map(|row| row.m).collect()
 }
 
-/// The cells of measurements, ascending.
+/// Returns the cells of measurements, ascending.
 pub(crate) fn cells(rows: &[&Row<'_>]) -> Vec<(u64, u64)> {
     let cells: BTreeSet<(u64, u64)> = rows.iter().filter_map(|row| row.sizes()).collect();
     cells.into_iter().collect()
 }
 
-/// The file system and its device; with the mount's options where there is room.
+/// Describes the file system and its device; with `in_full`, also the mount options.
 fn volume_in_words(row: &Row<'_>, in_full: bool) -> String {
     let Some(volume) = &row.config.volume else {
         let program = row.config.engine.as_deref().unwrap_or("another program");

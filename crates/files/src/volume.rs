@@ -1,4 +1,4 @@
-//! On which file system and device a folder is, and how much may be written there.
+//! File system and device of a folder, and the space that is left for writing.
 
 use nodegauge_machine::SysRoot;
 use nodegauge_measure::Bytes;
@@ -59,12 +59,12 @@ impl Volume {
         let path = folder.display().to_string();
         let mut volume = Self { path, folder: folder.to_owned(), ..Self::default() };
         let mut candidates = vec![number(dev)];
-        // The last line that fits is what was mounted last, above the others.
+        // The last matching line is the topmost mount.
         let fits = |mount: &Mount<'_>| mount.number == candidates[0] && full.starts_with(&mount.at);
         let mounts = mounts.lines().filter_map(Mount::read).filter(fits);
         let mount = mounts.max_by_key(|mount| mount.at.as_os_str().len());
         if let Some(mount) = mount {
-            // A file system over several devices, such as btrfs, has a number of its own.
+            // A file system over several devices, such as btrfs, has its own device number.
             let device = Path::new(mount.source).starts_with("/dev/");
             let source = std::fs::metadata(mount.source).map_or(0, |source| source.rdev());
             candidates.extend((device && source != 0).then(|| number(source)));
@@ -87,7 +87,7 @@ impl Volume {
         let folder = std::fs::canonicalize(root.path(&at)).unwrap_or_default();
         let name = folder.file_name().map(|name| name.to_string_lossy().into_owned());
         self.device = name.or(in_uevent.map(str::to_owned));
-        // A partition's queue is that of the disk above it.
+        // A partition uses the queue of its disk.
         let disk = if root.exists(&format!("{at}/queue")) { at } else { format!("{at}/..") };
         self.scheduler = root.text(&format!("{disk}/queue/scheduler")).map(|list| chosen(&list));
         self.rotational = root.value::<u8>(&format!("{disk}/queue/rotational")).map(|n| n != 0);
@@ -96,13 +96,13 @@ impl Volume {
         self.number = Some(number.to_owned());
     }
 
-    /// True if nothing ever goes to a device.
+    /// True if the file system never writes to a device.
     pub(crate) fn is_in_memory(&self) -> bool {
         self.kind.as_deref().is_some_and(|kind| IN_MEMORY.contains(&kind))
     }
 }
 
-/// The scheduler in brackets, or the only one.
+/// Returns the scheduler in brackets, or the only one.
 fn chosen(list: &str) -> String {
     list.split_once('[')
         .and_then(|(_, rest)| rest.split_once(']'))
@@ -137,7 +137,7 @@ impl<'a> Mount<'a> {
     }
 }
 
-/// Blanks and the like in paths are written as a backslash and three octal digits.
+/// Decodes a path in which special characters are a backslash and three octal digits.
 fn unescaped(text: &str) -> PathBuf {
     let mut parts = text.split('\\');
     let mut out = parts.next().unwrap_or_default().as_bytes().to_vec();

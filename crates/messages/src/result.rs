@@ -1,8 +1,8 @@
-//! From what a probe said to measurements, with every reason for doubt. Pure.
+//! Measurements from the output of a probe, with all reasons for doubt. Pure.
 //!
-//! The value is what the OSU micro-benchmarks print: the mean over all operations that count; the
-//! samples are the means of batches, so that the summary tells how far they scatter. Samples of
-//! different regimes of a machine whose CPUs are moved are never pooled.
+//! The value is what the OSU micro-benchmarks print: the mean over all operations that count; the samples are
+//! the means of batches, so that the summary shows their spread. Samples of different regimes of a machine
+//! whose CPUs are moved are never pooled.
 
 use crate::config::{DipConfig, MessageConfig, MpiConfig, PairRank};
 use crate::launch::Where;
@@ -22,11 +22,11 @@ use nodegauge_toolchain::CommandLine;
 use nodegauge_toolchain::mpi::MpiParts;
 use std::collections::BTreeSet;
 
-/// MPI's names for what threads may do.
+/// MPI's names of the levels of thread support.
 const LEVELS: [&str; 4] =
     ["MPI_THREAD_SINGLE", "MPI_THREAD_FUNNELED", "MPI_THREAD_SERIALIZED", "MPI_THREAD_MULTIPLE"];
 
-/// A figure to whose configuration more is added.
+/// Figure whose configuration is not complete yet.
 #[derive(Debug, Clone)]
 pub(crate) struct MessageFigure {
     pub measurement: Measurement,
@@ -34,7 +34,7 @@ pub(crate) struct MessageFigure {
 }
 
 impl MessageFigure {
-    /// True if it is a point of a curve: messages per second tell what bytes per second do.
+    /// True if the figure is a point of a curve; message rates are not, because they repeat the byte rates.
     pub(crate) fn is_curve(&self) -> bool {
         self.measurement.unit != Unit::MessagesPerSecond
     }
@@ -52,7 +52,7 @@ impl From<MessageFigure> for Measurement {
     }
 }
 
-/// A figure of messages of which nothing is known yet.
+/// Returns an empty figure of messages.
 pub(crate) fn blank(pattern: Pattern, unit: Unit) -> Measurement {
     Measurement::new(GAUGE, TEST, pattern.name(), unit)
 }
@@ -68,7 +68,7 @@ fn blank_of(transport: MessageTransport<'_>, pattern: Pattern, unit: Unit) -> Me
     }
 }
 
-/// A figure that could not be had.
+/// Returns a figure without a value, with the reason.
 pub(crate) fn missing(
     starter: &Starter<'_>,
     pattern: Pattern,
@@ -78,7 +78,7 @@ pub(crate) fn missing(
     blank_of(starter.transport, pattern, pattern.unit()).config(config).missing(reason)
 }
 
-/// A figure of an MPI that was named by its wrapper and cannot be used.
+/// Returns the figure without a value for an unusable MPI that the user named by its wrapper.
 pub(crate) fn unusable(pattern: Pattern, mpicc: &CommandLine, reason: &str) -> Measurement {
     let mpi = MpiConfig { mpicc: Some(mpicc.to_string()), ..MpiConfig::default() };
     let engine = Some("probe".to_owned());
@@ -86,7 +86,7 @@ pub(crate) fn unusable(pattern: Pattern, mpicc: &CommandLine, reason: &str) -> M
     blank(pattern, pattern.unit()).config(&config).missing(reason)
 }
 
-/// The configuration of a start that gave nothing.
+/// Returns the configuration of a start without results.
 pub(crate) fn unstarted(starter: &Starter<'_>, distance: Option<Distance>) -> MessageConfig {
     let engine = match starter.transport {
         MessageTransport::Mpi(..) => "probe",
@@ -100,7 +100,7 @@ pub(crate) fn unstarted(starter: &Starter<'_>, distance: Option<Distance>) -> Me
     }
 }
 
-/// The figures of all sizes of a start, in order.
+/// Returns the figures of all sizes of a start, in order.
 pub(crate) fn figures(starter: &Starter<'_>, report: &StartReport) -> Vec<MessageFigure> {
     let sizes = &report.output.sizes;
     let trips: Vec<f64> = sizes.iter().flat_map(SizeRun::trips).collect();
@@ -113,7 +113,7 @@ pub(crate) fn figures(starter: &Starter<'_>, report: &StartReport) -> Vec<Messag
     sizes.iter().flat_map(of).collect()
 }
 
-/// The patterns that the MPI refused, without figures.
+/// Returns measurements without values for the patterns that the MPI refused.
 pub(crate) fn refused(starter: &Starter<'_>, report: &StartReport) -> Vec<Measurement> {
     let output = &report.output;
     let reason = format!(
@@ -126,7 +126,7 @@ pub(crate) fn refused(starter: &Starter<'_>, report: &StartReport) -> Vec<Measur
     output.refused.iter().copied().map(missing).collect()
 }
 
-/// The regime in which most batches of a start lie.
+/// Returns the regime of most batches of a start.
 fn headline(sizes: &[SizeRun], regimes: &[Regime]) -> Option<usize> {
     let mut counts = vec![0usize; regimes.len()];
     for group in sizes.iter().flat_map(|size| &size.groups) {
@@ -155,7 +155,7 @@ fn base(starter: &Starter<'_>, report: &StartReport, pattern: Pattern) -> Messag
     }
 }
 
-/// The MPI, in the form of the record.
+/// Returns the MPI in the form of the record.
 pub(crate) fn mpi_config(
     transport: MessageTransport<'_>,
     report: Option<&StartReport>,
@@ -187,7 +187,7 @@ pub(crate) fn mpi_config(
     })
 }
 
-/// The batches of a size, sorted into those that count and the others.
+/// Batches of a size: valid ones and the others.
 struct Batches {
     samples: Vec<Sample>,
     /// Operations of each.
@@ -216,7 +216,7 @@ impl Batches {
                 operations.push(group.operations);
             }
         }
-        // All ranks together share no line, whatever pairs of the same start do.
+        // Patterns of all ranks have no shared line, even if pairs of the same start have one.
         let regimes = if run.trips().next().is_some() { regimes } else { &[] };
         let known = Sorting { warm_up: 0, least: 1, regimes: Some(regimes) };
         let sorted = samples::sort_with(&samples, known);
@@ -275,7 +275,8 @@ impl SizeEvidence<'_> {
             let p99 = if unit.better() == Better::Lower { 0.99 } else { 0.01 };
             (config.min, config.max) = (Some(at(0.0)), Some(at(1.0)));
             config.p99 = Some(digits(at(p99)));
-            // OSU cannot leave out what other programs disturbed, so beside it the probe does not either.
+            // OSU's programs include batches that other programs disturbed, so the probe includes them as
+            // well in a comparison.
             let all = || self.batches.mean(&(0..samples.len()).collect::<Vec<_>>()).1;
             let mean = if self.starter.options.like_osu { all() } else { mean };
             measurement = measurement.value(Quoted::Mean, value_of(mean));
@@ -379,7 +380,7 @@ impl SizeEvidence<'_> {
     }
 }
 
-/// Ranks that the kernel lets run elsewhere than was asked.
+/// Returns the ranks whose CPUs differ from the requested ones.
 fn misplaced(report: &StartReport) -> Vec<String> {
     let Where::Here(asked) = &report.launch.ranks else { return Vec::new() };
     let ranks = asked.iter().zip(&report.output.ranks).enumerate();
@@ -391,7 +392,7 @@ fn misplaced(report: &StartReport) -> Vec<String> {
     elsewhere.take(3).collect()
 }
 
-/// Six digits are more than any clock gives, and keep records small.
+/// Rounds to six digits, which exceed the precision of any clock and keep records small.
 fn digits(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)
 }

@@ -1,5 +1,5 @@
-//! One start of the probe, carried out and watched: silence beyond its time is a hang, the launcher
-//! with all its ranks is killed, and what was measured before stays.
+//! Runs and monitors one start of the probe. If it prints nothing for longer than its timeout, the launcher
+//! and all ranks are killed; earlier measurements are kept.
 
 use crate::error::{MessagesError, said};
 use crate::launch::{Launch, Where};
@@ -20,9 +20,9 @@ use std::time::{Duration, Instant};
 /// Reason why a start did not finish, although something was measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Broken {
-    /// Silence for so long.
+    /// No output for this time.
     Hung(Duration),
-    /// The launcher or a rank ended; how, and its last words.
+    /// The launcher or a rank ended: its status, and the end of its error output.
     Died(String),
     /// The user ended the run.
     Interrupted,
@@ -57,14 +57,14 @@ pub(crate) struct StartReport {
     pub by_start: Vec<StartMedians>,
     /// Transport of the messages, if the library reports it.
     pub transport: Option<String>,
-    /// Reason why it did not finish.
+    /// Reason why the start did not finish.
     pub broken: Option<Broken>,
     /// The launcher's command, without the probe's arguments.
     pub command: String,
 }
 
 impl StartReport {
-    /// Adds the samples of another start of the same.
+    /// Adds the samples of another start of the same launch.
     pub(crate) fn add(&mut self, more: Self) {
         self.by_start.extend(more.by_start);
         for size in more.output.sizes {
@@ -86,28 +86,28 @@ const START_A_HOST: Duration = Duration::from_secs(1);
 /// Factor for the silence timeout of forked ranks: their end is noticed at once, and where other programs use the
 /// cores, each step of a ring takes a slice of the scheduler.
 const OWN_SILENCE: u32 = 5;
-/// Longer than any start takes: silence ends it before.
+/// Time limit that no start reaches, because the silence timeout ends it earlier.
 pub(crate) const FOREVER: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Lines of error output that a message shows.
 const LINES: usize = 4;
-/// Bytes that the probe prints at most for a second of a size; it prints some ten thousand lines.
+/// Maximum output of the probe in bytes per second of a size; it prints about ten thousand lines.
 const OUTPUT_A_SECOND: u64 = 8 << 20;
 const UCX_LOG_LEVEL: &str = "UCX_LOG_LEVEL";
-/// Messages of launchers that have fewer slots than ranks.
+/// Error messages of launchers that have fewer slots than ranks.
 const SLOTS: [&str; 4] =
     ["not enough slots", "More processors requested", "too many tasks", "not enough hosts"];
 
 /// Transport of messages: an MPI, or the built-in one.
 #[derive(Clone, Copy)]
 pub(crate) enum MessageTransport<'a> {
-    /// An MPI, to which its probe tells what to send.
+    /// An MPI, with its probe.
     Mpi(&'a Mpi, &'a Probe),
     /// This program.
     Own(Fabric),
 }
 
 impl MessageTransport<'_> {
-    /// As people call it.
+    /// Returns the name for messages.
     pub(crate) fn name(&self) -> String {
         match self {
             Self::Mpi(mpi, _) => mpi.library.to_string(),
@@ -151,10 +151,10 @@ pub(crate) struct Silence {
 }
 
 impl Silence {
-    /// Many times longer than looks are apart.
+    /// Maximum time that counts between two checks; many times their interval.
     const LOOK: Duration = Duration::from_millis(500);
 
-    /// It begins now.
+    /// Starts the measurement of silence.
     pub(crate) fn new() -> Self {
         Self { lasts: Duration::ZERO, looked: Instant::now() }
     }
@@ -181,10 +181,10 @@ impl Silence {
 }
 
 impl Starter<'_> {
-    /// Starts the probe and reads it to its end.
+    /// Starts the probe and reads its output to the end.
     ///
     /// # Errors
-    /// Fails when nothing was measured; what was measured is never thrown away.
+    /// Fails when nothing was measured; partial results are always returned.
     pub(crate) fn run(
         &self,
         launch: &Launch,
@@ -244,7 +244,7 @@ impl Starter<'_> {
         if fixed || !here { 1 } else { self.options.starts.max(1) }
     }
 
-    /// The options of one of several starts.
+    /// Returns the options of one of several starts.
     pub(crate) fn options_of_a_start(&self, launch: &Launch) -> MessageOptions {
         let size_limit = self.options.size_limit / self.starts(launch);
         MessageOptions { size_limit, ..self.options.clone() }
@@ -255,7 +255,7 @@ impl Starter<'_> {
         matches!(self.transport, MessageTransport::Own(_))
     }
 
-    /// The run that has `launch` measured.
+    /// Returns the job that measures `launch`.
     fn measuring_run<'a>(&'a self, launch: &'a Launch) -> Result<ProgramJob<'a>, MessagesError> {
         let run = match self.transport {
             MessageTransport::Mpi(_, probe) => {
@@ -276,7 +276,7 @@ impl Starter<'_> {
         Ok(ProgramJob { output_limit, ..run })
     }
 
-    /// The run of `program` whose ranks are started as `launch` says.
+    /// Returns the job that starts `program` on the ranks of `launch`.
     pub(crate) fn program<'a>(
         &'a self,
         launch: &'a Launch,
@@ -287,14 +287,14 @@ impl Starter<'_> {
         let command = CommandLine::new(program, []).with(arguments.iter().cloned());
         let launch = launch.by(&mpi.launcher, self.topology, cares_for_root(mpi));
         let mut run = ProgramJob::new(command, FOREVER).launched(launch);
-        // What UCX tells of its transport, it tells once at its start.
+        // UCX prints its transport once, at its start.
         if std::env::var_os(UCX_LOG_LEVEL).is_none() {
             run.environment.push((UCX_LOG_LEVEL.to_owned(), Some("info".to_owned())));
         }
         Ok(run)
     }
 
-    /// The error for a start that measured nothing.
+    /// Returns the error for a start that measured nothing.
     fn nothing(
         &self,
         launch: &Launch,
@@ -344,13 +344,13 @@ impl Starter<'_> {
     }
 }
 
-/// The own transport was asked for what its plan has refused.
+/// Returns the error for a launch that the built-in transport does not support; plans exclude it.
 fn only_mpi() -> MessagesError {
     transport::needs_mpi("this", None)
 }
 
-/// True if the launcher of this MPI starts programs of root, as this is, only when it is told to. The
-/// environment may have told it: by Open MPI's own variables; version 5 reads its runtime's names, too.
+/// True if this process runs as root and the launcher of this MPI requires an option for that. Open MPI's
+/// variables in the environment replace the option; version 5 also reads its runtime's names.
 pub(crate) fn cares_for_root(mpi: &Mpi) -> bool {
     let told = ["OMPI_", "PRTE_"].iter().any(|prefix| {
         let set = |name| std::env::var(format!("{prefix}{name}")).is_ok_and(|value| value == "1");
@@ -359,7 +359,7 @@ pub(crate) fn cares_for_root(mpi: &Mpi) -> bool {
     mpi.launcher.kind == LauncherKind::OpenMpi && nodegauge_os::is_root() && !told
 }
 
-/// The last lines that say something to a person, without the chatter that was asked for.
+/// Returns the last informative lines, without the output of the requested verbosity.
 pub(crate) fn error_tail(text: &str) -> String {
     let chatter = |line: &str| {
         let rule = line.trim().chars().all(|c| c == '-' || c == '=');

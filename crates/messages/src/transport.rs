@@ -1,6 +1,6 @@
-//! This program's own transport, for nodes without an MPI, and as the floor beside one: what the hardware
-//! allows. Ranks are forked children of one process of this program, which stands in for a launcher and
-//! prints what the probe prints.
+//! Built-in transport, for nodes without an MPI, and as the lower bound for the times of an MPI. Ranks are
+//! forked children of one process of this program, which replaces a launcher and prints the same output as
+//! the probe.
 //!
 //! `link` moves messages: small ones through a ring in shared memory, large ones with one copy out of the
 //! other process (`process_vm_readv`), or all by TCP on the loopback interface. `participant` has the patterns,
@@ -28,7 +28,7 @@ pub const COMMAND: &str = "transport-ranks";
 /// Connection between ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fabric {
-    /// Memory that they share.
+    /// Shared memory.
     Shm,
     /// TCP on the loopback interface.
     Tcp,
@@ -58,7 +58,7 @@ impl Fabric {
     }
 }
 
-/// Which way a message takes.
+/// Route of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Route {
     /// Through the ring: two copies.
@@ -71,18 +71,18 @@ pub(crate) enum Route {
 
 names!(Route, "route", Ring = "ring", Read = "process_vm_readv", Tcp = "tcp");
 
-/// True if the own transport has this pattern.
+/// True if the built-in transport supports this pattern.
 pub(crate) fn has(pattern: Pattern) -> bool {
     matches!(pattern.row().participants, Participants::Pair | Participants::Pairs)
 }
 
-/// A size of a pattern, with operations that warm up and, where they are fixed, timed ones.
+/// Size of a pattern, number of warm-up operations, and number of timed operations if it is fixed.
 type SizeOrder = (u64, u64, u64);
 
 /// Job of the ranks.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct RankJob {
-    /// The process that gives it.
+    /// Process that starts the job.
     parent: u32,
     fabric: Fabric,
     /// CPUs of each rank.
@@ -95,12 +95,12 @@ pub(crate) struct RankJob {
     validate: u32,
     each: bool,
     multiple: bool,
-    /// Pairs, one after another; none where all work together.
+    /// Pairs, one after another; empty if all ranks work together.
     steps: Vec<(usize, usize)>,
 }
 
 impl RankJob {
-    /// To do what `launch` says on this node; `None` where it is for other hosts.
+    /// Creates the job for `launch` on this node; `None` if the launch is for other hosts.
     pub(crate) fn of(launch: &Launch, fabric: Fabric, options: &MessageOptions) -> Option<Self> {
         let Where::Here(_) = &launch.ranks else { return None };
         let size = |pattern: Pattern, bytes: u64| {
@@ -130,14 +130,15 @@ impl RankJob {
         })
     }
 
-    /// The arguments of this program that have it done.
+    /// Returns the arguments with which this program runs the job.
     pub(crate) fn arguments(&self) -> Vec<String> {
         let order = serde_json::to_string(self).expect("an order has names and numbers only");
         vec![COMMAND.to_owned(), order]
     }
 }
 
-/// Refusal of what only an MPI can do; `missing` tells why there is none, unless the user wants none.
+/// Returns the error for a request that requires an MPI; `missing` is the reason why there is none, unless
+/// the user wants none.
 pub(crate) fn needs_mpi(what: &str, missing: Option<&Failure>) -> MessagesError {
     match missing {
         None => Failure::usage(format!("{what}: only possible with an MPI"))

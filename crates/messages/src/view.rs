@@ -20,19 +20,20 @@ use nodegauge_placement::{Distance, cpus};
 /// Sizes of a summary: the latency of the smallest message that carries something, and the rate of
 /// the largest.
 const SMALL: u64 = 8;
-/// In place of a figure that there is not.
+/// Text for a missing figure.
 const NONE: &str = "-";
 
 /// A figure with its configuration.
 struct ShownFigure<'a> {
     m: &'a Measurement,
     config: MessageConfig,
-    /// `None` of a pattern that is not known here.
+    /// `None` for an unknown pattern.
     pattern: Option<Pattern>,
 }
 
 impl ShownFigure<'_> {
-    /// `Open MPI 4.1.4`; of an MPI that is of no use its wrapper, of a saved output the program that printed it.
+    /// Returns the library, e.g. `Open MPI 4.1.4`; for an unusable MPI its wrapper, for a saved output the
+    /// program that printed it.
     fn library(&self) -> String {
         if self.is_own() {
             return format!("no MPI, {}", self.config.engine.as_deref().unwrap_or(NONE));
@@ -46,12 +47,12 @@ impl ShownFigure<'_> {
         }
     }
 
-    /// The library and the distance: what has a line of its own.
+    /// Returns library and distance; figures with the same values share a line.
     fn line(&self) -> (String, Option<Distance>) {
         (self.library(), self.config.distance)
     }
 
-    /// True if it went without an MPI.
+    /// True if the figure was measured without an MPI.
     fn is_own(&self) -> bool {
         self.m.category == Category::Transport
     }
@@ -61,7 +62,7 @@ impl ShownFigure<'_> {
     }
 }
 
-/// The gauge's part of a page.
+/// Returns the gauge's sections of a page.
 pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     let own = record.measurements.iter().filter(|m| m.gauge == GAUGE);
     let figure = |m| ShownFigure { m, config: m.read_config(), pattern: m.name.parse().ok() };
@@ -82,7 +83,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
         if !summary.rows.is_empty() {
             section.push(summary);
         }
-        // On a page with other gauges only what one must know to read the row.
+        // On a page with other gauges, only the facts that are needed to read the row are shown.
         evidence::how(&mut section, &all, detail == Detail::Brief);
         evidence::doubts(&mut section, &all);
         if detail == Detail::Brief && all.iter().all(|row| row.is_own()) {
@@ -135,7 +136,7 @@ fn closing(all: &[&ShownFigure<'_>]) -> Option<String> {
             };
             let of = own.iter().filter(|figure| figure.pattern == Some(pattern));
             let by_size = grouped(of, |figure| figure.config.message_bytes);
-            // A size that all have; of the small ones one that carries something.
+            // A size that all have; among small sizes, one greater than zero.
             let mut sizes: Vec<_> =
                 by_size.iter().filter(|(_, figures)| figures.len() > 1).collect();
             sizes.retain(|(size, _)| {
@@ -162,7 +163,7 @@ fn closing(all: &[&ShownFigure<'_>]) -> Option<String> {
     (!sentences.is_empty()).then(|| sentences.join("\n"))
 }
 
-/// One row for each library and distance.
+/// Returns a table with one row per library and distance.
 fn summary(all: &[&ShownFigure<'_>]) -> Table {
     let mut table = Table::new(&[
         "messages", "", "cpus", ">us", ">bw GB/s", ">bibw", ">Mmsg/s", ">eager <", ">n1/2",

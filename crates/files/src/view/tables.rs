@@ -8,8 +8,8 @@ use nodegauge_measure::quantity::significant;
 use nodegauge_measure::stats::median;
 use nodegauge_measure::{Seconds, Unit};
 
-/// Files of this size and more are counted where operations are compared: below, a call's own time
-/// and the clock's are most of it.
+/// Minimum file size for comparisons of operations: for smaller files, the overhead of calls and of the clock
+/// dominates.
 const COUNTED: u64 = 1 << 20;
 
 fn names<'a>(rows: &[&Row<'a>]) -> Vec<&'a str> {
@@ -28,7 +28,7 @@ fn or_dash(cell: Option<TableCell>) -> TableCell {
     cell.unwrap_or_else(|| "-".into())
 }
 
-/// A quantile of the latency, in few characters: `1.23us`.
+/// Formats a quantile of the latency: `1.23us`.
 fn latency(row: &Row<'_>, quantile: fn(&Quantiles) -> Option<Seconds>) -> TableCell {
     let seconds = match &row.config.latency_s {
         Some(Latencies::All(quantiles)) => quantile(quantiles),
@@ -42,7 +42,7 @@ fn latency(row: &Row<'_>, quantile: fn(&Quantiles) -> Option<Seconds>) -> TableC
     }))
 }
 
-/// Operations a second: `12.3k`.
+/// Formats operations per second: `12.3k`.
 fn operations(row: &Row<'_>) -> TableCell {
     or_dash(row.config.iops.map(|iops| {
         let (scaled, unit) = match iops {
@@ -55,7 +55,7 @@ fn operations(row: &Row<'_>) -> TableCell {
     }))
 }
 
-/// Three digits or so: none after the point from the first of `steps` on, one from the second on.
+/// Formats about three digits: no decimals from the first of `steps` on, one decimal from the second on.
 fn three(value: f64, steps: (f64, f64)) -> String {
     let digits = match value {
         v if v >= steps.0 => 0,
@@ -93,7 +93,7 @@ fn rate(row: &Row<'_>) -> TableCell {
     row.m.value.map_or_else(|| row.m.validity.status.name().into(), gb)
 }
 
-/// A column of tables with a row a measurement.
+/// Column of tables with one row per measurement.
 type Column = (&'static str, fn(&Row<'_>) -> TableCell);
 
 const NAME: Column = ("GB/s", |row| {
@@ -105,7 +105,7 @@ const BLOCK: Column = (">block", |row| size(row.sizes().unwrap_or_default().1).i
 const P99: Column = (">p99", |row| latency(row, |q| q.p99));
 const FROM: Column = ("from", |row| served(&[row]));
 
-/// One worker's measurements.
+/// Columns for one worker.
 pub(super) const ONE_BY_ONE: [Column; 9] = [
     NAME,
     FILE,
@@ -117,7 +117,7 @@ pub(super) const ONE_BY_ONE: [Column; 9] = [
     (">max", |row| latency(row, |q| q.max)),
     FROM,
 ];
-/// Several workers: what they saw, and what their parent saw.
+/// Columns for several workers: their own rates, and the parent's rate.
 pub(super) const WORKERS: [Column; 9] = [
     NAME,
     FILE,
@@ -130,7 +130,7 @@ pub(super) const WORKERS: [Column; 9] = [
     FROM,
 ];
 
-/// A row a measurement.
+/// Adds a table with one row per measurement.
 pub(super) fn of_columns(columns: &[Column], rows: &[&Row<'_>], section: &mut Section) {
     let mut table = Table::new(&columns.iter().map(|(title, _)| *title).collect::<Vec<_>>());
     for row in rows {
@@ -152,7 +152,7 @@ fn calls(rows: &[&Row<'_>]) -> &'static str {
     }
 }
 
-/// A row an operation: rates over all larger files, latencies in the smallest blocks.
+/// Adds a table with one row per operation: rates over all larger files, latencies for the smallest blocks.
 pub(super) fn by_operation(rows: &[&Row<'_>], section: &mut Section) {
     let counted = only(rows, is_counted);
     let counted = if counted.is_empty() { rows } else { &counted };
@@ -200,7 +200,8 @@ fn smallest_block(rows: &[&Row<'_>]) -> Option<(u64, u64)> {
     cells.into_iter().rfind(|(_, b)| *b == block)
 }
 
-/// A row a cell and cache mode, a column an operation: rates, and the latency of random reads.
+/// Adds a table with one row per cell and cache mode, and one column per operation: rates, and the latency of
+/// random reads.
 pub(super) fn brief(rows: &[&Row<'_>], section: &mut Section) {
     let names = names(rows);
     let measured = |name: &&&str| **name == "random_read";
@@ -227,7 +228,7 @@ pub(super) fn brief(rows: &[&Row<'_>], section: &mut Section) {
         .note("latencies", format!("percentiles of all calls of {probed}, one block per call"));
 }
 
-/// Own figures and those of reference programs on the same cells.
+/// Adds a table of nodegauge's figures and those of reference programs on the same cells.
 pub(super) fn comparison(own: &[&Row<'_>], others: &[&Row<'_>], section: &mut Section) {
     let mut table = Table::new(&["GB/s", ">nodegauge", ">beside", ">ratio", ">cells", "program"]);
     for program in distinct(others.iter().filter_map(|row| row.config.engine.as_deref())) {

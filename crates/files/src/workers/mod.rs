@@ -1,8 +1,8 @@
-//! Several workers, threads or processes, each on a file of its own: IOzone's throughput mode.
+//! Several workers, threads or processes, each on its own file: IOzone's throughput mode.
 //!
-//! All start together. With the stonewall the first that is through stops the others, so that only
-//! time in which all work is measured; each worker's rate is over its own time. The parent's rate is
-//! all that was moved over the time from the start to the end of the last.
+//! All start together. With the stonewall the first worker that finishes stops the others, so that only the
+//! time in which all work is measured; each worker's rate is over its own time. The parent's rate is all
+//! bytes over the time from the start to the end of the last worker.
 
 mod shared;
 
@@ -34,14 +34,14 @@ pub enum WorkerKind {
     Processes,
 }
 
-/// Workers on files of their own, as the user asks for them.
+/// Requested workers, each on its own file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileWorkers {
     /// Their kind.
     pub kind: WorkerKind,
     /// Their number.
     pub count: usize,
-    /// True if the first that has finished stops the others.
+    /// True if the first worker that finishes stops the others.
     pub stonewall: bool,
 }
 
@@ -57,12 +57,12 @@ pub(crate) struct OperationSample {
     /// Latencies in ticks of the clock, with their counts.
     pub(crate) latencies: Vec<(u64, u64)>,
     pub(crate) share: Option<DeviceShare>,
-    /// Share of the file's pages that stayed although they were to be dropped.
+    /// Share of the file's pages that could not be dropped from the page cache.
     pub(crate) not_dropped: Option<f64>,
     pub(crate) workers: Option<WorkerFigures>,
 }
 
-/// Several workers on files of their own.
+/// Rates of several workers, each on its own file.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct WorkerFigures {
     /// All bytes over the time from the start of all to the end of the last, B/s.
@@ -85,7 +85,7 @@ pub(crate) struct WorkerReport {
 /// Interval at which interrupts are checked, and workers that have died are looked for.
 const CHECK_INTERRUPT: Duration = Duration::from_millis(5);
 
-/// Result of a worker, as it comes from a process.
+/// Result of a worker, in the form that a process sends.
 type Message = Result<WorkerReport, Failure>;
 
 /// Arrival of a worker at the start. A worker that fails or panics before arrives when this is dropped: the others do
@@ -132,7 +132,7 @@ impl WorkerTask<'_> {
         };
         let mut pool = WorkerPool::start([&several])?;
         let benches: Vec<Mutex<&mut Bench>> = benches.iter_mut().map(Mutex::new).collect();
-        // Workers end by themselves, with what they have measured.
+        // Workers end by themselves and return their measurements.
         let mut ask = || {
             if interrupted() {
                 shared.end.store(1, Ordering::Relaxed);
@@ -159,7 +159,7 @@ impl WorkerTask<'_> {
         Ok((reports, Some(shared.released())))
     }
 
-    /// Carries out the part of a process, and counts what its counters in the kernel rise by.
+    /// Carries out the part of a worker process, and adds the increase of the process's kernel counters.
     fn carry_out_counted(
         &self,
         bench: &mut Bench,
@@ -213,7 +213,8 @@ impl WorkerTask<'_> {
     }
 }
 
-/// All reports as one sample. `released` is when several workers were let go, in ticks.
+/// Combines all reports into one sample. `released` is the time at which several workers were released, in
+/// ticks.
 pub(crate) fn summed(
     reports: &[WorkerReport],
     released: Option<u64>,
@@ -226,7 +227,7 @@ pub(crate) fn summed(
         let end = all().map(|done| done.end).max().unwrap_or(released);
         Clock::get().seconds(end.saturating_sub(released)).0
     });
-    // That one of them was through and stopped the others is how it should end.
+    // The stonewall is the normal end, so that it comes last.
     let ended = [PassEnd::Interrupted, PassEnd::Budget, PassEnd::Limit, PassEnd::Stonewall]
         .into_iter()
         .find(|why| all().any(|done| done.ended == *why));

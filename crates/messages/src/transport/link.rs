@@ -1,37 +1,38 @@
-//! One end of a connection between two ranks: through a ring and reads of the other's memory, or TCP.
-//! Nothing waits here.
+//! One end of a connection between two ranks: through a ring and reads of the other process's memory, or TCP.
+//! No call blocks.
 
 use super::Route;
 use nodegauge_os::{Arrival, RingReader, RingWriter, read_process_memory};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::TcpStream;
 
-/// Messages below this are never lent: a call of the system takes as long as to copy them twice.
+/// Minimum length of lent messages: for shorter ones a system call takes as long as two copies.
 const LEAST_LENT: usize = 1 << 10;
 
 pub(super) trait Link {
-    /// Sends what can be sent of `message` from `done` on; whether that is all. What lies behind
-    /// `message` must stay until [`Link::is_sent`].
+    /// Sends as much of `message` as possible, from `done` on. Returns true if all of it is sent. The message
+    /// must not change until [`Link::is_sent`] returns true.
     fn post(&mut self, message: &[u8], done: &mut usize) -> io::Result<bool>;
 
-    /// Receives what there is of a message as long as `into`, from `done` on; whether that is all.
+    /// Receives the available part of a message of the length of `into`, from `done` on. Returns true if the
+    /// message is complete.
     fn take(&mut self, into: &mut [u8], done: &mut usize) -> io::Result<bool>;
 
     /// True if the memory of all messages may be used again.
     fn is_sent(&mut self) -> bool;
 
-    /// The routes that messages of so many bytes can take.
+    /// Returns the possible routes of messages of this length.
     fn routes(&self, bytes: usize) -> Vec<Route>;
 
-    /// Sends over this one from now on.
+    /// Sets the route of later messages.
     fn route(&mut self, route: Route);
 }
 
-/// Ranks that share memory.
+/// Link between ranks that share memory.
 pub(super) struct Shared<'a> {
     pub(super) writer: RingWriter<'a>,
     pub(super) reader: RingReader<'a>,
-    /// The partner.
+    /// Process ID of the partner.
     pub(super) process: u32,
     /// True if the partner may read this rank's memory.
     pub(super) may_lend: bool,
@@ -75,7 +76,7 @@ impl Link for Shared<'_> {
     }
 }
 
-/// Ranks that are connected by TCP: a message is its length and its bytes.
+/// Link between ranks over TCP; a message is its length followed by its bytes.
 pub(super) struct Connected(TcpStream);
 
 /// Bytes of the length in front of a message.
@@ -89,7 +90,7 @@ impl Connected {
     }
 }
 
-/// Bytes that a call has moved; none where it would have waited.
+/// Returns the bytes that a call has moved; zero if it would have blocked.
 fn moved(result: io::Result<usize>) -> io::Result<usize> {
     match result {
         Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
@@ -116,7 +117,7 @@ impl Link for Connected {
             *done += moved(self.0.read(&mut into[at..]))?;
             return Ok(*done == whole);
         }
-        // All messages are as long as they are expected; the head is checked where it comes whole.
+        // All messages have the expected length; the head is checked only when it arrives in one piece.
         let mut head = [0; HEAD];
         let rest = HEAD - *done;
         let length = into.len() as u64;

@@ -1,5 +1,5 @@
-//! Timing of one size, as in the MPI probe (probes/messages_measure.h), so that figures are of one kind. Where
-//! messages have two routes, an interleaved trial finds the faster one, which is then measured.
+//! Timing of one size, as in the MPI probe (probes/messages_measure.h), so that the figures are comparable.
+//! Where messages have two routes, an interleaved trial finds the faster one, which is then measured.
 
 use super::link::Link;
 use super::participant::Participant;
@@ -11,13 +11,13 @@ use std::fmt::Write;
 use std::io;
 use std::time::Instant;
 
-/// Seconds of a batch, so that reading the clock costs below a thousandth.
+/// Seconds of a batch, so that reading the clock takes less than a thousandth of it.
 const BATCH: f64 = 200e-6;
-/// Batches between two looks at the cores, and of a size at least and at most.
+/// Batches between two checks of the cores; below, minimum and maximum number of batches per size.
 const GROUP: usize = 5;
 const LEAST_SAMPLES: usize = 20;
 const MOST_SAMPLES: usize = 60;
-/// Width of the median's interval at which a size ends: half a percent on each side.
+/// Width of the confidence interval of the median at which a size ends: half a percent on each side.
 const STABLE: f64 = 0.01;
 /// Batches of each route in a trial.
 const TRIAL: usize = 3;
@@ -27,11 +27,11 @@ const TRIAL: usize = 3;
 struct Plan {
     operations: u64,
     group: usize,
-    /// Seconds of an operation of the last piece of the warm-up.
+    /// Seconds per operation in the last piece of the warm-up.
     seconds: f64,
 }
 
-/// Measures one size, and adds to `said` what the first rank has to say of it.
+/// Measures one size; the first rank appends its output to `said`.
 pub(super) fn size<L: Link>(
     participant: &mut Participant<'_, L>,
     order: &RankJob,
@@ -55,12 +55,12 @@ struct Timing<'a, 'b, L> {
     participant: &'a mut Participant<'b, L>,
     order: &'a RankJob,
     warm_up: u64,
-    /// Timed operations, where their number is fixed.
+    /// Number of timed operations, if it is fixed.
     fixed: u64,
 }
 
 impl<L: Link> Timing<'_, '_, L> {
-    /// All ranks tell their numbers, and go on with what the first makes of them.
+    /// Shares the numbers of all ranks and returns the first rank's answer to them.
     fn agree(&self, told: &[f64], answer: impl FnOnce(&[Vec<f64>]) -> Vec<f64>) -> Vec<f64> {
         let Participant { segment, rank, members, .. } = &self.participant;
         segment.agree(*rank, members, told, answer)
@@ -72,7 +72,7 @@ impl<L: Link> Timing<'_, '_, L> {
         }
     }
 
-    /// Warms up over every route; takes the one whose best batch is the shortest.
+    /// Warms up over every route, and selects the one with the shortest best batch.
     fn choose_route(&mut self, bytes: usize, said: &mut String) -> io::Result<Plan> {
         let mut plans: Vec<(Route, Plan)> = Vec::new();
         for route in self.participant.link.routes(bytes) {
@@ -80,7 +80,7 @@ impl<L: Link> Timing<'_, '_, L> {
             plans.push((route, self.warm_up()?));
         }
         let mut best: Vec<f64> = plans.iter().map(|(_, plan)| plan.seconds).collect();
-        // What takes long is told by the warm-up alone.
+        // For long operations the warm-up alone is sufficient.
         let quick = plans.len() > 1 && plans.iter().all(|(_, plan)| plan.group > 1);
         for _ in 0..if quick { TRIAL } else { 0 } {
             for ((route, plan), shortest) in plans.iter().zip(&mut best) {
@@ -129,7 +129,7 @@ impl<L: Link> Timing<'_, '_, L> {
         }
     }
 
-    /// Batches until the median is known, as many as were asked for are there, or the time is over.
+    /// Measures batches until the median is stable, their number is reached, or the time limit ends.
     fn batches(&mut self, plan: Plan, said: &mut String) -> io::Result<Done> {
         let pairs = self.participant.pairs();
         let mut left = self.fixed;
@@ -184,7 +184,7 @@ impl<L: Link> Timing<'_, '_, L> {
         }
     }
 
-    /// Seconds of an operation of this rank's, and the share of the time for which other programs had its
+    /// Returns this rank's seconds per operation, and the share of the time in which other programs used its
     /// core.
     fn batch(&mut self, n: u64) -> io::Result<[f64; 2]> {
         let (counts, start) = (ThreadCounts::now(), Instant::now());
@@ -196,7 +196,7 @@ impl<L: Link> Timing<'_, '_, L> {
     }
 }
 
-/// True if the median is known to half a percent.
+/// True if the uncertainty of the median is at most half a percent.
 fn is_stable(samples: &[f64]) -> bool {
     let known = |[low, high]: [f64; 2]| high - low <= STABLE * stats::median(samples);
     let summary = Summary::of(samples, Better::Lower).filter(|_| samples.len() >= LEAST_SAMPLES);

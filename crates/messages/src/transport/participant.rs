@@ -1,5 +1,5 @@
-//! A rank of a pattern: what it sends and receives, and what must arrive. The patterns, their data and what
-//! is timed are those of the MPI probe (probes/messages_patterns.h).
+//! Rank of a pattern: its sends and receives, and the verification of the data. Patterns, data and timing are
+//! the same as in the MPI probe (probes/messages_patterns.h).
 
 use super::link::Link;
 use super::segment::Segment;
@@ -10,10 +10,10 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// The answer to a window.
+/// Bytes of the reply to a window.
 const ANSWER: usize = 4;
 
-/// Memory for a message: as the C library gives it, on a boundary of a page.
+/// Page-aligned memory for a message.
 pub(super) struct Message {
     memory: Vec<u8>,
     from: usize,
@@ -23,7 +23,7 @@ pub(super) struct Message {
 impl Message {
     pub(super) fn new(bytes: usize) -> Self {
         let page = nodegauge_os::page_bytes();
-        // Written to, so that its pages are there.
+        // The memory is written, so that its pages are allocated.
         let memory = vec![b'a'; bytes + page];
         let from = memory.as_ptr().align_offset(page).min(page);
         Self { memory, from, bytes }
@@ -42,7 +42,7 @@ impl Message {
 pub(super) struct Participant<'a, L> {
     pub(super) segment: &'a Segment,
     pub(super) rank: usize,
-    /// All who work together: senders, then as many receivers.
+    /// All ranks that work together: senders, then as many receivers.
     pub(super) members: &'a [usize],
     pub(super) pattern: Pattern,
     pub(super) window: usize,
@@ -52,7 +52,7 @@ pub(super) struct Participant<'a, L> {
     pub(super) received: Vec<Message>,
 }
 
-/// Time for `n` operations, seconds: around all, or the sum of `each`.
+/// Returns the seconds for `n` operations: timed as a whole, or with `each` the sum of single times.
 fn timed(each: bool, n: u64, mut operation: impl FnMut() -> io::Result<()>) -> io::Result<f64> {
     let start = Instant::now();
     let mut sum = Duration::ZERO;
@@ -68,7 +68,7 @@ fn timed(each: bool, n: u64, mut operation: impl FnMut() -> io::Result<()>) -> i
     Ok(if each { sum } else { start.elapsed() }.as_secs_f64())
 }
 
-/// Sends, then receives so many messages, all under way at once.
+/// Sends and receives the given numbers of messages, all under way at once.
 #[inline]
 fn exchange<L: Link>(
     link: &mut L,
@@ -120,7 +120,7 @@ fn receive<L: Link>(link: &mut L, into: &mut [u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// The byte at `i` of what rank `from` sends as message `number` of a window in round `round`.
+/// Returns byte `i` of message `number` of a window that rank `from` sends in round `round`.
 fn byte(i: usize, from: usize, number: usize, round: u32) -> u8 {
     (i * 7 + from * 13 + number * 17 + round as usize * 31 + 5) as u8
 }
@@ -147,14 +147,14 @@ impl<L: Link> Participant<'_, L> {
         self.rank == self.members[0]
     }
 
-    /// Takes messages of so many bytes from now on.
+    /// Sets the length of messages.
     pub(super) fn resize(&mut self, bytes: usize) {
         for message in self.sent.iter_mut().chain(&mut self.received) {
             message.bytes = bytes;
         }
     }
 
-    /// Both sides of the pair are in the loop before the clock starts; where pairs work side by side, all.
+    /// Waits until both ranks of the pair, or all concurrent pairs, are ready for the timed loop.
     fn start_together(&mut self) -> io::Result<()> {
         if self.pattern.row().participants == Participants::Pairs {
             self.segment.meet(self.members);
@@ -162,7 +162,7 @@ impl<L: Link> Participant<'_, L> {
         self.meet()
     }
 
-    /// Both sides of the pair are here.
+    /// Waits for the other rank of the pair.
     fn meet(&mut self) -> io::Result<()> {
         if self.is_sender() {
             send(self.link, &[])?;
@@ -173,7 +173,7 @@ impl<L: Link> Participant<'_, L> {
         }
     }
 
-    /// Runs `n` operations; this rank's seconds, of a receiver 0.
+    /// Runs `n` operations. Returns the seconds of this rank; 0 for a receiver.
     pub(super) fn run(&mut self, n: u64) -> io::Result<f64> {
         self.start_together()?;
         let (sender, window) = (self.is_sender(), self.window);
@@ -205,13 +205,14 @@ impl<L: Link> Participant<'_, L> {
                     send(link, out)
                 }
             })
-            // There and back.
+            // The time is half a round trip.
             .map(|seconds| seconds / 2.0)
         };
         seconds.map(|seconds| if sender { seconds } else { 0.0 })
     }
 
-    /// Round trip of a cache line between the first rank and its partner, seconds; 0 for other ranks.
+    /// Measures the round trip of a cache line between the first rank and its partner, seconds; 0 for other
+    /// ranks.
     pub(super) fn trip(&mut self) -> io::Result<f64> {
         let index = self.index();
         if index != 0 && index != self.pairs() {
@@ -244,7 +245,7 @@ impl<L: Link> Participant<'_, L> {
             }
             self.received.iter_mut().for_each(|message| message.get_mut().fill(0));
             self.run(1)?;
-            // A latency uses the first buffer alone.
+            // A latency uses only the first buffer.
             let used = if self.pattern.is_rate() { self.received.len() } else { 1 };
             for (number, message) in self.received[..used].iter().enumerate().filter(|_| receives) {
                 let bytes = message.get().iter().enumerate();

@@ -22,11 +22,10 @@ const POLL: Duration = Duration::from_micros(200);
 /// Interval at which the parent checks its ranks.
 const CHECK_RANKS: Duration = Duration::from_millis(100);
 
-/// Carries out an order of `Order::arguments`: the ranks answer on standard output as the MPI
-/// probe does.
+/// Runs the job that `RankJob::arguments` passes: the ranks print the same output as the MPI probe.
 ///
 /// # Errors
-/// Fails when the order cannot be read, or a rank cannot be started or ended before its time.
+/// Fails when the job is invalid, or a rank cannot be started or ends early.
 pub fn serve(order: &str) -> Result<(), Failure> {
     let order: RankJob = serde_json::from_str(order)
         .map_err(|error| Failure::usage(format!("invalid order of ranks: {error}")))?;
@@ -38,7 +37,7 @@ pub fn serve(order: &str) -> Result<(), Failure> {
     for (rank, cpus) in (0..).zip(&order.cpus) {
         places.push(RankPlace::of_thread(rank, cpus.iter().map(|cpu| CpuId(*cpu)).collect()));
     }
-    // A parent that looks seldom does not disturb its ranks.
+    // The parent checks rarely, so that it does not disturb its ranks.
     let interrupt = Interrupt::never().every(CHECK_RANKS);
     ranks::run_alone(&places, interrupt, |member| {
         let mut rank = Rank { segment: &segment, order: &order, rank: member.index };
@@ -47,7 +46,7 @@ pub fn serve(order: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A rank's part.
+/// A rank of the job.
 struct Rank<'a> {
     segment: &'a Segment,
     order: &'a RankJob,
@@ -58,7 +57,7 @@ type Worked<T = ()> = Result<T, Box<dyn Error>>;
 
 impl Rank<'_> {
     fn work(&mut self) -> Worked {
-        // The owner touches it first, so that it lies where the owner is.
+        // The owner touches its part first, so that the memory is on the owner's NUMA node.
         let proof = Box::new(Segment::PROOF);
         self.word(Word::Process).store(std::process::id().into(), Ordering::Release);
         self.word(Word::Proof).store(proof.as_ptr() as u64, Ordering::Release);
@@ -80,13 +79,13 @@ impl Rank<'_> {
                 say(&format!("step {step}\n"))?;
                 over.store(step as u64 + 1, Ordering::Release);
             }
-            // Who has nothing to do sleeps, so that it neither polls memory nor heats the chip.
+            // An idle rank sleeps, so that it does not poll memory or heat the chip.
             while over.load(Ordering::Acquire) <= step as u64 {
                 std::thread::sleep(POLL);
             }
         }
         self.segment.meet(&everybody);
-        // Until now others may have read the proof.
+        // Other ranks may have read the proof until now.
         drop(proof);
         if self.rank == 0 { Ok(say("end\n")?) } else { Ok(()) }
     }
@@ -95,11 +94,11 @@ impl Rank<'_> {
         self.segment.word(self.rank, word)
     }
 
-    /// Rank 0 tells who there is, in the words of the probe.
+    /// On rank 0, prints the ranks in the format of the probe.
     fn introduce(&self) -> Worked {
         let everybody: Vec<usize> = (0..self.segment.ranks).collect();
         let cpus = pin::current_affinity()?;
-        // Each in its turn.
+        // One rank after another.
         for rank in &everybody {
             if *rank == self.rank {
                 let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
@@ -113,7 +112,7 @@ impl Rank<'_> {
         Ok(())
     }
 
-    /// All patterns between members: the first half with the second.
+    /// Runs all patterns between members: the first half with the second.
     fn patterns(&self, members: &[usize]) -> Worked {
         let index = members.iter().position(|rank| *rank == self.rank).unwrap_or(0);
         let half = members.len() / 2;
@@ -145,7 +144,7 @@ impl Rank<'_> {
         let address = self.segment.word(partner, Word::Proof).load(Ordering::Acquire);
         let mut proof = [0; Segment::PROOF.len()];
         let errno = match read_process_memory(process, address, &mut proof) {
-            // Another process' memory is no use: refused, too (EPERM).
+            // Memory of the wrong process counts as refused (EPERM).
             Ok(()) => i32::from(proof != Segment::PROOF),
             Err(error) => error.errno,
         };
@@ -210,7 +209,7 @@ impl Rank<'_> {
     }
 }
 
-/// Prints at once: who reads it waits for no more than a size.
+/// Prints and flushes at once, so that the reader gets each size when it is complete.
 fn say(words: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(words.as_bytes())?;

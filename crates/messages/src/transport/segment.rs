@@ -1,27 +1,27 @@
-//! The memory that all ranks share: of each its gate, a cache line, what it tells the others, and the ring
-//! of what comes to it. It has no name, so nothing of it can be left.
+//! Memory that all ranks share. Each rank has a barrier, a cache line, numbers for the other ranks, and the
+//! ring of its incoming messages. The memory has no name, so that nothing remains after a crash.
 
 use nodegauge_os::{CacheLine, Gate, Mapping, Ring, SysError, page_bytes};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Numbers that a rank tells the others at once, and that it answers them.
+/// Maximum number of values that a rank shares at once, and of values in the answer.
 pub(super) const WORDS: usize = 16;
 const LINE_AT: usize = size_of::<Gate>();
 const TOLD_AT: usize = LINE_AT + size_of::<CacheLine<AtomicU64>>();
 const ANSWER_AT: usize = TOLD_AT + WORDS * size_of::<AtomicU64>();
-/// Whatever a rank has for others besides: see [`Segment::word`].
+/// Offset of the words of a rank: see [`Segment::word`].
 const WORD_AT: usize = ANSWER_AT + WORDS * size_of::<AtomicU64>();
 
-/// A word of a rank's.
+/// Word of a rank.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Word {
-    /// Number of the rank's process.
+    /// Process ID of the rank.
     Process,
-    /// An address at which others find [`Segment::PROOF`].
+    /// Address of a copy of [`Segment::PROOF`] in the rank's memory.
     Proof,
     /// Port at which the rank accepts connections.
     Port,
-    /// Steps that are over, of rank 0.
+    /// Number of completed steps, set by rank 0.
     Steps,
 }
 
@@ -34,15 +34,15 @@ impl Segment {
     /// Content of a rank's word [`Word::Proof`].
     pub(super) const PROOF: [u8; 8] = *b"nodegaug";
 
-    /// For so many ranks, to be made before they are forked.
+    /// Creates the memory for `ranks` ranks, before they are forked.
     ///
     /// # Errors
-    /// Fails when the kernel has no memory.
+    /// Fails when there is no memory.
     pub(super) fn new(ranks: usize) -> Result<Self, SysError> {
         Ok(Self { mapping: Mapping::shared(ranks * Self::stride())?, ranks })
     }
 
-    /// Bytes of a rank: pages of its own, which it touches first.
+    /// Returns the bytes of a rank: whole pages, which the rank touches first.
     fn stride() -> usize {
         page_bytes() + Ring::BYTES.next_multiple_of(page_bytes())
     }
@@ -52,12 +52,12 @@ impl Segment {
         rank * Self::stride()
     }
 
-    /// The barrier of those who work with this rank as their first.
+    /// Returns the barrier of the members whose first rank is this one.
     pub(super) fn gate(&self, rank: usize) -> &Gate {
         self.mapping.view(self.at(rank))
     }
 
-    /// The cache line that goes to and fro between this rank and its partner.
+    /// Returns the cache line that this rank and its partner exchange.
     pub(super) fn line(&self, rank: usize) -> &AtomicU64 {
         &self.mapping.view::<CacheLine<AtomicU64>>(self.at(rank) + LINE_AT).0
     }
@@ -66,7 +66,7 @@ impl Segment {
         self.mapping.view(self.at(rank) + WORD_AT + word as usize * size_of::<AtomicU64>())
     }
 
-    /// The ring of what comes to this rank.
+    /// Returns the ring of this rank's incoming messages.
     pub(super) fn inbox(&self, rank: usize) -> Ring<'_> {
         Ring::of(&self.mapping, self.at(rank) + page_bytes())
     }
@@ -76,8 +76,8 @@ impl Segment {
         (0..WORDS).map(move |word| self.mapping.view(at + word * size_of::<AtomicU64>()))
     }
 
-    /// All of `members` tell their numbers, [`WORDS`] at most; the first hears them all and answers, and
-    /// every one returns the answer. `rank` is the caller.
+    /// Shares at most [`WORDS`] numbers of each of `members`. The first member computes an answer from all of
+    /// them, and every member returns it. `rank` is the caller.
     pub(super) fn agree(
         &self,
         rank: usize,
@@ -105,9 +105,9 @@ impl Segment {
         get(first, ANSWER_AT)
     }
 
-    /// Waits until all of `members` are here.
+    /// Waits until all of `members` have arrived.
     pub(super) fn meet(&self, members: &[usize]) {
-        // Nobody poisons it: whoever waits for one that has died is killed.
+        // The barrier is never poisoned: ranks that wait for a dead one are killed.
         let _ = self.gate(members[0]).wait(members.len());
     }
 }

@@ -7,7 +7,7 @@ use nodegauge_gauge::view::{
 };
 use nodegauge_measure::{Bytes, Unit};
 
-/// Columns of a bar at most.
+/// Maximum width of a bar in columns.
 const BAR: usize = 20;
 /// Eighths of a block.
 const EIGHTHS: [char; 8] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
@@ -16,7 +16,7 @@ const EIGHTHS: [char; 8] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉', '�
 pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
     let mut lines = grouped(all.iter().copied(), |figure| figure.line());
     lines.retain(|(_, own)| own.iter().any(|figure| figure.config.message_bytes.is_some()));
-    // Beside an MPI the floor has its columns there.
+    // With an MPI, the floor has columns in the MPI's table.
     if lines.iter().any(|(_, own)| !own[0].is_own()) {
         lines.retain(|(_, own)| !own[0].is_own());
     }
@@ -83,7 +83,7 @@ pub(super) fn pictures(
     }
 }
 
-/// Figures of patterns that are not known here, by name.
+/// Adds the figures of unknown patterns, by name.
 pub(super) fn add_unknown(section: &mut Section, all: &[&ShownFigure<'_>]) {
     let mut table = Table::new(&["pattern", "", ">size", ">value", "unit"]);
     for figure in all.iter().filter(|figure| figure.pattern.is_none()) {
@@ -234,7 +234,7 @@ fn collectives(own: &[&ShownFigure<'_>]) -> Option<Table> {
     over_sizes(own, &title, &there, Unit::Seconds, &[], &|_| Vec::new())
 }
 
-/// A bar of a share of the width.
+/// Returns a bar with this share of the maximum width.
 fn bar(share: f64) -> String {
     let eighths = (share.clamp(0.0, 1.0) * (BAR * 8) as f64).round() as usize;
     let mut text = "█".repeat(eighths / 8);

@@ -7,7 +7,7 @@ use nodegauge_gauge::view::{Note, Section, distinct, grouped};
 use nodegauge_measure::record::Status;
 use nodegauge_measure::{Bytes, Seconds, Unit};
 
-/// Figures that a doubt names.
+/// Maximum number of figures that a doubt names.
 const SHOWN: usize = 3;
 
 /// Adds the configuration of the figures.
@@ -21,11 +21,11 @@ pub(super) fn how(section: &mut Section, all: &[&ShownFigure<'_>], brief: bool) 
             section.note("how", format!("{library}: nodegauge's own {title}{routes}"));
             continue;
         }
-        // The one that tells most: a start that failed does not know the transport.
+        // A measured figure is preferred, because a failed start does not know the transport.
         let told = own.iter().find(|figure| figure.m.summary.is_some()).unwrap_or(&own[0]);
         let mpi = told.config.mpi.clone().unwrap_or_default();
         if mpi.library.is_none() && mpi.mpicc.is_some() {
-            // It was named and is not there; the doubt says why.
+            // The named MPI is unusable; the doubt has the reason.
             continue;
         }
         let mut parts = vec![library];
@@ -72,7 +72,7 @@ pub(super) fn how(section: &mut Section, all: &[&ShownFigure<'_>], brief: bool) 
     }
 }
 
-/// Which ways messages took without an MPI: `ring to 8 KiB, process_vm_readv from 16 KiB`.
+/// Returns the routes of messages without an MPI: `ring to 8 KiB, process_vm_readv from 16 KiB`.
 fn routes(own: &[&&ShownFigure<'_>]) -> String {
     let first = own.first().map(|figure| figure.m.name.clone());
     let of_first = own.iter().filter(|figure| Some(&figure.m.name) == first.as_ref());
@@ -93,7 +93,7 @@ fn routes(own: &[&&ShownFigure<'_>]) -> String {
     ranges.iter().enumerate().map(words).collect::<Vec<_>>().join(", ")
 }
 
-/// Every doubt once, with what it concerns.
+/// Adds every doubt once, with the figures that it concerns.
 pub(super) fn doubts(section: &mut Section, all: &[&ShownFigure<'_>]) {
     let doubted = all.iter().filter(|figure| figure.m.validity.status != Status::Valid);
     let doubts =
@@ -113,7 +113,7 @@ pub(super) fn doubts(section: &mut Section, all: &[&ShownFigure<'_>]) {
     }
 }
 
-/// Hockney's model, the library's change of protocol and the leaps, in words.
+/// Describes Hockney's model, the change of protocol and the leaps of a curve.
 pub(super) fn curve(figure: &ShownFigure<'_>) -> Option<String> {
     let curve = figure.config.curve.as_ref()?;
     let mut parts: Vec<String> = Vec::new();

@@ -1,15 +1,14 @@
-//! Every core with every other, or pairs of nodes: a matrix while it fits, else the pairs that stand
-//! out.
+//! Figures of every pair of cores or of nodes: a matrix if it fits, otherwise the outliers.
 
 use super::{FigureUnit, ShownFigure, distance, evidence};
 use nodegauge_gauge::view::{Block, Picture, Section, Table, TableCell, distinct, grouped};
 use nodegauge_measure::{Bytes, Unit, stats};
 
-/// Columns of a matrix at most: a wider one fits no terminal.
+/// Maximum number of columns of a matrix that fits a terminal.
 const MOST: usize = 12;
-/// Pairs that stand out, shown at most.
+/// Maximum number of outliers that are shown.
 const WORST: usize = 8;
-/// A pair stands out when it is this much worse than the median of its distance.
+/// Factor by which an outlier is worse than the median of its distance.
 const FAR: f64 = 1.1;
 /// Below this rate figures have nothing before the point and little behind it: shown in MB/s.
 const SMALL_RATE: f64 = 1e8;
@@ -80,7 +79,7 @@ fn square(pairs: &[PairFigure<'_>], shown: FigureUnit) -> Table {
     table
 }
 
-/// The figure of two ends, whichever comes first.
+/// Returns the figure of two ends, in either order.
 fn between(pairs: &[PairFigure<'_>], a: &str, b: &str) -> Option<f64> {
     let met = |pair: &&PairFigure<'_>| {
         let [x, y] = &pair.ends;

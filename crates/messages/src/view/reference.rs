@@ -1,4 +1,4 @@
-//! The probe beside the OSU micro-benchmarks, or only the latter where an output was imported.
+//! The probe compared with the OSU micro-benchmarks, or only the latter for an imported output.
 
 use super::curves::{pictures, sizes};
 use super::{FigureUnit, NONE, ShownFigure, evidence};
