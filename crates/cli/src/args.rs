@@ -322,7 +322,7 @@ pub(crate) struct MachineArgs {
     #[command(flatten)]
     pub(crate) described: Described,
     /// Memory of a described machine, e.g. 768GiB
-    #[arg(long, value_name = "BYTES", requires = "topology", help_heading = "Machine")]
+    #[arg(long, value_name = "BYTES", requires = "topology", help_heading = "Where")]
     pub(crate) memory: Option<Bytes>,
     /// Write a record without measurements as JSON; '-' or no FILE is standard output
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]

@@ -38,7 +38,7 @@ fn location(db: &Database) -> Result<PathBuf, Failure> {
             .hint(format!("create it, e.g. mkdir -p {}", folder.display()))),
             _ => Ok(path.clone()),
         },
-        None => nodegauge_history::default_path(|name| std::env::var_os(name)).ok_or_else(|| {
+        None => nodegauge_history::default_path(nodegauge_os::variable).ok_or_else(|| {
             Failure::missing("no home folder for the history").hint("give --db FILE, or --no-save")
         }),
     }

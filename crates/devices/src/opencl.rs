@@ -27,7 +27,7 @@ const KERNEL_FOLDERS: [&str; 3] = ["POCL_CACHE_DIR", "XDG_CACHE_HOME", "HOME"];
 /// Makes a private folder for PoCL's compiled kernels if no variable names one: PoCL would load them from
 /// /tmp/pocl, where any user could have put other ones. Returns `None` if a variable is set.
 fn kernel_folder() -> Result<Option<Rc<Scratch>>, DeviceError> {
-    if KERNEL_FOLDERS.iter().any(|name| std::env::var_os(name).is_some()) {
+    if KERNEL_FOLDERS.iter().any(|name| nodegauge_os::variable(name).is_some()) {
         return Ok(None);
     }
     let folder = Scratch::new().map_err(|error| {

@@ -269,14 +269,15 @@ impl fmt::Display for Seconds {
 impl Fraction {
     /// Formats the share in whole percent.
     pub fn in_whole_percent(self) -> String {
-        format!("{:.0} %", self.0 * 100.0)
+        // An empty sum is -0.0.
+        format!("{:.0} %", self.0 * 100.0 + 0.0)
     }
 }
 
 /// In percent, with one digit after the point unless it is a whole number.
 impl fmt::Display for Fraction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&format!("{} %", trimmed(self.0 * 100.0)))
+        f.pad(&format!("{} %", trimmed(self.0 * 100.0 + 0.0)))
     }
 }
 

@@ -49,5 +49,5 @@ pub use status::{describe, describe_launched};
 pub use system::{
     die_with_parent, effective_user, hangup_is_ignored, huge_page_bytes, ignore_interrupts,
     is_root, keep_interrupts, leave, may_read_and_write, monotonic_nanos, page_bytes,
-    process_and_thread, yield_to_others,
+    process_and_thread, variable, yield_to_others,
 };

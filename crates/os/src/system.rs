@@ -1,5 +1,6 @@
 //! Small queries of the system, and signals.
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::path::Path;
 use std::sync::OnceLock;
@@ -100,6 +101,17 @@ pub fn keep_interrupts<T>(f: impl FnOnce() -> T) -> T {
         }
     }
     made
+}
+
+/// Returns an environment variable, but `HOME` only if it is an existing folder with an absolute path. Services and
+/// users without a home have a `HOME` that must not be created, e.g. Debian's /nonexistent.
+pub fn variable(name: &str) -> Option<OsString> {
+    let value = std::env::var_os(name)?;
+    let is_folder = || {
+        let path = Path::new(&value);
+        path.is_absolute() && path.is_dir()
+    };
+    (name != "HOME" || is_folder()).then_some(value)
 }
 
 /// True if SIGHUP is ignored, which `nohup` sets for the program that it starts.

@@ -85,7 +85,7 @@ pub(crate) struct DeviceStreamArgs {
     pub(crate) kernels: Vec<Kernel>,
     /// Also run this BabelStream (any programming model) on arrays of the same length, between two native
     /// passes
-    #[arg(long, value_name = "PROGRAM", help_heading = "Compare with")]
+    #[arg(long, value_name = "PROGRAM", help_heading = "Reference programs")]
     pub(crate) babelstream: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) common: Common,
@@ -100,7 +100,7 @@ pub(crate) struct DeviceLinkArgs {
     #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = copy_size, help_heading = "What")]
     pub(crate) sizes: Vec<Bytes>,
     /// Also run this nvbandwidth on copies of the largest size, between two native passes
-    #[arg(long, value_name = "PROGRAM", help_heading = "Compare with")]
+    #[arg(long, value_name = "PROGRAM", help_heading = "Reference programs")]
     pub(crate) nvbandwidth: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) common: Common,

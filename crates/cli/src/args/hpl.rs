@@ -44,10 +44,10 @@ pub(crate) struct HplArgs {
     #[arg(long, value_name = "RATE", help_heading = "What")]
     pub(crate) rate: Option<FlopsPerSec>,
     /// Plan for another machine: FILE.xml of lstopo, or 'synthetic:Package:2 Core:4 PU:1'
-    #[arg(long, value_name = "MACHINE", help_heading = "Machine")]
+    #[arg(long, value_name = "MACHINE", help_heading = "Where")]
     pub(crate) topology: Option<TopologySource>,
     /// Memory to plan for instead of this node's available memory, e.g. 768GiB
-    #[arg(long, value_name = "BYTES", help_heading = "Machine")]
+    #[arg(long, value_name = "BYTES", help_heading = "Where")]
     pub(crate) memory: Option<Bytes>,
     /// Print the result as HPL 2.3 prints it
     #[arg(long, help_heading = "Output")]

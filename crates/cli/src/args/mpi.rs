@@ -28,10 +28,10 @@ pub(crate) struct MpiArgs {
     pub(crate) allow_run_as_root: bool,
     /// Measure without an MPI, over nodegauge's own transport: shm (shared memory), tcp (loopback) [default
     /// if no MPI is found: both]
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', num_args = 0..=1, require_equals = true, default_missing_value = "shm,tcp", conflicts_with_all = ["mpicc", "launcher", "hosts", "osu"], help_heading = "MPI")]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', num_args = 0..=1, require_equals = true, default_missing_value = "shm,tcp", conflicts_with_all = ["mpicc", "launcher", "hosts", "osu"], help_heading = "How")]
     pub(crate) transport: Vec<Fabric>,
     /// Leave out the baseline: latency and bw over nodegauge's own shared memory, in turn with the MPI
-    #[arg(long, help_heading = "MPI")]
+    #[arg(long, help_heading = "How")]
     pub(crate) no_floor: bool,
     /// Patterns by name.
     #[arg(long, help = pattern_names(), value_name = "NAMES", default_value = "p2p", value_parser = patterns, help_heading = "What")]

@@ -17,7 +17,11 @@ const ALIKE: f64 = 0.85;
 /// Sorts the options of a command and of its subcommands in the order of [`GROUPS`]; options of no group are
 /// put into the first.
 pub(super) fn in_order(command: Command) -> Command {
-    let rank = |heading: &str| GROUPS.iter().position(|group| *group == heading);
+    let rank = |heading: &str| {
+        let found = GROUPS.iter().position(|group| *group == heading);
+        debug_assert!(found.is_some(), "no group of options is called {heading:?}");
+        found
+    };
     let options = command.get_arguments().filter(|arg| !arg.is_positional());
     let mut ids: Vec<(usize, String)> = options
         .map(|arg| (arg.get_help_heading().and_then(rank).unwrap_or(0), arg.get_id().to_string()))
