@@ -15,7 +15,7 @@ use crate::result::RatingEvidence;
 use crate::size::{self, OrderSpec};
 use crate::{GAUGE, dgemm, peak};
 use nodegauge_gauge::Site;
-use nodegauge_machine::CpuId;
+use nodegauge_machine::{CpuId, Unavailable};
 use nodegauge_machine::power::{self, EnergyMeter};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::{
@@ -79,7 +79,7 @@ struct HplRun<'a> {
     multiple: usize,
     observer: &'a mut dyn Observer,
     team: Team,
-    meter: Result<EnergyMeter, String>,
+    meter: Result<EnergyMeter, Unavailable>,
     seen: Observed,
     /// End of the budget.
     end: Instant,

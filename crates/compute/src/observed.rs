@@ -4,6 +4,7 @@ use crate::choose::Tried;
 use crate::config::{ResidualConfig, SearchStep, TimeConfig};
 use crate::peak::{Burst, Peak};
 use crate::size::ChosenOrder;
+use nodegauge_machine::Unavailable;
 use nodegauge_measure::stats;
 use nodegauge_measure::{FlopsPerSec, Fraction, Joules, Seconds};
 
@@ -71,7 +72,7 @@ pub(crate) struct Observed {
     /// Throttling events during the run; `None` where they are not counted.
     pub throttled: Option<u64>,
     /// Counters from which energy is read, or the reason why there are none.
-    pub energy: Option<Result<String, String>>,
+    pub energy: Option<Result<String, Unavailable>>,
     /// Point at which a run was interrupted.
     pub interrupted: Option<String>,
 }

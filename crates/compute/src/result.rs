@@ -181,7 +181,7 @@ impl RatingEvidence<'_> {
         let basis = match self.seen.energy.as_ref()? {
             Ok(basis) => Some(basis.clone()),
             Err(reason) => {
-                let reason = Some(reason.clone());
+                let reason = Some(reason.0.clone());
                 return Some(PowerConfig { reason, ..PowerConfig::default() });
             }
         };

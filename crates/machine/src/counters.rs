@@ -10,6 +10,7 @@ mod open;
 pub use flops::FlopCounters;
 pub use open::{CounterReading, CycleCounter, MemoryCounters, MemoryTraffic};
 
+use crate::Unavailable;
 use crate::host;
 use crate::processor::{self, ProcessorIdentity};
 use crate::root::{SysRoot, list};
@@ -96,7 +97,7 @@ fn table() -> &'static Table {
 ///
 /// # Errors
 /// Fails if the kernel lists no PMU for it, or an unknown one; the text contains the remedy, if there is one.
-pub(crate) fn find(root: &SysRoot) -> Result<CounterPlan, String> {
+pub(crate) fn find(root: &SysRoot) -> Result<CounterPlan, Unavailable> {
     let chip = processor::read(root);
     let pmus = root.names(DEVICES);
     for family in table().family.iter().filter(|family| family.is_for(chip.identity.as_ref())) {
@@ -115,7 +116,7 @@ pub(crate) fn find(root: &SysRoot) -> Result<CounterPlan, String> {
             return Ok(CounterPlan { family: family.name.clone(), events });
         }
     }
-    Err(absent(root, &pmus, host::hypervisor(root, &chip)))
+    Err(Unavailable(absent(root, &pmus, host::hypervisor(root, &chip))))
 }
 
 /// Returns the reason why memory traffic cannot be counted.

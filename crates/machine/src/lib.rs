@@ -23,6 +23,7 @@ mod processor;
 mod root;
 mod synthetic;
 pub mod topology;
+mod unavailable;
 
 pub use describe::{DescribeOptions, describe};
 pub use dimms::{DimmSpec, bandwidth_of};
@@ -31,3 +32,4 @@ pub use host::inherited;
 pub use ids::{CpuId, NodeId};
 pub use root::{SysRoot, number_ranges};
 pub use topology::{Topology, TopologySource};
+pub use unavailable::Unavailable;

@@ -4,6 +4,7 @@
 //! Throttling comes from the numbers of thermal and power events that Intel's drivers maintain. If they are
 //! missing, or if the user may not read them, the result contains the reason.
 
+use crate::Unavailable;
 use crate::root::SysRoot;
 use nodegauge_measure::Joules;
 use nodegauge_measure::quantity::counted;
@@ -33,7 +34,7 @@ impl EnergyMeter {
     ///
     /// # Errors
     /// Fails if there are no counters that can be read; the text contains the reason.
-    pub fn find(root: &SysRoot) -> Result<Self, String> {
+    pub fn find(root: &SysRoot) -> Result<Self, Unavailable> {
         let begins_with = |file: String, prefix: &str| {
             root.text(&file).is_some_and(|text| text.starts_with(prefix))
         };
@@ -69,10 +70,10 @@ impl EnergyMeter {
                 return Ok(Self { root: root.clone(), counters: counters.clone(), basis });
             }
         }
-        Err(match rapl.first().or(hwmon.first()) {
+        Err(Unavailable(match rapl.first().or(hwmon.first()) {
             Some(counter) => format!("/{} cannot be read by this user", counter.file),
             None => "this node has neither RAPL nor hwmon energy counters".to_owned(),
-        })
+        }))
     }
 
     /// Reads all counters; `None` if one can no longer be read.
@@ -166,9 +167,9 @@ mod tests {
     fn what_is_missing_is_said() {
         let (_folder, root) = tree(&[("sys/class/powercap/intel-rapl:0/name", "package-0")]);
         let reason = EnergyMeter::find(&root).unwrap_err();
-        assert!(reason.ends_with("energy_uj cannot be read by this user"), "{reason}");
+        assert!(reason.0.ends_with("energy_uj cannot be read by this user"), "{reason}");
         let (_empty_folder, empty_root) = tree(&[("proc/version", "")]);
-        assert!(EnergyMeter::find(&empty_root).unwrap_err().contains("neither RAPL nor hwmon"));
+        assert!(EnergyMeter::find(&empty_root).unwrap_err().0.contains("neither RAPL nor hwmon"));
         assert_eq!(throttle_events(&empty_root), None);
     }
 

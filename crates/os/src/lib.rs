@@ -36,7 +36,7 @@ pub use child::{
 };
 pub use fork::{ChildAnswer, ForkedChild, ask_child, check_alone, fork, receive};
 pub use input::{LONGEST_TEXT, read_file, read_input};
-pub use library::SharedLibrary;
+pub use library::{LoadError, SharedLibrary};
 pub use mapping::{Buffer, MapError, Mapping, PageSize, SharedBytes};
 pub use numa::{
     PolicyMode, mbind, nodes_of_pages, policy_at, policy_of_thread, set_policy_of_thread,

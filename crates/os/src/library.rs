@@ -12,6 +12,11 @@ pub struct SharedLibrary {
     handle: ManuallyDrop<unix::Library>,
 }
 
+/// Message of the dynamic linker about a library that it cannot load.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct LoadError(pub String);
+
 impl SharedLibrary {
     /// Loads a library by its path, or by a file name that the dynamic linker searches for, first in
     /// `LD_LIBRARY_PATH`.
@@ -21,15 +26,15 @@ impl SharedLibrary {
     ///
     /// # Safety
     /// Runs the initialisation of the library. A library that may crash must first be loaded in a child process.
-    pub unsafe fn open(name: impl AsRef<Path>) -> Result<Self, String> {
+    pub unsafe fn open(name: impl AsRef<Path>) -> Result<Self, LoadError> {
         // SAFETY: the caller's promise.
         unsafe { Self::open_as(name.as_ref(), unix::RTLD_LOCAL) }
     }
 
-    unsafe fn open_as(name: &Path, scope: c_int) -> Result<Self, String> {
+    unsafe fn open_as(name: &Path, scope: c_int) -> Result<Self, LoadError> {
         // SAFETY: the caller's promise.
         let library = unsafe { unix::Library::open(Some(name), unix::RTLD_NOW | scope) };
-        let handle = library.map_err(|cause| cause.to_string())?;
+        let handle = library.map_err(|cause| LoadError(cause.to_string()))?;
         Ok(Self { handle: ManuallyDrop::new(handle) })
     }
 
@@ -40,7 +45,7 @@ impl SharedLibrary {
     ///
     /// # Safety
     /// Requires the same as [`SharedLibrary::open`].
-    pub unsafe fn first_of(names: &[&str]) -> Result<Self, String> {
+    pub unsafe fn first_of(names: &[&str]) -> Result<Self, LoadError> {
         // SAFETY: the caller's promise.
         unsafe { Self::first_as(names, unix::RTLD_LOCAL) }
     }
@@ -52,12 +57,12 @@ impl SharedLibrary {
     ///
     /// # Safety
     /// Requires the same as [`SharedLibrary::open`].
-    pub unsafe fn first_global_of(names: &[&str]) -> Result<Self, String> {
+    pub unsafe fn first_global_of(names: &[&str]) -> Result<Self, LoadError> {
         // SAFETY: the caller's promise.
         unsafe { Self::first_as(names, unix::RTLD_GLOBAL) }
     }
 
-    unsafe fn first_as(names: &[&str], scope: c_int) -> Result<Self, String> {
+    unsafe fn first_as(names: &[&str], scope: c_int) -> Result<Self, LoadError> {
         let mut error = None;
         for name in names {
             // SAFETY: the caller's promise.
@@ -66,7 +71,7 @@ impl SharedLibrary {
                 Err(cause) => error = error.or(Some(cause)),
             }
         }
-        Err(error.unwrap_or_else(|| "no library name was given".to_owned()))
+        Err(error.unwrap_or_else(|| LoadError("no library name was given".to_owned())))
     }
 
     /// Returns the address of the symbol `name`, if it exists.
@@ -102,7 +107,7 @@ mod tests {
             let abs = library.function::<unsafe extern "C" fn(i32) -> i32>("abs").unwrap();
             assert_eq!(abs(-3), 3);
             assert!(library.function::<usize>("no_such_function").is_none());
-            assert!(SharedLibrary::first_of(&["libnone.so.0"]).unwrap_err().contains("libnone"));
+            assert!(SharedLibrary::first_of(&["libnone.so.0"]).unwrap_err().0.contains("libnone"));
         }
     }
 }

@@ -8,6 +8,7 @@ use crate::traffic::{self, Counted};
 use crate::values::{Values, WrongValue};
 use nodegauge_arena::ArenaError;
 use nodegauge_arena::{ArrayShare, Arrays, location};
+use nodegauge_machine::Unavailable;
 use nodegauge_measure::Failure;
 use nodegauge_measure::samples::Sample;
 use nodegauge_team::core_to_core::{self, SharedLines};
@@ -291,7 +292,7 @@ impl Target for StreamPoint {
         })
     }
 
-    fn traffic(&mut self) -> Result<Option<Result<Counted, String>>, ArenaError> {
+    fn traffic(&mut self) -> Result<Option<Result<Counted, Unavailable>>, ArenaError> {
         traffic::measure(self.config.kernels.len(), &mut |run| match run {
             Some(kernel) => self.run_alone(kernel),
             None => self.renew(),

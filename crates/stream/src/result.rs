@@ -18,6 +18,7 @@ use nodegauge_arena::names::STREAM;
 use nodegauge_arena::{NumaConfig, PagesConfig};
 use nodegauge_gauge::Site;
 use nodegauge_machine::NodeId;
+use nodegauge_machine::Unavailable;
 use nodegauge_measure::clock::{self, ClockQuality, MIN_TICKS};
 use nodegauge_measure::keys::shared::CompilerConfig;
 use nodegauge_measure::record::{Finding, Limit, Measurement, Quoted, Severity, Traffic, Validity};
@@ -42,7 +43,7 @@ pub(crate) struct StreamEvidence<'a> {
     /// Result of the size check; `None` if it was not made.
     pub check: Option<SizeCheck>,
     /// Counts of the memory controllers, or the reason why there are none; `None` if they were not requested.
-    pub traffic: Option<&'a Result<Counted, String>>,
+    pub traffic: Option<&'a Result<Counted, Unavailable>>,
 }
 
 impl<'a> StreamEvidence<'a> {
@@ -212,7 +213,7 @@ fn traffic(
     let seen = match evidence.traffic {
         None => return computed,
         Some(Err(why)) => {
-            config.counters = Some(CountersConfig::Unavailable { unavailable: why.clone() });
+            config.counters = Some(CountersConfig::Unavailable { unavailable: why.0.clone() });
             return computed;
         }
         Some(Ok(seen)) => seen,

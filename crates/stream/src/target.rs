@@ -6,6 +6,7 @@ use crate::kernels::{Element, Kernel, KernelShape, Loop};
 use crate::traffic::Counted;
 use nodegauge_arena::location::Share;
 use nodegauge_arena::{ArenaError, ArrayLayout, ArrayShare, ArraysConfig, RequestedPages};
+use nodegauge_machine::Unavailable;
 use nodegauge_machine::{CpuId, NodeId};
 use nodegauge_measure::Fraction;
 use nodegauge_measure::samples::Sample;
@@ -139,7 +140,7 @@ pub trait Target {
     ///
     /// # Errors
     /// As all methods.
-    fn traffic(&mut self) -> Result<Option<Result<Counted, String>>, ArenaError> {
+    fn traffic(&mut self) -> Result<Option<Result<Counted, Unavailable>>, ArenaError> {
         Ok(None)
     }
 }

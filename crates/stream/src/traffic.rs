@@ -7,6 +7,7 @@
 
 use crate::config::CountedConfig;
 use nodegauge_machine::SysRoot;
+use nodegauge_machine::Unavailable;
 use nodegauge_machine::counters::{CounterReading, MemoryCounters, MemoryTraffic};
 use std::time::{Duration, Instant};
 
@@ -35,9 +36,9 @@ pub struct Counted {
 pub(crate) fn measure<E>(
     kernels: usize,
     run: &mut dyn FnMut(Option<usize>) -> Result<(), E>,
-) -> Result<Result<Counted, String>, E> {
+) -> Result<Result<Counted, Unavailable>, E> {
     match MemoryCounters::open(&SysRoot::live()) {
-        Err(absent) => Ok(Err(absent.to_string())),
+        Err(absent) => Ok(Err(absent)),
         Ok(counters) => count(kernels, run, &counters),
     }
 }
@@ -46,9 +47,10 @@ fn count<E>(
     kernels: usize,
     run: &mut dyn FnMut(Option<usize>) -> Result<(), E>,
     counters: &MemoryCounters,
-) -> Result<Result<Counted, String>, E> {
+) -> Result<Result<Counted, Unavailable>, E> {
     let mut intervals: Vec<Vec<(CounterReading, CounterReading)>> = vec![Vec::new(); kernels];
-    let lost = |error: std::io::Error| format!("the counters could not be read: {error}");
+    let lost =
+        |error: std::io::Error| Unavailable(format!("the counters could not be read: {error}"));
     let (before, begun) = (counters.read(), Instant::now());
     std::thread::sleep(REST);
     let (after, rested) = (counters.read(), begun.elapsed());
@@ -145,7 +147,7 @@ mod tests {
     fn without_counters_the_reason_is_said_and_with_them_every_kernel_is_counted() {
         let mut point = point();
         match point.traffic().unwrap().unwrap() {
-            Err(why) => assert!(!why.is_empty()),
+            Err(why) => assert!(!why.0.is_empty()),
             Ok(counted) => assert_eq!(counted.kernels.len(), 4),
         }
         point.check().unwrap();

@@ -66,7 +66,7 @@ impl VendorBlas {
         }
         // SAFETY: a child process has loaded it without a crash.
         let library = unsafe { SharedLibrary::first_of(libraries) };
-        let library = library.map_err(|cause| dialect.lacks(libraries[0], &cause))?;
+        let library = library.map_err(|cause| dialect.lacks(libraries[0], &cause.0))?;
         let lacks = |name: &str| dialect.error(FailureClass::TooOld, name, 0);
         let names = dialect.of(
             ["cublasCreate_v2", "cublasSetStream_v2", "cublasDgemm_v2", "cublasDestroy_v2"],

@@ -5,6 +5,7 @@
 
 use super::open::{Count, INHERITED, open, read, refused};
 use super::{DEVICES, Event, TrafficDirection, encoded, table};
+use crate::Unavailable;
 use crate::host;
 use crate::processor::{self, ProcessorIdentity};
 use crate::root::SysRoot;
@@ -47,7 +48,7 @@ impl FlopCounters {
     /// # Errors
     /// Fails if the events of this processor are unknown, or the kernel denies access; the text contains the reason
     /// and the remedy.
-    pub fn start(root: &SysRoot) -> Result<Self, String> {
+    pub fn start(root: &SysRoot) -> Result<Self, Unavailable> {
         let (family, found) = find(root)?;
         let mut events = Vec::with_capacity(found.len());
         for weighed in found {
@@ -83,20 +84,21 @@ fn sum(counts: &[(f64, Count)]) -> Option<f64> {
 }
 
 /// Returns the events that count operations on this machine.
-fn find(root: &SysRoot) -> Result<(String, Vec<Weighed>), String> {
+fn find(root: &SysRoot) -> Result<(String, Vec<Weighed>), Unavailable> {
     let chip = processor::read(root);
     let kind: Option<u32> = root.value(&format!("{DEVICES}/{CORES}/type"));
     let Some(kind) = kind else {
         let remedy = "count on another machine and pass --point NAME,FLOPS,BYTES,SECONDS";
-        return Err(match host::hypervisor(root, &chip) {
+        return Err(Unavailable(match host::hypervisor(root, &chip) {
             Some(name) if !name.is_empty() => {
                 format!("performance counters are not available in this {name} guest; {remedy}")
             }
             Some(_) => format!("performance counters are not available in this guest; {remedy}"),
             None => format!("the kernel provides no counters for cores of one kind; {remedy}"),
-        });
+        }));
     };
-    let unknown = || "the events that count operations on this processor are unknown".to_owned();
+    let unknown =
+        || Unavailable("the events that count operations on this processor are unknown".to_owned());
     let identity = chip.identity.as_ref();
     let family = table().flops.iter().find(|family| family.is_for(identity)).ok_or_else(unknown)?;
     let weighed = |(terms, operations): &(String, f64)| {
@@ -157,7 +159,7 @@ mod tests {
         assert_eq!(sum(&[(4.0, half), (1.0, Count { running: 0, ..half })]), None);
     }
 
-    fn on(cpuinfo: &str, pmu: bool) -> Result<(String, Vec<Weighed>), String> {
+    fn on(cpuinfo: &str, pmu: bool) -> Result<(String, Vec<Weighed>), Unavailable> {
         let folder = tempfile::tempdir().unwrap();
         let write = |path: &str, content: &str| {
             let path = folder.path().join(path);
@@ -191,8 +193,8 @@ mod tests {
         assert_eq!(told(chip("AuthenticAMD", 23, 1, "")), [(0xff03, 1.0)]);
         // Haswell does not have this event and uses its number for another one.
         let refusal = on(&chip("GenuineIntel", 6, 63, ""), true).unwrap_err();
-        assert_eq!(refusal, "the events that count operations on this processor are unknown");
-        let guest_refusal = on(&chip("GenuineIntel", 6, 143, "hypervisor"), false).unwrap_err();
+        assert_eq!(refusal.0, "the events that count operations on this processor are unknown");
+        let guest_refusal = on(&chip("GenuineIntel", 6, 143, "hypervisor"), false).unwrap_err().0;
         assert!(
             guest_refusal.starts_with("performance counters are not available in this "),
             "{guest_refusal}"

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use super::{CounterPlan, Event, TrafficDirection, find};
+use crate::Unavailable;
 use crate::host;
 use crate::root::SysRoot;
 use nodegauge_measure::Hertz;
@@ -124,7 +125,7 @@ impl MemoryCounters {
     ///
     /// # Errors
     /// Fails if there are no counters, or the kernel denies access; the text contains the reason and the remedy.
-    pub fn open(root: &SysRoot) -> Result<Self, String> {
+    pub fn open(root: &SysRoot) -> Result<Self, Unavailable> {
         let plan = find(root)?;
         let mut files = Vec::with_capacity(plan.events.len());
         for event in &plan.events {
@@ -234,11 +235,11 @@ impl CycleCounter {
 }
 
 /// Describes why the kernel denied a counter, with the remedy.
-pub(super) fn refused(root: &SysRoot, event: &Event, error: &io::Error) -> String {
+pub(super) fn refused(root: &SysRoot, event: &Event, error: &io::Error) -> Unavailable {
     let pmu = &event.pmu;
     let paranoid: Option<i32> = root.value("proc/sys/kernel/perf_event_paranoid");
     let container = host::container(root);
-    match (error.raw_os_error(), paranoid, container) {
+    Unavailable(match (error.raw_os_error(), paranoid, container) {
         (Some(libc::EACCES | libc::EPERM), Some(level), _) if level > 0 => format!(
             "kernel.perf_event_paranoid is {level}, so {pmu} cannot be read; as root, sysctl kernel.perf_event_paranoid=0, or grant CAP_PERFMON"
         ),
@@ -253,7 +254,7 @@ pub(super) fn refused(root: &SysRoot, event: &Event, error: &io::Error) -> Strin
                 .to_owned()
         }
         _ => format!("{pmu} cannot be opened: {error}"),
-    }
+    })
 }
 
 #[cfg(test)]
@@ -314,7 +315,7 @@ mod tests {
             Some(libc::EACCES | libc::EPERM) => "amd_umc_0 cannot be read: ",
             _ => "amd_umc_0 cannot be opened: ",
         };
-        assert!(absent.starts_with(expected), "{absent}");
+        assert!(absent.0.starts_with(expected), "{absent}");
     }
 
     #[test]
@@ -332,9 +333,9 @@ mod tests {
              kernel.perf_event_paranoid=0, or grant CAP_PERFMON"
         );
         std::fs::write(kernel.join("perf_event_paranoid"), "-1\n").unwrap();
-        assert!(of(libc::EPERM).ends_with("; run as root, or with CAP_PERFMON"));
-        assert!(of(libc::ENOSYS).contains("perf_event_open"));
-        assert!(of(libc::EINVAL).starts_with("uncore_imc_0 cannot be opened: Invalid argument"));
+        assert!(of(libc::EPERM).0.ends_with("; run as root, or with CAP_PERFMON"));
+        assert!(of(libc::ENOSYS).0.contains("perf_event_open"));
+        assert!(of(libc::EINVAL).0.starts_with("uncore_imc_0 cannot be opened: Invalid argument"));
     }
 
     #[test]

@@ -145,7 +145,7 @@ fn a_guest_is_told_that_it_is_shown_none() {
     let (_folder, root) = machine("kvm-guest");
     let absent = find(&root).unwrap_err();
     assert!(
-        absent.starts_with("the counters of the memory controllers are not available"),
+        absent.0.starts_with("the counters of the memory controllers are not available"),
         "{absent}"
     );
 }

@@ -248,7 +248,8 @@ impl Nvml {
     /// Fails if the library is missing or cannot access a driver.
     pub fn open() -> Result<Self, NvmlError> {
         // SAFETY: this is NVIDIA's library, which has been tested in a child process.
-        let library = unsafe { SharedLibrary::open(LIBRARY) }.map_err(NvmlError::Missing)?;
+        let library =
+            unsafe { SharedLibrary::open(LIBRARY) }.map_err(|why| NvmlError::Missing(why.0))?;
         let nvml = Self { library };
         nvml.call("nvmlInit_v2")?;
         Ok(nvml)
