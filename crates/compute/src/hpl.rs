@@ -15,8 +15,8 @@ use crate::result::RatingEvidence;
 use crate::size::{self, OrderSpec};
 use crate::{GAUGE, dgemm, peak};
 use nodegauge_gauge::Site;
-use nodegauge_machine::{CpuId, Unavailable};
 use nodegauge_machine::power::{self, EnergyMeter};
+use nodegauge_machine::{CpuId, Unavailable};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::{
     Failure, FlopsPerSec, Fraction, Notice, NoticeId, Observer, Outcome, Seconds, interference,
