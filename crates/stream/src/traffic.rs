@@ -6,8 +6,7 @@
 //! say why.
 
 use crate::config::CountedConfig;
-use nodegauge_machine::SysRoot;
-use nodegauge_machine::Unavailable;
+use nodegauge_machine::{SysRoot, Unavailable};
 use nodegauge_machine::counters::{CounterReading, MemoryCounters, MemoryTraffic};
 use std::time::{Duration, Instant};
 
