@@ -6,8 +6,8 @@
 //! say why.
 
 use crate::config::CountedConfig;
-use nodegauge_machine::{SysRoot, Unavailable};
 use nodegauge_machine::counters::{CounterReading, MemoryCounters, MemoryTraffic};
+use nodegauge_machine::{SysRoot, Unavailable};
 use std::time::{Duration, Instant};
 
 /// Passes that are counted: other traffic of the node is some per cent of one pass, and less of five.
