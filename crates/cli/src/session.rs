@@ -10,10 +10,10 @@ use crate::saving::Saving;
 use crate::signals::Signals;
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::{Gauge, Planned, Site};
-use nodegauge_history::{RunFilter, Store};
+use nodegauge_history::Store;
 use nodegauge_machine::{DescribeOptions, SysRoot, Topology, TopologySource};
 use nodegauge_measure::record::SavedTrips;
-use nodegauge_measure::record::{self, Category, Machine, Record, Status, Tool};
+use nodegauge_measure::record::{self, Machine, Record, Status, Tool};
 use nodegauge_measure::{Notice, NoticeId, Outcome, Seconds};
 use nodegauge_published::Against;
 use nodegauge_report::{Style, run, text};
@@ -60,15 +60,8 @@ pub(crate) fn newest(db: &Database, site: &Site) -> impl Fn(&str, &str) -> Optio
 
 /// Returns the round trips of the latest saved runs that were measured on this node.
 fn saved_trips(db: &Database, site: &Site) -> Option<SavedTrips> {
-    /// Number of runs: about a day; reading them takes 0.1 s.
-    const LATEST: usize = 20;
     let store = Store::open_to_read(&store_path(db).ok()?).ok()??;
-    let host = site.machine.host.clone();
-    let latest = RunFilter { limit: Some(LATEST), host, own: true, ..RunFilter::default() };
-    let runs = store.ids(&latest).ok()?.into_iter().filter_map(|id| store.find(&id).ok());
-    let runs: Vec<Record> = runs.collect();
-    let figures = runs.iter().flat_map(|run| &run.measurements);
-    Some(SavedTrips::of(figures.filter(|m| m.category == Category::Variant)))
+    store.saved_trips(site.machine.host.as_deref()).ok()
 }
 
 /// Returns version and commit of this program, for records.

@@ -1,9 +1,16 @@
 //! Saved figures of a node. New runs and verdicts read saved figures only through this module.
 
 use crate::error::{Access, HistoryError};
+use crate::list::RunFilter;
 use crate::store::Store;
-use nodegauge_measure::record::{Category, Record, Status};
+use nodegauge_measure::record::{Category, Record, SavedTrips, Status};
 use rusqlite::params;
+use std::collections::BTreeSet;
+
+/// Maximum number of saved runs of a test from which the variation between runs is estimated.
+const MOST_RELATED: u32 = 40;
+/// Number of runs for round trips: about a day; reading them takes 0.1 s.
+const LATEST: usize = 20;
 
 impl Store {
     /// Returns the newest complete runs on `host` that measured `test`, or the figure `name` of it, newest
@@ -41,5 +48,36 @@ impl Store {
             Ok(record)
         };
         ids().map_err(self.failed(Access::Read))?.iter().map(own).collect()
+    }
+
+    /// Returns other saved runs on the node of these runs, with figures of the same tests, newest first.
+    ///
+    /// # Errors
+    /// If the database cannot be read.
+    pub fn related_runs(&self, runs: &[Record]) -> Result<Vec<Record>, HistoryError> {
+        let mut related: Vec<Record> = Vec::new();
+        let host = runs.first().and_then(|run| run.machine.host.as_deref());
+        let tests = runs.iter().flat_map(|run| &run.measurements).map(|m| m.test.as_str());
+        for test in tests.collect::<BTreeSet<_>>() {
+            let of_test = self.own_runs(host, test, None, MOST_RELATED)?;
+            let others = of_test.into_iter().filter(|run| runs.iter().all(|own| own.id != run.id));
+            related.extend(others);
+        }
+        related.sort_by(|x, y| y.id.cmp(&x.id));
+        related.dedup_by(|x, y| x.id == y.id);
+        Ok(related)
+    }
+
+    /// Returns the round trips of the latest runs that were measured on `host`. Runs that cannot be read are left out.
+    ///
+    /// # Errors
+    /// If the database cannot be read.
+    pub fn saved_trips(&self, host: Option<&str>) -> Result<SavedTrips, HistoryError> {
+        let host = host.map(str::to_owned);
+        let latest = RunFilter { limit: Some(LATEST), host, own: true, ..RunFilter::default() };
+        let ids = self.ids(&latest)?;
+        let runs: Vec<Record> = ids.into_iter().filter_map(|id| self.find(&id).ok()).collect();
+        let figures = runs.iter().flat_map(|run| &run.measurements);
+        Ok(SavedTrips::of(figures.filter(|m| m.category == Category::Variant)))
     }
 }

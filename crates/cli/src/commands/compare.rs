@@ -9,8 +9,6 @@ use crate::output;
 use crate::session;
 use nodegauge_analysis::compare::{Comparison, Design, Side, Unpaired, compare};
 use nodegauge_history::{HistoryError, Store};
-use nodegauge_measure::record::Record;
-use std::collections::BTreeSet;
 use std::path::Path;
 
 pub(crate) fn execute(args: &CompareArgs) -> Result<Exit, Failure> {
@@ -83,25 +81,8 @@ fn side(selector: &str, store: Option<&Store>) -> Result<Side, Failure> {
             return Err(HistoryError::NotFound { selector, candidates: Vec::new() }.into());
         }
     };
-    let others = store.map_or(Ok(Vec::new()), |store| others(store, &runs))?;
+    let others = store.map_or(Ok(Vec::new()), |store| store.related_runs(&runs))?;
     Ok(Side { asked: selector.to_owned(), runs, others })
-}
-
-/// Maximum number of saved runs from which the variation between runs is estimated.
-const MOST_OTHERS: u32 = 40;
-
-/// Returns other saved runs on the node of these runs, with figures of the same tests.
-pub(super) fn others(store: &Store, runs: &[Record]) -> Result<Vec<Record>, HistoryError> {
-    let mut others: Vec<Record> = Vec::new();
-    let host = runs.first().and_then(|run| run.machine.host.as_deref());
-    let tests = runs.iter().flat_map(|run| &run.measurements).map(|m| m.test.as_str());
-    for test in tests.collect::<BTreeSet<_>>() {
-        let of_test = store.own_runs(host, test, None, MOST_OTHERS)?;
-        others.extend(of_test.into_iter().filter(|run| runs.iter().all(|own| own.id != run.id)));
-    }
-    others.sort_by(|x, y| y.id.cmp(&x.id));
-    others.dedup_by(|x, y| x.id == y.id);
-    Ok(others)
 }
 
 fn nothing_in_common(comparison: &Comparison) -> Failure {

@@ -1,6 +1,5 @@
 //! `nodegauge report`.
 
-use super::compare::others as runs_like;
 use super::history::{find, open_to_read};
 use crate::args::Database;
 use crate::args::report::ReportArgs;
@@ -148,6 +147,6 @@ impl RelatedRuns for Database {
             return Vec::new();
         }
         let Ok(Some(store)) = open_to_read(self) else { return Vec::new() };
-        runs_like(&store, from_ref(record)).unwrap_or_default()
+        store.related_runs(from_ref(record)).unwrap_or_default()
     }
 }
