@@ -175,8 +175,9 @@ impl PlacementOptions {
                 ("KMP_AFFINITY", &all.kmp_affinity),
             ];
             for (name, text) in others {
-                let ignored = |text| format!("{name}={text} ignored: {option} is given");
-                notices.extend(text.as_ref().map(ignored));
+                if let Some(value) = text {
+                    notices.push(format!("{name}={value} ignored: {option} is given"));
+                }
             }
         }
         let request = RankRequest {

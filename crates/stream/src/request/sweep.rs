@@ -60,9 +60,9 @@ impl StreamRequest {
             }
             None => &site.topology,
         };
-        let ranks = request.ranks.ranks.map(StreamSetting::Ranks);
-        let policy = request.ranks.policy.map(StreamSetting::Policy);
-        let fixed: Vec<StreamSetting> = ranks.into_iter().chain(policy).collect();
+        let fixed_ranks = request.ranks.ranks.map(StreamSetting::Ranks);
+        let fixed_policy = request.ranks.policy.map(StreamSetting::Policy);
+        let fixed: Vec<StreamSetting> = fixed_ranks.into_iter().chain(fixed_policy).collect();
         let budget = SweepPlan::BUDGET;
         SweepPlan::new(axes, &fixed, joined, |settings, share| {
             let mut cell = request.clone();
