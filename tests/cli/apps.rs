@@ -172,9 +172,9 @@ fn ranks_that_solve_are_interrupted_and_one_that_dies_is_named() {
     let solver = &[SOLVER, LONG].concat()[..];
     for (args, name, code, said) in [
         (solver, "INT", 130, "interrupted: nothing was measured"),
-        (solver, "KILL", 3, "ended in the middle of its work: signal 9"),
+        (solver, "KILL", 3, "ended unexpectedly: signal 9"),
         (SETS, "INT", 130, "interrupted: nothing was measured"),
-        (SETS, "KILL", 3, "ended in the middle of its work: signal 9"),
+        (SETS, "KILL", 3, "ended unexpectedly: signal 9"),
     ] {
         let (running, ranks) = working(&harness, args);
         match name {

@@ -61,7 +61,7 @@ fn ranks_of_a_launcher_solve_as_forked_ranks_do() {
         assert_eq!(other.get("halo_by"), None);
         let said = texts(&record["notices"]);
         assert!(said.iter().any(|said| said.ends_with("has started 2 ranks")), "{said:?}");
-        harness.run(&["history", "show", "latest"]).exits(0).says("and sums by ");
+        harness.run(&["history", "show", "latest"]).exits(0).says("exchange and sums by ");
         // Placement options conflict with the launcher's placement.
         let refused =
             harness.run_other(&solver(&[which.mpirun, "-np", "2"], &["--ranks", "2"]), &ROOT);

@@ -137,7 +137,7 @@ fn with(fault: &str, args: &[&str]) -> Option<(Harness, Outcome)> {
 fn bad_luck_is_a_line_with_what_to_do() {
     let stream = [&["stream", "--device", "opencl:0"], &SMALL[..]].concat();
     for (fault, code, told) in [
-        ("crash", 3, "it ended with signal"),
+        ("crash", 3, "the child process ended with signal"),
         ("none", 3, "opencl: there is no device"),
         ("build", 3, "opencl: a kernel cannot be built (clBuildProgram: -11): error: "),
         ("memory", 3, "hint: use smaller arrays (--size)"),
@@ -228,7 +228,7 @@ fn what_is_not_there_is_told_with_what_there_is() {
     let unknown = harness.run(&["device", "peaks", "--device", "opencl:7"]);
     unknown.exits(2).complains("there is no device opencl:7: expected opencl:0");
     let large = harness.run(&["device", "stream", "--size", "900TiB", "--device", "opencl:0"]);
-    large.exits(3).complains("of memory can be had").complains("hint: use --size");
+    large.exits(3).complains("of memory is available").complains("hint: use --size");
     let huge = harness.run(&["device", "links", "--sizes", "1TiB", "--device", "opencl:0"]);
     huge.exits(3).complains("do not fit in memory");
 }

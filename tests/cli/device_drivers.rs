@@ -138,8 +138,14 @@ fn copies_that_do_not_arrive_as_they_were_sent_are_no_figures() {
     assert_eq!(together.len(), all_copies);
     assert!(together.iter().all(|of| of.contains("copied data differ from the source: ")));
     // The messages name both directions and both devices.
-    assert!(together.iter().any(|of| of.contains("cuda:0 to host with others")), "{together:#?}");
-    assert!(together.iter().any(|of| of.contains("host to cuda:1 with others")), "{together:#?}");
+    assert!(
+        together.iter().any(|of| of.contains("cuda:0 to host (simultaneous copies)")),
+        "{together:#?}"
+    );
+    assert!(
+        together.iter().any(|of| of.contains("host to cuda:1 (simultaneous copies)")),
+        "{together:#?}"
+    );
 }
 
 #[test]
@@ -156,7 +162,7 @@ fn what_keeps_a_driver_from_measuring_is_a_line_with_a_remedy() {
             &[("STANDIN_CONTEXT", "46")],
             &["in exclusive use by another process", "CUDA_ERROR_DEVICE_UNAVAILABLE"],
         ),
-        (&[("STANDIN_ALLOCATE", "2")], &["not enough memory", "512 KiB at once", "hint: "]),
+        (&[("STANDIN_ALLOCATE", "2")], &["not enough memory", "allocation of 512 KiB", "hint: "]),
         (&[("STANDIN_MODULE", "218")], &["a kernel cannot be built", "it is told to fail"]),
         (
             &[("STANDIN_LAUNCH", "719@1")],
@@ -192,7 +198,7 @@ fn a_device_that_is_lost_in_the_middle_leaves_what_was_measured() {
     let record = harness.run(&["history", "show", "latest", "--json", "-"]).exits(0).json();
     assert_eq!(record["complete"], false);
     let ecc = run(&harness, &[("STANDIN_LAUNCH", "214@100")], &args);
-    ecc.exits(1).complains("could not be corrected");
+    ecc.exits(1).complains("uncorrectable error");
 }
 
 #[test]
@@ -207,14 +213,15 @@ fn errors_of_memory_wrong_elements_and_falling_clocks_are_judged() {
     };
     let (status, reasons, copy) = judged(&[("STANDIN_ECC", "0,2")], 1);
     assert!(
-        status == "invalid" && reasons.contains("2 memory errors during the measurement could not"),
+        status == "invalid"
+            && reasons.contains("2 uncorrectable memory errors during the measurement"),
         "{reasons}"
     );
     assert!(copy["value"].is_null());
     let (uncorrected_status, uncorrected_reasons, _) = judged(&[("STANDIN_ECC", "3,0")], 0);
     assert!(
         uncorrected_status == "suspect"
-            && uncorrected_reasons.contains("3 memory errors were corrected"),
+            && uncorrected_reasons.contains("3 corrected memory errors"),
         "{uncorrected_reasons}"
     );
     let (throttled_status, throttled_reasons, throttled_copy) =

@@ -95,5 +95,5 @@ fn all_compilers_are_c_compilers() {
     let harness = Harness::new();
     let source = harness.write("stream.f", PROGRAM);
     let outcome = harness.run(&["stream", "--standard", &source, "--compiler", "all"]).exits(2);
-    outcome.complains("--compiler all is of C compilers, and the source is Fortran");
+    outcome.complains("--compiler all means C compilers, but the source is Fortran");
 }

@@ -57,7 +57,7 @@ fn a_plan_shows_its_formulas_and_measures_nothing() {
     let harness = Harness::new();
     let plan = harness.run(&["hpl", "--plan", "--full"]).exits(0);
     let plan = plan.tells("N = sqrt(0.8 x ").tells("P x Q").tells("predicted");
-    plan.tells(" available").tells("DGEMM taken as 0.9 x ");
+    plan.tells(" available").tells("DGEMM, estimated as 0.9 x ");
     harness.run(&["history", "list"]).exits(0).says("no saved runs");
     // With the same number of threads, the saved figures are used.
     harness.run(&[&["hpl", "--threads", "1"], &SMALL[..]].concat()).exits(0);
@@ -74,10 +74,10 @@ fn a_described_machine_is_planned_for() {
     let genoa = ["--processor", "EPYC 9654", "--memory", "768GiB", "--rate", "5TFLOP/s"];
     plan(GENOA, &genoa)
         .exits(0)
-        .tells("N 287040: N = sqrt(0.8 x 768 GiB / 8 B), down to a multiple of 192")
+        .tells("N 287040: N = sqrt(0.8 x 768 GiB / 8 B), rounded down to a multiple of 192")
         .tells("P x Q 4 x 6 for 24 ranks of 8 threads")
         .tells("= 613.9 GiB, 25.6 GiB per rank")
-        .tells("of 768 GiB available")
+        .tells("; 768 GiB available")
         .tells("Rpeak 7.373 TFLOP/s = 192 cores x 2.400 GHz (catalog: base clock) x 16 FLOP/cycle")
         .tells("the given rate is 67.8 % of it")
         // 2/3 N^3 / 5e12
@@ -90,13 +90,16 @@ fn a_described_machine_is_planned_for() {
         .exits(0)
         .tells("P x Q 4 x 8 for 32 ranks of 1 threads")
         .tells("Rpeak 1.792 TFLOP/s = 32 cores x 3.500 GHz")
-        .tells("DGEMM taken as 0.9 x 1.792 TFLOP/s");
+        .tells("DGEMM, estimated as 0.9 x 1.792 TFLOP/s");
     // Unknown values are reported.
     plan(T2K, &["--memory", "32GiB"])
         .exits(0)
         .tells("Rpeak unknown: this processor is not in the table; give --processor")
         .tells("time unknown for (2/3 N^3 + 3/2 N^2)");
-    plan(T2K, &["--order", "50000"]).exits(0).tells("of unknown memory").tells("N 50000: as asked");
+    plan(T2K, &["--order", "50000"])
+        .exits(0)
+        .tells("available memory unknown")
+        .tells("N 50000: as requested");
     plan(T2K, &[]).exits(2).complains("the memory of the described machine is unknown");
     let timed = plan(T2K, &["--memory", "32GiB", "--budget", "60"]).exits(2);
     timed.complains("the rate of the described machine is unknown");
@@ -107,7 +110,7 @@ fn a_described_machine_is_planned_for() {
     let dat = ["hpl", "--hpl-dat-only", "--topology", T2K, "--memory", "32GiB", "--nb", "128"];
     harness.run(&dat).exits(0).says("58368 ").says("2            Ps").says("2            Qs");
     let here = harness.run(&["hpl", "--plan", "--full", "--memory", "1GiB", "--nb", "64"]).exits(0);
-    here.tells("N = sqrt(0.8 x 1 GiB / 8 B), down to a multiple of 64");
+    here.tells("N = sqrt(0.8 x 1 GiB / 8 B), rounded down to a multiple of 64");
     // Options that describe another node are rejected for a run.
     for option in [["--memory", "1GiB"], ["--rate", "1TFLOP/s"], ["--topology", T2K]] {
         let refused = harness.run(&[&["hpl", "--order", "100"], &option[..]].concat()).exits(2);
@@ -177,7 +180,7 @@ fn a_control_group_limits_n() {
     let shown: Vec<(&str, &str)> = shown.iter().map(|(what, at)| (what.as_str(), *at)).collect();
     let args = ["hpl", "--order", "20000", "--blas", "builtin"];
     let Some(outcome) = harness.run_where(&shown, &args) else { return };
-    outcome.exits(3).complains("(the cgroup's limit is 1 GiB): it would swap or be killed");
+    outcome.exits(3).complains("(the cgroup's limit is 1 GiB): the run would swap or be killed");
     let full = harness.run_where(&shown, &["hpl", "--plan", "--full"]).unwrap().exits(0);
     full.tells("N = sqrt(0.8 x 1 GiB / 8 B)");
 }
@@ -201,7 +204,7 @@ fn n_is_a_multiple_of_what_was_asked() {
     let args = ["hpl", "--plan", "--full", "--nb", "96", "--ranks", "6", "--grid-multiple"];
     let outcome = harness.run(&args).exits(0);
     // 2 x 3, or 1 x 6 of one power of two: the least common multiple is 6.
-    outcome.tells("down to a multiple of 576");
+    outcome.tells("rounded down to a multiple of 576");
 }
 
 #[test]

@@ -152,7 +152,7 @@ fn engines_that_are_not_there_are_refused() {
     let outcome = with(&harness, "uring", &uring);
     outcome
         .exits(3)
-        .complains("no io_uring here: Function not implemented")
+        .complains("io_uring is unavailable: Function not implemented")
         .complains("--engine sync")
         .prints_nothing();
     assert!(!harness.path(".local").exists(), "a refusal touches no history");

@@ -166,18 +166,18 @@ fn what_cannot_be_measured_is_refused_before() {
     refused(
         &["ladder", "--size", "1KiB", "--threads", "1"],
         2,
-        "a largest working set of 1 KiB is below the smallest of 4 KiB\nhint: give --size 4 KiB or more",
+        "the largest working set of 1 KiB is below the minimum of 4 KiB\nhint: give --size 4 KiB or more",
     );
     refused(
         &["loaded", "--threads", "1"],
         2,
-        "latency under load takes at least two threads, one that waits and one that loads; there is 1\nhint: --threads 2",
+        "latency under load requires at least two threads, one that measures and one that loads the memory; found 1\nhint: --threads 2",
     );
     if harness.cpus() > 1 {
         refused(
             &["latency", "--threads", "2"],
             2,
-            "latency is of one thread, and 2 are asked for\nhint: --threads 1",
+            "latency requires a single thread, but 2 are requested\nhint: --threads 1",
         );
     }
     let outcome = harness.run(&["memory", "mix", "--size", "900TiB"]);

@@ -60,7 +60,7 @@ fn open_mpi_starts_the_probe_as_root_and_programs_of_the_user_when_told() {
     harness
         .run(&[&args[..], &["--osu", &folder]].concat())
         .exits(3)
-        .complains("refuses to start OSU's programs as root\nhint: give --allow-run-as-root");
+        .complains("refuses to start OSU's programs as root\nhint: run as another user, or pass --allow-run-as-root");
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn too_few_slots_are_told_with_the_launchers_words() {
     mpi(&harness, OPEN_MPI, &args)
         .exits(3)
         .complains("has too few slots for 2 ranks")
-        .complains("hint: ask for fewer with --ranks");
+        .complains("hint: use fewer --ranks");
     no_orphans(&harness);
 }
 
@@ -302,7 +302,7 @@ fn a_planted_probe_is_not_run() {
     let genuine = std::fs::read(probe).unwrap();
     let trap = trap(&harness, "trap");
     let runs_anew = |why: &str| {
-        let told = format!("is not run but compiled anew: {}", probe.display());
+        let told = format!("a cached probe is not used but compiled again: {}", probe.display());
         mpi(&harness, which, &args).exits(0).tells(&told).tells(why);
         assert!(!harness.path("run").exists(), "{why}: the planted program was run");
         assert_eq!(std::fs::read(probe).unwrap(), genuine, "{why}");
@@ -397,5 +397,5 @@ fn a_node_without_mpi_is_gauged_all_the_same() {
         .run_with(&[("PATH", &path)], &["run", "--samples", "1", "--budget", "0.5"])
         .exits(0)
         .tells("no MPI, shm")
-        .tells("messages go over nodegauge's own transport");
+        .tells("messages use nodegauge's own transport");
 }

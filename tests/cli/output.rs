@@ -236,7 +236,7 @@ fn a_budget_that_was_asked_for_and_cannot_be_kept_is_refused() {
         let short =
             [command, &["--size", "8MiB", "--budget", "2", "--dimms", "1024x20000"]].concat();
         let refused = harness.run_with(&hasty, &short).exits(2);
-        refused.complains("--budget 2 is too short: this takes").complains("hint: give --budget");
+        refused.complains("--budget 2 is too short: the run takes").complains("hint: use --budget");
     }
     harness.run(&["history", "list"]).exits(0).says("no saved runs");
 }

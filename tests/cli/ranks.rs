@@ -87,7 +87,7 @@ fn the_text_says_how_ranks_were_placed() {
     }
     let said = harness.stream(&["--ranks", "2", "--policy", "4", "-v"]).exits(0);
     said.tells("how 2 ranks of 1 thread (policy 4 block) bound to cpus")
-        .tells("triad of each by itself: slowest rank")
+        .tells("triad per rank: slowest rank")
         .says("rank 1: cpus ");
 }
 
@@ -177,7 +177,7 @@ fn a_sweep_holds_policies_against_one_rank_of_policy_5() {
     }
     // The reference is measured even if it is not requested.
     let said = harness.stream(&["--sweep", "policy=1,3", "--ranks", "2"]).exits(0);
-    said.tells("x: median of triad over that of 1 rank of policy 5")
+    said.tells("x: median of triad divided by that of 1 rank of policy 5")
         .tells("one rank of policy 5 is measured too");
 }
 
@@ -210,7 +210,7 @@ fn a_killed_rank_is_named_and_the_others_end() {
     let (running, ranks) = trying(&harness);
     signal(ranks[1], "KILL");
     let outcome = running.end().exits(3);
-    let message = format!("error: rank 1 (process {}) ended in the middle of its work", ranks[1]);
+    let message = format!("error: rank 1 (process {}) ended unexpectedly", ranks[1]);
     outcome.complains(&message).complains("signal 9 (killed").prints_nothing();
     all_end(&ranks);
 }
@@ -298,7 +298,7 @@ fn what_cannot_be_is_refused_with_its_numbers() {
         "'--ranks <N>' cannot be used with '--compiler",
     );
     refuses(&["--ranks", "1", "--tune"], "'--ranks <N>' cannot be used with '--tune'");
-    refuses(&["--ranks", "1", "--sweep", "ranks=1,2"], "--ranks is fixed and swept at once");
+    refuses(&["--ranks", "1", "--sweep", "ranks=1,2"], "--ranks is both fixed and swept");
     refuses(&["--sweep", "policy=0-6"], "policy 6 is out of range");
     refuses(&["--sweep", "policy=0-5"], "--policy requires --ranks");
     harness.run(&["explain", "--ranks", "2"]).exits(2).complains("unexpected argument '--ranks'");

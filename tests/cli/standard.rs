@@ -130,10 +130,10 @@ fn the_table_says_which_is_which() {
         .says("standard")
         .says("variant")
         .says("ratio")
-        .tells("stream.c 5.10, the given source as it is, compiled by gcc")
+        .tells("stream.c 5.10, unmodified source, compiled by gcc")
         .says("based on a variant of the STREAM benchmark code");
     let shown = place.0.run(&["history", "show", "latest"]).exits(0);
-    shown.tells("the given source as it is, compiled by gcc");
+    shown.tells("unmodified source, compiled by gcc");
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn a_failed_validation_is_no_result() {
     for m in of(&record, "standard") {
         assert_eq!((&m["value"], &m["validity"]["status"]), (&Value::Null, &"invalid".into()));
         let reason = m["validity"]["reasons"][0].as_str().unwrap();
-        assert!(reason.contains("stream.c finds wrong values: Failed Validation on array b[]"));
+        assert!(reason.contains("stream.c reports wrong values: Failed Validation on array b[]"));
     }
     assert!(of(&record, "variant").iter().all(|m| m["value"].is_f64()));
 }
@@ -162,9 +162,9 @@ fn reason(before: &str) -> String {
 fn a_program_that_prints_something_else_is_told() {
     assert_eq!(
         reason("puts(\"Words\"); return 0;"),
-        "the program is not STREAM as it is known: it prints no table of STREAM, but \"Words\""
+        "the output is not that of STREAM: it prints \"Words\" instead of a STREAM table"
     );
-    assert_eq!(reason("return 0;"), "the program is not STREAM as it is known: it prints nothing");
+    assert_eq!(reason("return 0;"), "the output is not that of STREAM: it prints nothing");
 }
 
 #[test]
@@ -220,7 +220,7 @@ fn the_text_of_stream_c_itself_is_printed() {
     let failed = Place::new("", "Failed Validation on array a[]");
     let failed_output =
         failed.stream(&["--compiler", "gcc", "--stream-text"]).exits(1).prints_nothing();
-    failed_output.complains("error: no valid result: stream.c finds wrong values");
+    failed_output.complains("error: no valid result: stream.c reports wrong values");
 }
 
 #[test]
@@ -244,7 +244,7 @@ fn wrong_usage_is_refused_before_anything_runs() {
     let place = Place::new("", PASSED);
     let cases: [(&[&str], &str); 3] = [
         (&["--sweep", "stores"], "cannot be used with"),
-        (&["--numa", "interleave"], "--numa cannot be given to stream.c"),
+        (&["--numa", "interleave"], "--numa does not apply to stream.c"),
         (&["--compiler", "gcc 'x"], "expected the end of a quote"),
     ];
     for (more, message) in cases {

@@ -29,7 +29,7 @@ fn arrays_in_a_cache_are_suspect_in_every_mode() {
             let reasons = texts(&m["validity"]["reasons"]).join("\n");
             assert_eq!(m["validity"]["status"], "suspect", "{mode:?}: {m:#}");
             assert!(
-                reasons.contains("STREAM's rule asks for") || reasons.contains("a cache helps")
+                reasons.contains("STREAM's rule requires") || reasons.contains("a cache helps")
             );
             count += 1;
         }
@@ -79,7 +79,7 @@ fn what_does_not_fit_is_refused_with_the_figures() {
     let outcome = harness.run(&["stream", "--size", "100TiB"]).exits(3).prints_nothing();
     outcome
         .complains("error: 3 arrays of 100 TiB need 300 TiB, but only ")
-        .complains(" of memory can be had, of which 80 % may be used\nhint: use --size ")
+        .complains(" of memory is available, of which 80 % may be used\nhint: use --size ")
         .complains("MiB or less, or a larger --memory-fraction\n");
     assert!(!harness.path(".local").exists(), "nothing is measured, nothing is saved");
 }
@@ -97,11 +97,11 @@ fn a_small_control_group_cuts_the_rule_and_refuses_a_size() {
     let bytes = m["config"]["array_bytes"].as_u64().unwrap();
     assert!(3 * bytes <= 31_000_000 * 8 / 10 && bytes >= 8_000_000, "{bytes}");
     let notices = texts(&record["notices"]).join("\n");
-    assert!(notices.contains("arrays are cut from "), "{notices}");
+    assert!(notices.contains("arrays reduced from "), "{notices}");
     assert_eq!(m["validity"]["status"], "suspect");
     let shown_outcome = harness.run_where(&shown, &["stream", "--size", "1GiB"]).unwrap().exits(3);
     shown_outcome.prints_nothing().complains(
-        "error: 3 arrays of 1 GiB need 3 GiB, but only 29.6 MiB of memory can be had, of which 80 % may be used\n\
+        "error: 3 arrays of 1 GiB need 3 GiB, but only 29.6 MiB of memory is available, of which 80 % may be used\n\
          hint: use --size 7MiB or less, or a larger --memory-fraction\n",
     );
 }

@@ -133,10 +133,10 @@ fn ranks_say_processes_and_memory_a_task() {
         return;
     }
     let said = harness.stream(&["--ranks", "2", "--kernels", "triad"]).exits(0);
-    said.tells("tasks 2 processes, 22.9 MiB a task, 45.8 MiB in all");
+    said.tells("tasks 2 processes, 22.9 MiB per task, 45.8 MiB in total");
     let sweep = ["--sweep", "ranks=1,2", "--kernels", "triad", "--show", "best,min"];
     let swept = harness.stream(&sweep).exits(0);
-    let swept = swept.tells("ranks MiB a task Function Best Rate MB/s Min time");
+    let swept = swept.tells("ranks MiB per task Function Best Rate MB/s Min time");
     let all = rows(&swept.stdout, "ranks");
     for (row, ranks) in all.iter().zip([1.0, 2.0]) {
         assert_eq!(row[1], "22.9");

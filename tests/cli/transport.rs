@@ -43,7 +43,7 @@ fn a_node_without_mpi_measures_messages_over_its_own_transport() {
     let printed = run.tells("left out because they require an MPI: latency_mt").stdout;
     let record = harness.latest();
     let notices = record["notices"].to_string();
-    assert!(notices.contains("there is no mpicc on this node: messages go over"), "{notices}");
+    assert!(notices.contains("there is no mpicc on this node: messages use"), "{notices}");
     for m in measurements(&record) {
         assert_eq!((&m["test"], &m["category"]), (&"transport".into(), &"transport".into()), "{m}");
         assert_eq!((&m["config"]["validated"], &m["config"]["mpi"]), (&true.into(), &Value::Null));
@@ -98,9 +98,11 @@ fn what_only_an_mpi_can_do_is_refused() {
         .exits(3)
         .complains("allreduce: only possible with an MPI, and there is no mpicc");
     let hosts = ["mpi", "--hosts", "a,b"];
-    without_mpi(&harness, &hosts).exits(3).complains("messages between hosts: only an MPI");
+    without_mpi(&harness, &hosts)
+        .exits(3)
+        .complains("messages between hosts: only possible with an MPI");
     let asked = ["mpi", "--transport", "--patterns", "latency_mt"];
-    harness.run(&asked).exits(2).complains("hint: leave --transport out");
+    harness.run(&asked).exits(2).complains("hint: leave out --transport");
     harness.run(&["mpi", "--transport=ib"]).exits(2).complains("shm, tcp");
     harness.run(&["mpi", "--transport", "--mpicc", "mpicc"]).exits(2).complains("--mpicc");
     assert_eq!(harness.run(&["history", "list"]).exits(0).stdout.matches("mpi").count(), 0);
@@ -152,7 +154,9 @@ fn memory_that_cannot_be_read_leaves_the_ring() {
         ];
         harness.run_with(&variables, &args)
     };
-    run("unreadable").exits(0).tells("process_vm_readv: Operation not permitted (os error 1): large messages go through the ring");
+    run("unreadable").exits(0).tells(
+        "process_vm_readv: Operation not permitted (os error 1): large messages are copied twice",
+    );
     let large = harness.latest();
     assert_eq!(of(&large, "shm", "bw", 1 << 20)["config"]["route"], "ring");
     // Corrupted data makes a result invalid, regardless of which transport was faster.

@@ -61,9 +61,8 @@ fn the_choice_is_remembered_until_the_machine_changes() {
 #[test]
 fn an_interrupted_search_is_no_choice() {
     let harness = Harness::new();
-    let running = harness
-        .start(&["stream", "--tune", "--budget", "20", "--size", "1000000"])
-        .shows(" still in");
+    let running =
+        harness.start(&["stream", "--tune", "--budget", "20", "--size", "1000000"]).shows(" left");
     running.signal("INT");
     running.end().exits(130);
     let record = harness.latest();

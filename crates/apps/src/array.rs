@@ -1,15 +1,15 @@
-//! Arrays in memory mappings, in two phases: [`SharedArray`] while threads write their own parts, [`Array`] when
-//! all threads read.
+//! Arrays in memory mappings, in two phases: [`SharedArray`] while threads write their own parts, [`Array`] when all
+//! threads read.
 
 use nodegauge_measure::{Bytes, Failure};
 use nodegauge_os::{Mapping, PageSize};
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut, Range};
 
-/// A number whose bytes may be zero.
+/// Number type for which all-zero bytes are a valid value.
 ///
 /// # Safety
-/// Zeros are a value of the type.
+/// A value whose bytes are all zero is valid.
 pub(crate) unsafe trait Number: Copy + Send + Sync + 'static {}
 // SAFETY: 0.0.
 unsafe impl Number for f64 {}
@@ -18,11 +18,11 @@ unsafe impl Number for u32 {}
 // SAFETY: 0.
 unsafe impl Number for usize {}
 
-/// Bytes behind the last number that may be read, so that loops need not end with a shorter vector.
+/// Number of readable bytes after the last number, so that loops can read a whole vector at the end.
 const READABLE_BEHIND: usize = 64;
 
-/// Numbers in a mapping of their own, zeros at first, on huge pages where the kernel has them. Nothing is
-/// touched before it is written: a page lies on the NUMA node of the thread that writes it first.
+/// Numbers in a mapping of their own, initially zero, on huge pages if the kernel provides them. Mapping touches no
+/// page: each page is placed on the NUMA node of the thread that writes it first.
 ///
 /// Threads that write parts of one array at the same time use a [`SharedArray`].
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl<T: Number> Array<T> {
     /// Maps memory for `length` numbers.
     ///
     /// # Errors
-    /// When the kernel refuses.
+    /// Fails if the kernel refuses the mapping.
     pub fn map(length: usize) -> Result<Self, Failure> {
         let bytes = length * size_of::<T>() + READABLE_BEHIND;
         let mapping = Mapping::anonymous(bytes, PageSize::PreferHuge).map_err(|error| {
@@ -49,19 +49,19 @@ impl<T: Number> Array<T> {
         Ok(Self { mapping, length, numbers: PhantomData })
     }
 
-    /// Address of number `index`, or of the end, for loops that read.
+    /// Returns the address of number `index`, or of the end, for loops that read.
     ///
     /// # Panics
-    /// Beyond the end.
+    /// Panics if `index` is beyond the end.
     #[inline]
     pub fn at(&self, index: usize) -> *const T {
         self.address(index)
     }
 
-    /// Address of number `index`, or of the end, for loops that write.
+    /// Returns the address of number `index`, or of the end, for loops that write.
     ///
     /// # Panics
-    /// Beyond the end.
+    /// Panics if `index` is beyond the end.
     #[inline]
     pub fn at_mut(&mut self, index: usize) -> *mut T {
         self.address(index)
@@ -73,7 +73,7 @@ impl<T: Number> Array<T> {
         self.mapping.at(index * size_of::<T>(), 0).as_ptr().cast()
     }
 
-    /// Bytes of all numbers.
+    /// Returns the size of all numbers, bytes.
     pub fn bytes(&self) -> usize {
         self.length * size_of::<T>()
     }
@@ -82,20 +82,21 @@ impl<T: Number> Array<T> {
 impl<T: Number> Deref for Array<T> {
     type Target = [T];
     fn deref(&self) -> &[T] {
-        // SAFETY: the mapping holds so many numbers; they are written through `&mut self` alone.
+        // SAFETY: the mapping holds this many numbers, which are written only through `&mut self`.
         unsafe { std::slice::from_raw_parts(self.at(0), self.length) }
     }
 }
 
 impl<T: Number> DerefMut for Array<T> {
     fn deref_mut(&mut self) -> &mut [T] {
-        // SAFETY: the mapping holds so many numbers, and `self` is borrowed exclusively.
+        // SAFETY: the mapping holds this many numbers, and `self` is borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.at_mut(0), self.length) }
     }
 }
 
-/// An [`Array`] while several threads write parts of it. Every access is `unsafe`: the caller promises that no
-/// other thread writes what it reads, or uses what it writes. [`SharedArray::into_array`] ends the phase.
+/// An [`Array`] while several threads write parts of it. Every access is `unsafe`: the caller guarantees that no other
+/// thread writes the numbers that it reads, or uses the numbers that it writes. [`SharedArray::into_array`] ends the
+/// phase.
 #[derive(Debug)]
 pub(crate) struct SharedArray<T>(Array<T>);
 
@@ -103,60 +104,59 @@ impl<T: Number> SharedArray<T> {
     /// Maps memory for `length` numbers.
     ///
     /// # Errors
-    /// When the kernel refuses.
+    /// Fails if the kernel refuses the mapping.
     pub fn map(length: usize) -> Result<Self, Failure> {
         Array::map(length).map(Self)
     }
 
-    /// Address of number `index`, or of the end.
+    /// Returns the address of number `index`, or of the end.
     ///
     /// # Panics
-    /// Beyond the end.
+    /// Panics if `index` is beyond the end.
     #[inline]
     pub fn at(&self, index: usize) -> *mut T {
         self.0.address(index)
     }
 
-    /// A part of the numbers, to be written by one thread.
+    /// Returns a part of the numbers for one thread to write.
     ///
     /// # Safety
-    /// While the result lives, nothing else reads or writes these numbers.
+    /// While the result lives, no other code reads or writes these numbers.
     ///
     /// # Panics
-    /// Beyond the end.
+    /// Panics if the range ends beyond the array.
     #[allow(clippy::mut_from_ref, reason = "as of an UnsafeCell, under the caller's promise")]
     pub unsafe fn part_mut(&self, range: Range<usize>) -> &mut [T] {
         assert!(range.start <= range.end && range.end <= self.0.length, "{range:?}");
-        // SAFETY: the range lies within the mapping, whose bytes are numbers; the rest is the caller's
-        // promise.
+        // SAFETY: the range lies within the mapping; the caller guarantees the rest.
         unsafe { std::slice::from_raw_parts_mut(self.at(range.start), range.len()) }
     }
 
-    /// A part of the numbers, to be read.
+    /// Returns a part of the numbers for reading.
     ///
     /// # Safety
-    /// While the result lives, nothing writes these numbers.
+    /// While the result lives, no other code writes these numbers.
     ///
     /// # Panics
-    /// Beyond the end.
+    /// Panics if the range ends beyond the array.
     pub unsafe fn part(&self, range: Range<usize>) -> &[T] {
         assert!(range.start <= range.end && range.end <= self.0.length, "{range:?}");
         // SAFETY: as in `part_mut`.
         unsafe { std::slice::from_raw_parts(self.at(range.start), range.len()) }
     }
 
-    /// The array when no thread uses a part of it.
+    /// Returns the array when no thread uses a part of it.
     pub fn get_mut(&mut self) -> &mut Array<T> {
         &mut self.0
     }
 
-    /// The array after the last thread has written its part.
+    /// Returns the array after the last thread has written its part.
     pub fn into_array(self) -> Array<T> {
         self.0
     }
 }
 
-/// The part `index` of `0..length` shared out among `count`: contiguous, sizes that differ by one at most.
+/// Returns part `index` of `0..length`, divided into `count` contiguous parts whose sizes differ by at most one.
 pub(crate) fn share(length: usize, index: usize, count: usize) -> Range<usize> {
     length * index / count..length * (index + 1) / count
 }
@@ -173,7 +173,7 @@ mod tests {
                 let array = &array;
                 scope.spawn(move || {
                     let range = share(1000, index, 3);
-                    // SAFETY: shares do not overlap, and nobody reads yet.
+                    // SAFETY: the parts do not overlap, and no thread reads yet.
                     unsafe { array.part_mut(range.clone()) }.fill(range.start as f64);
                 });
             }

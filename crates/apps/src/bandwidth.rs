@@ -1,5 +1,4 @@
-//! Bandwidth of reading and Triad on the same CPUs, in the same minutes as an application: the reference rates for
-//! its bytes.
+//! Read and Triad bandwidth on the CPUs of an application, interleaved with it: the reference rates for its bytes.
 
 use crate::array::Array;
 use nodegauge_kernels::{
@@ -10,7 +9,7 @@ use nodegauge_measure::Failure;
 use nodegauge_team::{Laps, Member};
 use std::ptr::NonNull;
 
-/// Loops that are tried of each kernel: stores, vectors a step, pages side by side.
+/// Candidate loops of each kernel: stores, vectors per step, pages processed side by side.
 const TRIED: [(Stores, u8, u8); 5] = [
     (Stores::Regular, 4, 1),
     (Stores::Regular, 1, 4),
@@ -19,7 +18,7 @@ const TRIED: [(Stores, u8, u8); 5] = [
     (Stores::NonTemporal, 1, 4),
 ];
 
-/// The loops of reading and of Triad that run here, the widest vectors of this processor.
+/// Returns the loops of reading and Triad for this processor, with its widest vectors.
 pub(crate) fn loops() -> Vec<Variant> {
     let isas = available_isas();
     let shape = |(stores, unroll, pages)| {
@@ -34,22 +33,21 @@ pub(crate) fn loops() -> Vec<Variant> {
     };
     let of = |kernel: Kernel| TRIED.into_iter().filter_map(shape).map(move |shape| (kernel, shape));
     let all = of(Kernel::Read).chain(of(Kernel::Triad));
-    // What only reads has no kind of store.
+    // Loops that only read have no kind of store.
     let all =
         all.filter(|(kernel, candidate)| kernel.writes() || candidate.stores == Stores::Regular);
     all.filter_map(|(kernel, candidate)| find(kernel, Element::F64, candidate)).collect()
 }
 
-/// Bytes that a loop counts on one element of each of its arrays.
+/// Returns the bytes that a loop counts per element of its arrays.
 pub(crate) fn bytes_of(variant: &Variant) -> usize {
     if variant.kernel() == Kernel::Read { 8 } else { 24 }
 }
 
-/// One lap for each of `loops` over arrays of `elements` numbers of this member, which it maps and touches
-/// first.
+/// Times one lap for each of `loops` over arrays of `elements` numbers, which this member maps and touches first.
 ///
 /// # Errors
-/// When the kernel gives no memory; then there is a lap all the same.
+/// Fails if memory cannot be mapped; the laps are then counted all the same.
 pub(crate) fn pass(
     member: &Member<'_>,
     laps: &mut Laps<'_>,
@@ -79,7 +77,7 @@ pub(crate) fn pass(
         Args { at: [at(0), at(1), at(2), NonNull::dangling()], n, scalar: SCALAR, repeats: 1 };
     member.barrier();
     for variant in loops {
-        // SAFETY: the arrays are this thread's, apart, and have so many elements.
+        // SAFETY: the arrays belong to this thread, do not overlap and have this many elements.
         laps.time(|| std::hint::black_box(unsafe { variant.run(&args) }));
     }
     failed

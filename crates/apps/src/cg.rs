@@ -1,8 +1,9 @@
-//! Preconditioned conjugate gradients (M. R. Hestenes, E. Stiefel, 1952), by a team that takes every step
-//! together, part by part.
+//! Preconditioned conjugate gradients (M. R. Hestenes, E. Stiefel, 1952) by a team whose threads run every step
+//! together, each on its own rows.
 //!
-//! Sums are made thread by thread in a fixed order, so that the same threads and the same colours give the
-//! same result bit for bit.
+//! # Safety
+//! ums are formed thread by thread in a fixed order, so that the same threads and colours give bitwise identical
+//! results.
 
 use crate::array::SharedArray;
 use crate::code::Code;
@@ -31,22 +32,22 @@ const HALO: usize = 4;
 pub(crate) enum End {
     /// The residual is below the tolerance.
     Converged,
-    /// Iterations as many as were allowed.
+    /// The maximum number of iterations was reached.
     Limit,
-    /// A sum is not a number.
+    /// A sum is not finite.
     NotANumber,
-    /// A direction along which the matrix is not positive.
+    /// The matrix is not positive along a search direction.
     Indefinite,
 }
 
 /// State of a solution between two iterations.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct State {
-    /// Iterations so far.
+    /// Number of completed iterations.
     pub iterations: usize,
     /// `|r| / |b|` by recursion.
     pub residual: f64,
-    /// Reason why it ended; `None` while it continues.
+    /// Reason for the end; `None` while the solution continues.
     pub end: Option<End>,
     rho: f64,
     b_squared: f64,
@@ -62,16 +63,16 @@ pub(crate) struct Work {
     pub flops: [usize; PARTS.len()],
 }
 
-/// When to end.
+/// Criteria for the end of a solution.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Tolerance {
-    /// `|r| / |b|` at which the solution is found.
+    /// Target value of `|r| / |b|`.
     pub residual: f64,
-    /// Iterations at most.
+    /// Maximum number of iterations.
     pub iterations: usize,
 }
 
-/// A system with all that its solution takes.
+/// A system with all data of its solution.
 pub(crate) struct Solver<'a> {
     system: &'a System,
     matrix: &'a Matrix,
@@ -83,27 +84,27 @@ pub(crate) struct Solver<'a> {
     x: SharedArray<f64>,
     r: SharedArray<f64>,
     z: SharedArray<f64>,
-    /// With the components of others' nodes behind.
+    /// Search direction, followed by the components of nodes that other ranks own.
     p: SharedArray<f64>,
     q: SharedArray<f64>,
 }
 
-/// A thread's way through a solution.
+/// State of one thread during a solution.
 struct Walk<'s> {
     solver: &'s Solver<'s>,
     context: &'s ThreadContext<'s>,
-    /// Over the threads of the rank.
+    /// Sums over the threads of the rank.
     sums: Sums<'s>,
-    /// When the last part was over.
+    /// Time at which the last part ended.
     since: u64,
     times: Times,
 }
 
 impl<'a> Solver<'a> {
-    /// Memory for a solution, touched by the threads that will use it.
+    /// Maps the memory of a solution; the threads that use it touch it first.
     ///
     /// # Errors
-    /// When the kernel gives none.
+    /// Fails if memory cannot be mapped.
     pub fn new(
         threads: &mut impl Threads,
         system: &'a System,
@@ -130,16 +131,16 @@ impl<'a> Solver<'a> {
         Ok(solver)
     }
 
-    /// Goes back to `x = 0`.
+    /// Resets the solution to `x = 0`.
     ///
     /// # Errors
-    /// When a thread fails.
+    /// Fails if a thread fails.
     pub fn clear(&mut self, threads: &mut impl Threads) -> Result<(), Failure> {
         let Self { x, r, z, p, q, system, .. } = &*self;
         threads.map(|context| {
             let own = self.own(context);
             for vector in [x, z, p, q] {
-                // SAFETY: `self` is borrowed exclusively, and the rows are this thread's.
+                // SAFETY: `self` is borrowed exclusively, and the rows belong to this thread.
                 unsafe { vector.part_mut(own.clone()) }.fill(0.0);
             }
             // SAFETY: as above.
@@ -163,16 +164,16 @@ impl<'a> Solver<'a> {
         State { iterations: 0, residual: 1.0, end: None, rho: f64::NAN, b_squared: f64::NAN }
     }
 
-    /// The solution, by row.
+    /// Returns the solution by row.
     pub fn solution(&mut self) -> &[f64] {
         self.x.get_mut()
     }
 
-    /// Up to `count` iterations more, a lap each, by all threads; all return the same state.
+    /// Runs up to `count` further iterations on all threads, one lap each; all threads return the same state.
     ///
     /// # Safety
-    /// The threads that the solver was made for call it together, each with its own context, and so do those of all
-    /// other ranks; nothing else uses the solver meanwhile.
+    /// The threads for which the solver was created call this together, each with its own context, and so do the
+    /// threads of all other ranks. No other code uses the solver during the call.
     pub unsafe fn advance(
         &self,
         context: &ThreadContext<'_>,
@@ -195,7 +196,7 @@ impl<'a> Solver<'a> {
             if state.end.is_some() {
                 break;
             }
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             let times = laps.time(|| unsafe { walk.iterate(&mut state, tolerance) });
             all.push(times);
         }
@@ -214,32 +215,32 @@ impl<'a> Solver<'a> {
         work.flops[SPMV] = self.system.blocks * 18;
         work.bytes[PRECONDITIONER] = of(&|of_rows| self.preconditioner.bytes(of_rows));
         work.flops[PRECONDITIONER] = of(&|of_rows| self.preconditioner.flops(of_rows));
-        // r z, p q.
+        // r z and p q.
         work.bytes[DOTS] = 4 * 8 * n;
         work.flops[DOTS] = 4 * n;
-        // p = z + beta p; x and r updated from p and q, with r r on the way.
+        // p = z + beta p; x and r are updated from p and q, and r r is summed in the same loop.
         work.bytes[AXPY] = (3 + 6) * 8 * n;
         work.flops[AXPY] = (2 + 6) * n;
         work.bytes[HALO] = self.halo.bytes();
         work
     }
 
-    /// `|b - A x| / |b|` computed anew.
+    /// Returns the recomputed residual `|b - A x| / |b|`.
     ///
     /// # Errors
-    /// When a thread fails.
+    /// Fails if a thread fails.
     pub fn true_residual(&mut self, threads: &mut impl Threads) -> Result<f64, Failure> {
         let solver = &*self;
         let made = threads.map(|context| {
             let walk = solver.walk(context);
             let own = solver.own(context);
-            // SAFETY: `self` is borrowed exclusively, and the rows are this thread's.
+            // SAFETY: `self` is borrowed exclusively, and the rows belong to this thread.
             unsafe { solver.p.part_mut(own.clone()).copy_from_slice(solver.x.part(own.clone())) };
             context.barrier_of_all();
-            // SAFETY: every thread of every rank does, and between these barriers nothing else.
+            // SAFETY: every thread of every rank calls this, and no other code uses the vector between these barriers.
             unsafe { solver.halo.exchange(context, &solver.p) };
             context.barrier_of_all();
-            // SAFETY: p is complete behind the barrier.
+            // SAFETY: p is complete after the barrier.
             unsafe { walk.multiply() };
             // SAFETY: as above.
             let q = unsafe { solver.q.part_mut(own.clone()) };
@@ -253,10 +254,10 @@ impl<'a> Solver<'a> {
 }
 
 impl Walk<'_> {
-    /// One iteration.
+    /// Runs one iteration.
     ///
     /// # Safety
-    /// As for [`Solver::advance`].
+    /// The requirements are those of [`Solver::advance`].
     unsafe fn iterate(&mut self, state: &mut State, tolerance: Tolerance) -> Times {
         let (solver, context) = (self.solver, self.context);
         let Solver { x, r, z, p, q, system, .. } = solver;
@@ -269,8 +270,8 @@ impl Walk<'_> {
             solver.preconditioner.apply(context, solver.code, &system.rows, r.at(0), z.at(0))
         };
         self.lap(PRECONDITIONER);
-        // SAFETY: these rows are this thread's, here and below; the products before and behind read others'
-        // between barriers.
+        // SAFETY: these rows belong to this thread, here and below; the products, which read the rows of other threads,
+        // are separated by barriers.
         let x = unsafe { x.part_mut(own.clone()) };
         // SAFETY: as above.
         let r = unsafe { r.part_mut(own.clone()) };
@@ -281,24 +282,24 @@ impl Walk<'_> {
         let rho = self.sum(self.dot(r, z));
         self.took(DOTS);
         let beta = if state.iterations == 0 { 0.0 } else { rho / state.rho };
-        // SAFETY: both are slices of the same length, and this thread's.
+        // SAFETY: both slices have the same length and belong to this thread.
         unsafe {
             vectors::direction(solver.code, own_p.len(), beta, z.as_ptr(), own_p.as_mut_ptr())
         };
         self.lap(AXPY);
-        // SAFETY: every thread of every rank does, and between these barriers nothing else.
+        // SAFETY: every thread of every rank calls this, and no other code uses the vector between these barriers.
         unsafe { solver.halo.exchange(context, p) };
         self.lap(HALO);
-        // SAFETY: p is complete behind the barrier.
+        // SAFETY: p is complete after the barrier.
         unsafe { self.multiply() };
         self.lap(SPMV);
-        // SAFETY: others read p alone, and q not at all.
+        // SAFETY: other threads only read p, and do not use q.
         let (p, q) = unsafe { (p.part(own.clone()), q.part(own)) };
         let curvature = self.sum(self.dot(p, q));
         self.took(DOTS);
         let alpha = rho / curvature;
         let (pq, xr) = ((p.as_ptr(), q.as_ptr()), (x.as_mut_ptr(), r.as_mut_ptr()));
-        // SAFETY: slices of the same length of four arrays, and this thread's.
+        // SAFETY: the slices of the four arrays have the same length and belong to this thread.
         let squared = unsafe { vectors::update(solver.code, p.len(), alpha, pq, xr) };
         let squared = self.sum(squared);
         self.took(AXPY);
@@ -315,38 +316,38 @@ impl Walk<'_> {
         self.times
     }
 
-    /// `q = A p` on this thread's rows.
+    /// Computes `q = A p` on this thread's rows.
     ///
     /// # Safety
-    /// Nothing writes p, which other ranks' components are part of, and nothing else uses these rows of q.
+    /// No thread writes p, which includes components of other ranks, and no other thread uses these rows of q.
     unsafe fn multiply(&self) {
         let Solver { system, matrix, p, q, code, .. } = self.solver;
-        // SAFETY: p has all columns, and q the rows; the rest is the caller's promise.
+        // SAFETY: p has all columns, and q the rows; the caller guarantees the rest.
         unsafe {
             matrix.multiply(&system.rows, self.context.thread, *code, p.at(0), q.at(0));
         }
     }
 
-    /// The sum of products of numbers that are this thread's.
+    /// Returns the scalar product of this thread's parts of two vectors.
     fn dot(&self, x: &[f64], y: &[f64]) -> f64 {
         let n = x.len().min(y.len());
-        // SAFETY: both have so many numbers; the instruction set is the processor's.
+        // SAFETY: both have this many numbers, and the processor supports the instruction set.
         unsafe { vectors::dot(self.solver.code, n, x.as_ptr(), y.as_ptr()) }
     }
 
-    /// The sum over all threads and ranks, the same for all.
+    /// Returns the sum over all threads and ranks; the result is the same for all.
     fn sum(&self, part: f64) -> f64 {
         let (sum, _) = self.sums.add_up(part, false, || self.context.barrier());
         self.solver.halo.sum(self.context, sum)
     }
 
-    /// Waits for all, and counts the time for a part.
+    /// Waits for all threads and adds the time to a part.
     fn lap(&mut self, part: usize) {
         self.context.barrier_of_all();
         self.took(part);
     }
 
-    /// Counts the time since the last part for this one.
+    /// Adds the time since the end of the last part to this one.
     fn took(&mut self, part: usize) {
         let now = monotonic_nanos();
         self.times[1 + part] += (now - self.since) as f64 * 1e-9;

@@ -1,32 +1,32 @@
 //! Loops compiled for each instruction set.
 //!
-//! A loop is written once on arrays of lanes, which the compiler makes vectors of whatever the function
-//! that it is inlined into may use.
+//! A loop is written once over arrays of lanes. The compiler turns them into vectors of the instruction set of the
+//! function into which the loop is inlined.
 
 use nodegauge_kernels::{Isa, Prefetch};
 
-/// Code of a loop: its instruction set, and whether it prefetches.
+/// Variant of a loop: its instruction set, and whether it prefetches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Code {
-    /// One that this processor has.
+    /// Instruction set, which this processor supports.
     isa: Isa,
-    /// True if lines are asked for [`AHEAD`] of their use.
+    /// True if the loop prefetches lines [`AHEAD`] of their use.
     pub ahead: bool,
 }
 
 impl Code {
-    /// For the widest instruction set that this processor has.
+    /// Returns the variant for the widest instruction set of this processor.
     pub fn widest(ahead: bool) -> Self {
         Self { isa: Isa::detected(), ahead }
     }
 
-    /// The instruction set, which this processor has.
+    /// Returns the instruction set, which this processor supports.
     #[inline]
     pub fn isa(self) -> Isa {
         self.isa
     }
 
-    /// For every instruction set that this processor has, without asking ahead and with.
+    /// Returns the variants for every instruction set of this processor, without and with prefetching.
     #[cfg(test)]
     pub fn available() -> impl Iterator<Item = Self> {
         Isa::dispatched().flat_map(|isa| [false, true].map(|ahead| Self { isa, ahead }))
@@ -37,12 +37,12 @@ impl Code {
 /// Architectures Optimization Reference Manual, "Data Prefetching").
 const AHEAD: u32 = 4096;
 
-/// Returns the prefetch distance of loops in the words of `stream`.
+/// Returns the prefetch distance of loops in the form that `stream` uses.
 pub(crate) fn prefetch(ahead: bool) -> Prefetch {
     if ahead { Prefetch::Near(AHEAD) } else { Prefetch::Off }
 }
 
-/// Asks for the line [`AHEAD`] of an address, in the direction in which a loop goes.
+/// Prefetches the line [`AHEAD`] of an address, in the direction of the loop.
 #[inline(always)]
 pub(crate) fn ask<const ASK: bool, const BACKWARD: bool>(at: *const f64) {
     if ASK {
@@ -51,7 +51,7 @@ pub(crate) fn ask<const ASK: bool, const BACKWARD: bool>(at: *const f64) {
     }
 }
 
-/// Gives a loop that is generic over the instruction set and asking ahead its function for each [`Code`].
+/// Creates the function for each [`Code`] from a loop that is generic over the instruction set and prefetching.
 macro_rules! compiled {
     ($(#[$meta:meta])* $name:ident = $body:ident ($($arg:ident: $type:ty),*) $(-> $made:ty)?) => {
         $(#[$meta])*
@@ -60,7 +60,7 @@ macro_rules! compiled {
             nodegauge_kernels::dispatched! {
                 unsafe fn by_isa<const ASK: bool>($($arg: $type),*) $(-> $made)? = $body;
             }
-            // SAFETY: the caller's promise, the instruction set included.
+            // SAFETY: guaranteed by the caller, including the instruction set.
             unsafe {
                 if code.ahead {
                     by_isa::<true>(code.isa(), $($arg),*)

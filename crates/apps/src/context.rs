@@ -1,12 +1,12 @@
-//! Context of a thread in a parallel program: its number among the threads of its rank, and among all ranks.
+//! Context of a thread in a parallel program: its number, and the barriers of its rank and of all ranks.
 //!
-//! Code that threads run together is written once, for the threads of a single process as for ranks of one thread
+//! Code that threads run together is written once, both for the threads of a single process and for ranks of one thread
 //! each.
 
 use nodegauge_measure::Failure;
 use nodegauge_team::{Member, Team};
 
-/// The place of a thread.
+/// Identity of a thread.
 #[derive(Clone, Copy)]
 pub(crate) struct ThreadContext<'a> {
     /// Number among the threads of its rank.
@@ -42,26 +42,26 @@ impl<'a> ThreadContext<'a> {
     }
 }
 
-/// The threads of a rank, as whoever leads them has them.
+/// The threads of a rank, as seen by the code that starts jobs on them.
 ///
 /// # Safety
-/// [`Threads::map`] runs the job once on each thread, with a context whose number is below [`Threads::count`] and no
-/// other thread's.
+/// [`Threads::map`] runs the job exactly once on each thread, with a context whose number is below [`Threads::count`]
+/// and unique.
 pub(crate) unsafe trait Threads {
     /// Returns the number of threads.
     fn count(&self) -> usize;
 
-    /// Runs `job` on each and returns what each made, in order.
+    /// Runs `job` on each thread and returns the results in thread order.
     ///
     /// # Errors
-    /// When a thread fails.
+    /// Fails if a thread fails.
     fn map<T: Send>(
         &mut self,
         job: impl Fn(&ThreadContext<'_>) -> T + Sync,
     ) -> Result<Vec<T>, Failure>;
 }
 
-// SAFETY: a member of a team has its own index.
+// SAFETY: each member of a team has a unique index.
 unsafe impl Threads for Team {
     fn count(&self) -> usize {
         self.len()
@@ -75,7 +75,7 @@ unsafe impl Threads for Team {
     }
 }
 
-/// A rank of one thread: the one that leads.
+/// A rank with one thread, the calling one.
 // SAFETY: there is one thread.
 unsafe impl Threads for ThreadContext<'_> {
     fn count(&self) -> usize {

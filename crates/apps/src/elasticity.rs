@@ -1,4 +1,4 @@
-//! Linear elasticity on a box of hexahedra: the element, the mesh, the problem, rows of the matrix.
+//! Linear elasticity on a box of hexahedra: element, mesh, problem, and rows of the matrix.
 
 pub mod element;
 pub mod mesh;

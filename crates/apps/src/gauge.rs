@@ -1,4 +1,4 @@
-//! The gauge as the others see it.
+//! The gauge's public interface.
 
 use crate::config::{HpcgConfig, TrapezoidConfig};
 use crate::iccg::config::IccgConfig;
@@ -28,7 +28,7 @@ impl Gauge for Apps {
         ]
     }
 
-    /// Plans nothing: the summary page describes the node, and applications belong to its users.
+    /// Plans nothing: the summary page describes the node, and applications are run on request.
     fn summary_plan(
         &self,
         _: &Site,
@@ -37,7 +37,7 @@ impl Gauge for Apps {
         Ok(None)
     }
 
-    /// The newest solver with its parts, the multigrid problem and the trapezoid rule.
+    /// Returns the roofline points of the newest runs: solver with its parts, multigrid problem, trapezoid rule.
     fn points(&self, newest: &dyn Fn(&str, &str) -> Option<Record>) -> Vec<RooflinePoint> {
         points::points(newest)
     }

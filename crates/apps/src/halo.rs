@@ -1,4 +1,4 @@
-//! Communication of ranks while they solve: components of nodes that neighbours own, and sums.
+//! Communication of ranks during a solution: components of nodes that neighbours own, and sums.
 
 mod mpi;
 mod shared;
@@ -11,33 +11,33 @@ use crate::context::ThreadContext;
 use crate::elasticity::Subdomain;
 use crate::order::Numbering;
 
-/// The other ranks, as the threads of one see them.
+/// Communication with the other ranks, called by the threads of one rank.
 pub(crate) trait Halo: Sync {
-    /// Brings the components of nodes that other ranks have to the end of `vector`.
+    /// Copies the components of nodes that other ranks own to the end of `vector`.
     ///
     /// # Safety
-    /// Every thread of every rank calls it, and nothing else uses the vector meanwhile; between two calls all of
-    /// them meet.
+    /// Every thread of every rank calls this, and no other code uses the vector during the call. All ranks synchronise
+    /// between two calls.
     unsafe fn exchange(&self, context: &ThreadContext<'_>, vector: &SharedArray<f64>);
-    /// The sum of `x` over all ranks, in a fixed order; each thread of a rank calls it with the same `x`.
+    /// Returns the sum of `x` over all ranks, in a fixed order; each thread of a rank passes the same `x`.
     fn sum(&self, context: &ThreadContext<'_>, x: f64) -> f64;
-    /// Bytes that an exchange moves on this rank.
+    /// Returns the number of bytes that an exchange moves on this rank.
     fn bytes(&self) -> usize;
 }
 
-/// The other ranks before each has its part of the mesh.
+/// Communication with the other ranks before the mesh is divided.
 pub(crate) trait Ranks {
-    /// Halo of one rank with its part.
+    /// Halo of one rank with its part of the mesh.
     type Halo<'h>: Halo + 'h
     where
         Self: 'h;
-    /// True if one of them says so; all of them call it.
+    /// True if `said` is true on any rank; all ranks call this.
     fn any(&self, context: &ThreadContext<'_>, said: bool) -> bool;
     /// Returns the communication of the rank with this part and these rows.
     fn halo(&self, part: &Subdomain, rows: &Numbering) -> Self::Halo<'_>;
 }
 
-/// No other ranks.
+/// A single rank without others.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Alone;
 

@@ -1,8 +1,8 @@
-//! `apps hpcg`: the 27-point problem with a multigrid preconditioner as HPCG defines it, a domain a worker.
+//! `apps hpcg`: the 27-point problem of HPCG with its multigrid preconditioner, one domain per worker.
 //!
-//! A variant: only what the reference code prints, tuned by its rules, is HPCG's. Every coefficient is stored
-//! and read; what is saved is told in `loops` and `domain`: indices, half of a matrix behind a sweep
-//! forward, and residuals at points that no coarser grid has.
+//! The result is a variant: only the reference code, tuned by the rules of HPCG, gives HPCG results. Every coefficient
+//! is stored and read. `loops` and `domain` describe the savings: compressed indices, half of a matrix after a forward
+//! sweep, and residuals only at points of the coarser grid.
 
 mod domain;
 mod exchange;
@@ -39,9 +39,9 @@ use set::{DomainPlan, Set, SetRequest, Tests};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// `test` of its figures.
+/// Name of the test in records.
 pub const TEST: &str = "hpcg";
-/// Native sets behind the reference program's run.
+/// Number of native sets after the run of the reference program.
 const BEHIND: usize = 3;
 /// Interval at which interrupts are checked during a set.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -51,15 +51,15 @@ const ALLOWED: [usize; 2] = [12, 2];
 /// Options of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HpcgOptions {
-    /// Points of a domain in each direction.
+    /// Number of points of a domain in each direction.
     pub grid: GridPoints,
-    /// Largest share of the memory that can be had which may be taken, 0 to 1.
+    /// Maximum share of the available memory, 0 to 1.
     pub memory_fraction: Fraction,
-    /// Time for everything.
+    /// Time for the whole run.
     pub budget: Duration,
-    /// Exactly this many sets behind the warm-up, whatever the time.
+    /// Exact number of sets after the warm-up, independent of the time.
     pub samples: Option<usize>,
-    /// The reference program to run as well.
+    /// Reference program to run in addition.
     pub xhpcg: Option<XhpcgOptions>,
 }
 
@@ -72,16 +72,16 @@ pub struct HpcgPlan {
 }
 
 impl HpcgPlan {
-    /// Time for everything unless the user says otherwise: some sets on the usual grid.
+    /// Default time for the whole run, which suffices for several sets on the default grid.
     pub const BUDGET: Duration = Duration::from_secs(60);
-    /// Points of a domain unless the user says otherwise.
+    /// Default number of points of a domain.
     pub const GRID: GridPoints = [104; 3];
 
-    /// Plans a run of a domain for each thread or rank of the requested workers.
+    /// Plans a run with one domain for each thread or rank of the requested workers.
     ///
     /// # Errors
-    /// Workers that this node cannot have; a grid that cannot be made coarser as often as is needed, is too small
-    /// or too flat, or does not fit into memory.
+    /// Fails if this node does not have the workers, and if the grid cannot be coarsened often enough, is too small or
+    /// too flat, or does not fit into memory.
     pub fn new(
         site: &Site,
         requested: &WorkersOptions,
@@ -92,19 +92,21 @@ impl HpcgPlan {
         let grid = options.grid;
         let [x, y, z] = grid;
         let wrong = |problem: String| {
-            Err(Failure::usage(format!("a grid of {x} x {y} x {z} points: {problem}"))
+            Err(Failure::usage(format!("invalid grid of {x} x {y} x {z} points: {problem}"))
                 .hint("e.g. --grid 104"))
         };
         if let Some(points) = grid.iter().find(|points| !points.is_multiple_of(MULTIPLE)) {
-            return wrong(format!("{points} is not a multiple of {MULTIPLE}, as four grids need"));
+            return wrong(format!(
+                "{points} is not a multiple of {MULTIPLE}, which the four multigrid levels require"
+            ));
         }
         let (least, most) = (x.min(y).min(z), x.max(y).max(z));
         if least < LEAST || 8 * least < most {
             return wrong(format!(
-                "{LEAST} points at least in each direction, and none eight times another's"
+                "expected at least {LEAST} points in each direction, and at most 8 times as many as in another"
             ));
         }
-        // Workers have their domains by turns.
+        // Only one kind of workers has its domains in memory at a time.
         let layouts = swept.iter().map(|swept| swept.layout(grid));
         let Some(layout) = layouts.max_by_key(DomainLayout::count) else {
             return Err(Failure::usage("expected workers"));
@@ -130,7 +132,7 @@ impl HpcgPlan {
             ))
             .hint(format!("{remedy}, or give a larger --memory-fraction")));
         }
-        // Beside the first workers.
+        // The reference program is compared with the first workers.
         let find = |asked| PlacedXhpcg::find(site, swept[0].layout(grid), asked);
         let xhpcg = options.xhpcg.as_ref().map(find).transpose()?;
         Ok(Self { swept, options, notices, xhpcg })
@@ -138,13 +140,13 @@ impl HpcgPlan {
 }
 
 impl Swept {
-    /// The domains of the workers.
+    /// Returns the domains of the workers.
     fn layout(&self, grid: GridPoints) -> DomainLayout {
         DomainLayout::new(grid, self.workers.count())
     }
 }
 
-/// Matrix and vectors of all domains.
+/// Returns the size of the matrix and vectors of all domains, bytes.
 fn bytes(layout: &DomainLayout) -> u64 {
     Domain::bytes(layout) * layout.count() as u64
 }
@@ -172,7 +174,7 @@ impl Planned for HpcgPlan {
             codes: [false, true].map(Code::widest),
             cells: cells.collect::<Result<_, _>>()?,
         };
-        observer.phase(&format!("sets of {ITERATIONS} iterations, behind tests"));
+        observer.phase(&format!("tests, then sets of {ITERATIONS} iterations"));
         let flops: Vec<f64> = run.cells.iter().map(HpcgCell::operations).collect();
         let latest = |samples: &[Vec<Sample>]| {
             let last =
@@ -184,9 +186,9 @@ impl Planned for HpcgPlan {
         let mut schedule = Schedule::new(policy::APPS, limits, run.cells.len());
         let stop = schedule
             .run(&mut &shared, Some(&latest), |turn| run.set(&mut pool, turn.cell, &interrupted))?;
-        // A set that is ended early is no sample, and leaves nothing to be measured.
+        // A set that is interrupted is not a sample, and nothing is measured after it.
         let stop = if interrupted() { Stop::Interrupted } else { stop };
-        // Native sets before and behind it, so that neither has the better minutes.
+        // Native sets run before and after the reference program, so that a drift affects both equally.
         let mut reference = Ok(None);
         if let (Some(xhpcg), true) = (&xhpcg, stop != Stop::Interrupted) {
             (&mut &shared).phase("xhpcg");
@@ -212,12 +214,12 @@ impl Planned for HpcgPlan {
     }
 }
 
-/// Workers, their domains, and what sets came to.
+/// Workers with their domains and the results of their sets.
 struct HpcgCell<'a> {
     swept: &'a Swept,
     layout: DomainLayout,
     exchange: DomainExchange,
-    /// Tests of the first set.
+    /// Results of the tests in the first set.
     tests: Option<Tests>,
     sets: Vec<Set>,
 }
@@ -234,21 +236,21 @@ impl<'a> HpcgCell<'a> {
         })
     }
 
-    /// Operations of a set, as HPCG counts them.
+    /// Returns the number of operations of a set, as counted by HPCG.
     fn operations(&self) -> f64 {
         Operations::of(&self.layout).total()
     }
 }
 
-/// All workers under way.
+/// A run with all its workers.
 struct HpcgRun<'a> {
-    /// Without asking ahead and with.
+    /// Loops without and with prefetching.
     codes: [Code; 2],
     cells: Vec<HpcgCell<'a>>,
 }
 
 impl HpcgRun<'_> {
-    /// A set of domains that are made for it, as a sample; none where the user wants an end.
+    /// Runs one set on newly created domains and returns it as a sample; returns no sample if interrupted.
     fn set(
         &mut self,
         pool: &mut WorkerPool<'_>,
@@ -260,14 +262,14 @@ impl HpcgRun<'_> {
             Until { iterations: ITERATIONS, tolerance: 0.0, preconditioned: true, stop: &stop };
         let Self { codes, cells } = self;
         let cell = &mut cells[at];
-        // What was chosen first stays.
+        // The loops that the first set chose are used again.
         let codes = match cell.sets.first() {
             Some(set) => std::slice::from_ref(&codes[usize::from(set.ahead)]),
             None => &codes[..],
         };
         let made_of = DomainPlan { layout: &cell.layout, exchange: &cell.exchange, codes };
         let asked = SetRequest { tested: cell.tests.is_some(), until };
-        // Threads end at their next look at `stop`.
+        // Threads stop at their next check of `stop`.
         let mut ask = || {
             let end = interrupted();
             if end {
@@ -275,7 +277,7 @@ impl HpcgRun<'_> {
             }
             end
         };
-        // SAFETY: the job computes, maps memory and meets the others at their own barrier.
+        // SAFETY: the job computes, maps memory and synchronises at its own barrier.
         let made = unsafe {
             pool.sample(at, Interrupt::when(&mut ask).every(LOOK_EVERY), |member, laps| {
                 Set::of_member(member, laps, made_of, asked)
@@ -294,7 +296,7 @@ impl HpcgRun<'_> {
     }
 }
 
-/// Data from which figures are made.
+/// Data from which the figures are computed.
 struct HpcgEvidence<'a> {
     site: &'a Site,
     run: &'a HpcgRun<'a>,
@@ -315,7 +317,7 @@ impl HpcgEvidence<'_> {
             validity.suspect(doubt);
         }
         let figure = |name: &str| Measurement::new(GAUGE, TEST, name, Unit::FlopsPerSecond);
-        // HPCG adds a tenth of the time to set up to each set.
+        // HPCG adds one tenth of the setup time to each set.
         let overhead = config.setup_s.unwrap_or(0.0) / 10.0;
         let rating = |seconds: f64| operations.total() / (seconds + overhead);
         let rating = figure("rating").timed(Quoted::HarmonicMean, timed, 0, &rating);
@@ -333,7 +335,7 @@ impl HpcgEvidence<'_> {
         all
     }
 
-    /// Operations a second over those of the workers that a cell is held against, turn by turn.
+    /// Returns the rate divided by that of the reference workers, round by round.
     fn relative(&self, at: usize, config: HpcgConfig) -> Option<Measurement> {
         let cells = &self.run.cells;
         let wanted = &cells[at].swept.reference;
@@ -346,7 +348,7 @@ impl HpcgEvidence<'_> {
         let of_base = self.validity(base);
         of_base.reasons.iter().for_each(|reason| validity.add(of_base.status, reason.as_str()));
         if !enough {
-            validity.suspect("few rounds were undisturbed, so disturbed ones count too");
+            validity.suspect("too few undisturbed rounds, so disturbed rounds count too");
         }
         let against = Some(base.swept.workers.in_words());
         let m = Measurement::new(GAUGE, TEST, "relative", Unit::Factor);
@@ -388,13 +390,12 @@ impl HpcgEvidence<'_> {
     /// Returns the validity by HPCG's own tests, and by the check whether caches hold part of the problem.
     fn validity(&self, cell: &HpcgCell<'_>) -> Validity {
         let mut validity = Validity::valid();
-        let told =
-            |x: Option<f64>| x.map_or_else(|| "no number".to_owned(), |x| format!("{x:.1e}"));
+        let told = |x: Option<f64>| x.map_or_else(|| "NaN".to_owned(), |x| format!("{x:.1e}"));
         if let Some(tests) = &cell.tests {
             for (what, departure) in ["product", "multigrid cycle"].iter().zip(tests.departures) {
                 if departure.is_none_or(|departure| departure > 1.0) {
                     validity.invalid(format!(
-                        "the {what} is not symmetric: |x'Ay - y'Ax| is {} times what HPCG allows",
+                        "the {what} is not symmetric: |x'Ay - y'Ax| is {} times the limit of HPCG",
                         told(departure)
                     ));
                 }
@@ -402,19 +403,19 @@ impl HpcgEvidence<'_> {
             if tests.iterations.iter().zip(ALLOWED).any(|(n, allowed)| *n > allowed) {
                 let [alone, preconditioned] = tests.iterations;
                 validity.invalid(format!(
-                    "with a great diagonal it takes {alone} iterations, {preconditioned} preconditioned, where HPCG allows {} and {}",
+                    "with a large diagonal, the solver takes {alone} iterations and {preconditioned} with the preconditioner; HPCG allows {} and {}",
                     ALLOWED[0], ALLOWED[1]
                 ));
             }
         }
-        // The residual's accuracy is that of x.
+        // The accuracy of the residual is that of x.
         let is_off = |set: &&Set| set.distance.is_none_or(|distance| distance > 1e-3);
         if let Some(set) = cell.sets.iter().find(is_off) {
-            validity.invalid(format!("the solution is {} off 1", told(set.distance)));
+            validity.invalid(format!("the solution deviates from 1 by {}", told(set.distance)));
         }
         if cell.sets.windows(2).any(|two| two[0].residual != two[1].residual) {
             validity.invalid(
-                "sets end with different residuals: this machine does not compute the same twice",
+                "the final residuals of sets differ: results of this machine are not reproducible",
             );
         }
         let cpus: Vec<_> = cell.swept.workers.cpus();
@@ -422,7 +423,7 @@ impl HpcgEvidence<'_> {
         let bytes = bytes(&cell.layout);
         if (bytes as f64) < TIMES_LLC * held as f64 {
             validity.suspect(format!(
-                "matrix and vectors of {} are below four times the last-level caches in use ({}), and partly lie there",
+                "matrix and vectors ({}) are smaller than four times the last-level caches in use ({}), which hold part of them",
                 Bytes(bytes),
                 Bytes(held)
             ));
@@ -431,7 +432,7 @@ impl HpcgEvidence<'_> {
     }
 }
 
-/// Name of an instruction set in records of this test.
+/// Returns the name of an instruction set in records of this test.
 fn isa_name(isa: Isa) -> &'static str {
     match isa {
         Isa::Portable if cfg!(target_arch = "aarch64") => Isa::Neon.name(),
@@ -442,5 +443,5 @@ fn isa_name(isa: Isa) -> &'static str {
 
 /// Returns the statement that the figures are not a valid HPCG result.
 pub(crate) fn variant() -> String {
-    "based on a variant of HPCG: its problem, iterations, tests and counts; only the reference code, tuned by its rules, gives an HPCG result".to_owned()
+    "based on a variant of HPCG with its problem, iterations, tests and operation counts; only the reference code, tuned by the rules of HPCG, gives an HPCG result".to_owned()
 }

@@ -1,5 +1,5 @@
-//! `apps iccg`: conjugate gradients with an incomplete factorisation on three-dimensional elasticity, a
-//! program that memory bounds.
+//! `apps iccg`: conjugate gradients with an incomplete factorisation for three-dimensional elasticity, a memory-bound
+//! program.
 
 pub mod config;
 mod follow;
@@ -14,5 +14,5 @@ pub use follow::{end, follow};
 pub use options::{IccgOptions, Method};
 pub use plan::IccgPlan;
 
-/// `test` of its figures.
+/// Name of the test in records.
 pub const TEST: &str = "iccg";

@@ -1,9 +1,9 @@
-//! Proxy applications: what programs bound by computing and by memory get of a node, and what placement
-//! costs them.
+//! Proxy applications: the performance of compute-bound and memory-bound programs on a node, and the effect of
+//! placement.
 //!
-//! Machine, placement and options go in, measurements come out; nothing here prints, saves or knows
-//! another gauge.
-// Rows, columns and lanes are numbers here, of several arrays at once.
+//! The crate takes a machine, a placement and options, and returns measurements. It does not print, does not save, and
+//! does not depend on another gauge.
+// Rows, columns and lanes are indices into several arrays at once.
 #![allow(clippy::needless_range_loop)]
 
 mod array;
@@ -34,9 +34,10 @@ pub use gauge::Apps;
 use nodegauge_team::{WorkerPool, Workers};
 pub use workers::{MpiRanks, WorkersOptions};
 
-/// The gauge, as records have it.
+/// Name of the gauge in records.
 pub const GAUGE: &str = "apps";
-/// A matrix against the last-level caches below which these help, as STREAM's rule has it for an array.
+/// Minimum size of a matrix as a multiple of the last-level caches, as in STREAM's rule for an array. Below it, caches
+/// hold part of the matrix.
 const TIMES_LLC: f64 = 4.0;
 
 #[cfg(test)]

@@ -1,27 +1,27 @@
-//! In which order unknowns are eliminated, and which thread has which: colours of nodes that do not
-//! couple, and numbers by thread, colour and sequence, so that each thread's rows are one after another.
+//! Order in which unknowns are eliminated, and their distribution over threads: colours of nodes that are not coupled,
+//! and numbers by thread, colour and sequence, so that each thread's rows are contiguous.
 //!
-//! Reverse Cuthill-McKee with the levels of its dependences eliminates exactly in that order, all nodes of
-//! a level at once; with cyclic colours of levels (T. Washio, S. Doi et al., CM-RCM, as in K. Nakajima,
-//! parallel iterative solvers for finite elements) it has fewer steps for more iterations.
+//! Reverse Cuthill-McKee with the levels of its dependences eliminates exactly in that order, with all nodes of a level
+//! at the same time. With cyclic colours of levels (T. Washio, S. Doi et al., CM-RCM, as in K. Nakajima, parallel
+//! iterative solvers for finite elements), it has fewer steps but needs more iterations.
 
 use crate::array::share;
 use crate::elasticity::Subdomain;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Colours of levels in [`EliminationOrder::CyclicLevels`]. Fewer mean fewer barriers and more iterations; in the
-/// literature 10 to 20 are usual.
+/// Number of colours of levels in [`EliminationOrder::CyclicLevels`]. Fewer colours mean fewer barriers and more
+/// iterations; the literature uses 10 to 20.
 const CYCLE: usize = 20;
 
-/// An order of elimination.
+/// Order of elimination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EliminationOrder {
-    /// As nodes are numbered, x running fastest, within each thread's nodes alone.
+    /// In the numbering of the nodes (x varies fastest), within each thread's nodes only.
     Domain,
-    /// As nodes are numbered, by levels of dependence.
+    /// In the numbering of the nodes, by levels of dependence.
     Natural,
-    /// The fewest colours that a greedy choice finds.
+    /// With the smallest number of colours that a greedy algorithm finds.
     Multicolour,
     /// Reverse Cuthill-McKee, by levels of dependence.
     Levels,
@@ -32,11 +32,11 @@ pub enum EliminationOrder {
 /// Rows and their numbers.
 #[derive(Debug)]
 pub struct Numbering {
-    /// Local number of the node of each row that the rank has, then of those of its neighbours.
+    /// Local number of the node of each row: first the rank's own rows, then those of its neighbours.
     pub nodes: Vec<u32>,
     /// Row of each local number.
     pub rows: Vec<u32>,
-    /// Colour of each row that the rank has.
+    /// Colour of each of the rank's own rows.
     pub colours: Vec<u32>,
     /// Rows by thread, then by colour.
     stages: Vec<Vec<Range<usize>>>,
@@ -46,7 +46,7 @@ pub struct Numbering {
 const NONE: u32 = u32::MAX;
 
 impl Numbering {
-    /// Numbers the nodes of a subdomain for so many threads.
+    /// Numbers the nodes of a subdomain for `threads` threads.
     pub fn new(subdomain: &Subdomain, order: EliminationOrder, threads: usize) -> Self {
         let known = subdomain.known_nodes();
         let natural: Vec<u32> = subdomain.owned_nodes().map(|local| local as u32).collect();
@@ -77,7 +77,7 @@ impl Numbering {
         Self::of(subdomain, &sequence, &colour_of, threads)
     }
 
-    /// Numbers rows by thread, colour, sequence; each colour is shared out evenly.
+    /// Numbers rows by thread, colour and sequence; each colour is divided evenly.
     fn of(subdomain: &Subdomain, sequence: &[u32], colour_of: &[u32], threads: usize) -> Self {
         let count = sequence.iter().map(|node| colour_of[*node as usize] + 1).max().unwrap_or(0);
         let mut by_colour = vec![Vec::new(); count as usize];
@@ -103,12 +103,12 @@ impl Numbering {
         Self { nodes, rows, colours, stages }
     }
 
-    /// Rows that the rank has.
+    /// Returns the number of rows that the rank owns.
     pub fn owned(&self) -> usize {
         self.colours.len()
     }
 
-    /// Threads.
+    /// Returns the number of threads.
     pub fn threads(&self) -> usize {
         self.stages.len()
     }
@@ -118,27 +118,28 @@ impl Numbering {
         self.stages.first().map_or(0, Vec::len)
     }
 
-    /// The rows of a thread.
+    /// Returns the rows of a thread.
     pub fn of_thread(&self, thread: usize) -> Range<usize> {
         let stages = &self.stages[thread];
         stages.first().map_or(0, |stage| stage.start)..stages.last().map_or(0, |stage| stage.end)
     }
 
-    /// The rows of a thread, a range a colour.
+    /// Returns the rows of a thread, one range per colour.
     pub fn stages(&self, thread: usize) -> &[Range<usize>] {
         &self.stages[thread]
     }
 }
 
-/// The first of `cycle` colours from `first` on, round and round, that is not in the set `used` (a bit a
-/// colour); behind them where all are. A node has 26 neighbours, so that 27 always suffice.
+/// Returns the first colour that is not in the set `used` (one bit per colour), searched cyclically among `cycle`
+/// colours from `first`; if all are used, the first one after them. A node has 26 neighbours, so 27 colours always
+/// suffice.
 fn first_free(used: u64, first: usize, cycle: usize) -> u32 {
     let turns = (0..cycle).map(|step| (first + step) % cycle);
     let free = turns.chain(cycle..64).find(|colour| used >> colour & 1 == 0);
     free.unwrap_or(0) as u32
 }
 
-/// The neighbours of a node that the rank has, by local number.
+/// Returns the neighbours of a node that the rank owns, by local number.
 fn beside(subdomain: &Subdomain, local: u32) -> impl Iterator<Item = usize> {
     let node = subdomain.node(local as usize);
     let others = subdomain.neighbours(node).map(|(_, other)| other);
@@ -147,7 +148,7 @@ fn beside(subdomain: &Subdomain, local: u32) -> impl Iterator<Item = usize> {
         .map(|other| subdomain.local(other))
 }
 
-/// Colours by `choose`, which gets a node and the set of its neighbours' colours.
+/// Colours the nodes in sequence; `choose` gets a node and the set of its neighbours' colours.
 fn coloured(
     subdomain: &Subdomain,
     sequence: &[u32],
@@ -163,7 +164,7 @@ fn coloured(
     colours
 }
 
-/// The level of each node: behind all its neighbours that come before it in the sequence.
+/// Returns the level of each node: one more than the highest level of its neighbours that precede it in the sequence.
 fn levels(subdomain: &Subdomain, sequence: &[u32]) -> Vec<u32> {
     let mut levels = vec![NONE; subdomain.known_nodes()];
     for node in sequence {
@@ -174,12 +175,12 @@ fn levels(subdomain: &Subdomain, sequence: &[u32]) -> Vec<u32> {
     levels
 }
 
-/// The nodes in the order of E. Cuthill and J. McKee (1969) from the first corner, reversed.
+/// Returns the nodes in the order of E. Cuthill and J. McKee (1969) from the first corner, reversed.
 fn reverse_cuthill_mckee(subdomain: &Subdomain, natural: &[u32]) -> Vec<u32> {
     let mut found = vec![false; subdomain.known_nodes()];
     let (mut queue, mut sequence) = (VecDeque::new(), Vec::with_capacity(natural.len()));
     let mut next = Vec::new();
-    // The owned box is connected: one start reaches all of it.
+    // The owned box is connected, so one start node reaches all nodes.
     if let Some(start) = natural.first() {
         found[*start as usize] = true;
         queue.push_back(*start);
@@ -253,7 +254,7 @@ mod tests {
         let colours = |order| Numbering::new(&whole, order, 2).colour_count();
         assert_eq!(colours(EliminationOrder::Multicolour), 8);
         assert_eq!(colours(EliminationOrder::Domain), 1);
-        // x + 2 y + 4 z.
+        // The colour is x + 2 y + 4 z.
         assert_eq!(colours(EliminationOrder::Natural), 7 + 2 * 5 + 4 * 6 + 1);
         assert!((8..=27).contains(&colours(EliminationOrder::CyclicLevels)));
         let natural: Vec<u32> = (0..whole.mesh.count() as u32).collect();

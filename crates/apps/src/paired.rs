@@ -1,13 +1,13 @@
-//! Ratios of two cells that had their turns by turns: each of neighbours in time, so that what drifts does
-//! not become a difference.
+//! Ratios of two cells that were measured in turn: each ratio is of samples of the same round, so that a drift does not
+//! appear as a difference.
 
 use nodegauge_measure::samples::{self, Sample};
 
-/// Fewer rounds that nothing interfered with say nothing: then all count.
+/// Minimum number of undisturbed rounds; with fewer, all rounds count.
 const LEAST: usize = 3;
 
-/// Times of cell `of` over those of cell `by`, round by round behind the warm-up, of the rounds in which
-/// nothing interfered with either and both saw one regime; and whether those were enough.
+/// Returns the times of cell `of` divided by those of cell `by` for each round after the warm-up in which neither was
+/// disturbed and both had the same regime. The second value is true if there were enough such rounds.
 pub(crate) fn ratios(all: &[Vec<Sample>], of: usize, by: usize) -> (Vec<f64>, bool) {
     let rounds = all[of].iter().zip(&all[by]).skip(1);
     let rounds: Vec<Vec<Sample>> = rounds.map(|(x, y)| vec![x.clone(), y.clone()]).collect();
@@ -32,7 +32,7 @@ mod tests {
     fn rounds_that_something_interfered_with_count_only_for_lack_of_others() {
         let cell = |times: &[f64]| times.iter().map(|x| sample(*x, *x > 5.0)).collect::<Vec<_>>();
         let all = [cell(&[3.0, 2.0, 2.0, 9.0, 4.0]), cell(&[1.0, 1.0, 2.0, 1.0, 2.0])];
-        // The first is the warm-up.
+        // The first round is the warm-up.
         assert_eq!(ratios(&all, 0, 1), (vec![2.0, 1.0, 2.0], true));
         let few = [cell(&[3.0, 2.0, 9.0, 9.0]), cell(&[1.0, 1.0, 1.0, 1.0])];
         assert_eq!(ratios(&few, 0, 1), (vec![2.0, 9.0, 9.0], false));

@@ -1,5 +1,5 @@
-//! Applications as points under a roofline of main memory: operations as they are counted, bytes by their storage
-//! format.
+//! Applications as points under a roofline of main memory: operations as counted by the application, bytes from its
+//! storage format.
 
 use crate::config::{HpcgConfig, TrapezoidConfig};
 use crate::hpcg::problem::{DomainLayout, ITERATIONS, Operations};
@@ -8,7 +8,7 @@ use crate::{GAUGE, TIMES_LLC, hpcg, iccg, trapezoid};
 use nodegauge_gauge::roofline::RooflinePoint;
 use nodegauge_measure::record::{Measurement, Record, Status};
 
-/// Bytes of the partial sum that a worker of the trapezoid rule leaves.
+/// Bytes of the partial sum that each worker of the trapezoid rule writes.
 const SUM: f64 = 8.0;
 
 /// Returns the points of the newest run of each application.
@@ -21,14 +21,15 @@ pub(crate) fn points(newest: &dyn Fn(&str, &str) -> Option<Record>) -> Vec<Roofl
     [solver, multigrid, of(trapezoid::TEST, "rate", of_trapezoid)].concat()
 }
 
-/// The figures of a test that have a value, and are what they say.
+/// Returns the valid figures of a test.
 fn own<'r>(record: &'r Record, test: &'static str) -> impl Iterator<Item = &'r Measurement> {
     let own = move |m: &&Measurement| m.gauge == GAUGE && m.test == test && !m.is_published();
     let all = record.measurements.iter().filter(own);
     all.filter(|m| m.value.is_some() && m.validity.status != Status::Invalid)
 }
 
-/// The solver and its parts by the workers that iterate fastest; none of a matrix that caches hold a part of.
+/// Returns the solver and its parts for the workers with the fastest iterations; nothing if caches hold part of the
+/// matrix.
 fn of_iccg(record: &Record) -> Vec<RooflinePoint> {
     let all: Vec<(&Measurement, IccgConfig)> =
         own(record, iccg::TEST).map(|m| (m, m.read_config())).collect();
@@ -43,7 +44,7 @@ fn of_iccg(record: &Record) -> Vec<RooflinePoint> {
     }
     let point = |(m, config): &(&Measurement, IccgConfig)| {
         let (flops, bytes) = (config.flops? as f64, config.moved_bytes? as f64);
-        // A part's figure is its bytes a second.
+        // The figure of a part is its bytes per second.
         let (name, rate) = match m.name.as_str() {
             "rate" => ("iccg".to_owned(), m.value?),
             part if config.share.is_some() => (format!("iccg_{part}"), m.value? * flops / bytes),
@@ -52,7 +53,7 @@ fn of_iccg(record: &Record) -> Vec<RooflinePoint> {
         let (n, threads) = (config.n?, config.on.threads?);
         let storage = config.storage.as_deref()?;
         let basis = format!(
-            "apps iccg of {}, {n} unknowns, threads {threads}, bytes: of its storage, {storage}",
+            "apps iccg of {}, {n} unknowns, threads {threads}, bytes from the storage format, {storage}",
             record.started
         );
         (flops > 0.0).then(|| RooflinePoint::in_memory(&name, rate, flops / bytes, basis))
@@ -61,7 +62,7 @@ fn of_iccg(record: &Record) -> Vec<RooflinePoint> {
     same.filter_map(point).collect()
 }
 
-/// The rating, with the operations that HPCG counts.
+/// Returns the rating, with the operations that HPCG counts.
 fn of_hpcg(record: &Record) -> Vec<RooflinePoint> {
     let point = |m: &Measurement| {
         let config: HpcgConfig = m.read_config();
@@ -70,7 +71,7 @@ fn of_hpcg(record: &Record) -> Vec<RooflinePoint> {
         let flops = Operations::of(&DomainLayout { local, domains }).total() / ITERATIONS as f64;
         let (n, threads) = (config.n?, config.on.threads?);
         let basis = format!(
-            "apps hpcg of {}, {n} equations, threads {threads}, operations as HPCG counts them, bytes: of its own storage",
+            "apps hpcg of {}, {n} equations, threads {threads}, operations as counted by HPCG, bytes from the storage format",
             record.started
         );
         Some(RooflinePoint::in_memory("hpcg", m.value?, flops / config.moved_bytes? as f64, basis))
@@ -80,7 +81,7 @@ fn of_hpcg(record: &Record) -> Vec<RooflinePoint> {
     best.into_iter().collect()
 }
 
-/// The longest sum by the workers that are fastest.
+/// Returns the longest sum by the fastest workers.
 fn of_trapezoid(record: &Record) -> Vec<RooflinePoint> {
     let rates = own(record, trapezoid::TEST).filter(|m| m.name == "rate");
     let rates = rates.map(|m| (m, m.read_config::<TrapezoidConfig>()));
@@ -91,7 +92,7 @@ fn of_trapezoid(record: &Record) -> Vec<RooflinePoint> {
     let point = |(m, config): (&Measurement, TrapezoidConfig)| {
         let (n, threads) = (config.n?, config.on.threads?);
         let basis = format!(
-            "apps trapezoid of {}, {n} intervals, threads {threads}, bytes: a partial sum of each",
+            "apps trapezoid of {}, {n} intervals, threads {threads}, bytes: one partial sum per thread",
             record.started
         );
         let intensity = n as f64 * trapezoid::rule::FLOPS / (SUM * threads as f64);
@@ -171,7 +172,7 @@ mod tests {
             told(&of),
             expected.map(|(name, expected_rate, x)| (name.to_owned(), expected_rate, x))
         );
-        // Of a matrix in caches nothing is known of memory.
+        // A matrix in caches gives no point under a roofline of memory.
         let small = |m: &mut Measurement| {
             let cached_config = IccgConfig { times_llc: Some(0.1), ..m.read_config() };
             *m = m.clone().config(&cached_config);
@@ -184,7 +185,7 @@ mod tests {
     fn multigrid_and_sums_have_their_counts() {
         let hpcg = told(&record("apps-hpcg"));
         let [(name, _, intensity)] = &hpcg[..] else { panic!("{hpcg:?}") };
-        // Between a product, 2 operations for 8 bytes and more, and what is saved of a cycle.
+        // Between a product, with 2 operations for more than 8 bytes, and the savings of a cycle.
         assert!(name == "hpcg" && (0.15..0.5).contains(intensity), "{hpcg:?}");
         let sums = told(&record("apps-trapezoid"));
         let [(sum_name, rate, sum_intensity)] = &sums[..] else { panic!("{sums:?}") };

@@ -1,10 +1,10 @@
-//! Preconditioners of block rows: the inverse of the diagonal blocks, or an incomplete factorisation
-//! `(I + L) D (I + L^T)` without fill-in (block-IC(0): J. A. Meijerink, H. A. van der Vorst, Math. Comp. 31,
-//! 1977; O. Axelsson, Iterative Solution Methods, 1994, chapter 7).
+//! Preconditioners of block rows: the inverse of the diagonal blocks, or an incomplete factorisation `(I + L) D (I +
+//! L^T)` without fill-in (block-IC(0): J. A. Meijerink, H. A. van der Vorst, Math. Comp. 31, 1977; O. Axelsson,
+//! Iterative Solution Methods, 1994, chapter 7).
 //!
-//! A row is eliminated behind all of lower colour; within a colour, behind the rows of its thread before it.
-//! Rows of one colour on different threads that couple all the same (a single colour: each thread's
-//! domain) leave these couplings out: additive Schwarz without overlap.
+//! A row is eliminated after all rows of lower colours and, within its colour, after the preceding rows of its thread.
+//! Rows of the same colour on different threads may still be coupled (with a single colour: each thread's domain).
+//! These couplings are ignored, which is additive Schwarz without overlap.
 
 use crate::array::{Array, SharedArray};
 use crate::code::{Code, compiled};
@@ -17,13 +17,13 @@ use nodegauge_measure::Failure;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// First share by which diagonals are raised when a pivot is not positive, and the factor from there on
-/// (T. A. Manteuffel, Math. Comp. 34, 1980).
+/// Initial share by which diagonals are increased if a pivot is not positive, and the factor for further increases (T.
+/// A. Manteuffel, Math. Comp. 34, 1980).
 const SHIFT: (f64, f64) = (0.01, 2.0);
-/// Diagonals are raised up to this share: then they dominate.
+/// Maximum share by which diagonals are increased; the matrix is then diagonally dominant.
 const MOST_SHIFT: f64 = 100.0;
 
-/// Part of a coupling in the elimination of a row.
+/// Role of a coupling in the elimination of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Coupling {
     Lower,
@@ -32,7 +32,7 @@ enum Coupling {
     LeftOut,
 }
 
-/// Returns the coupling of row `row` of a thread with the rows `own` to a column.
+/// Returns the role of the coupling between row `row`, of a thread with the rows `own`, and a column.
 fn coupling(numbering: &Numbering, own: &Range<usize>, row: usize, column: usize) -> Coupling {
     if row == column {
         return Coupling::Diagonal;
@@ -45,22 +45,22 @@ fn coupling(numbering: &Numbering, own: &Range<usize>, row: usize, column: usize
     if (*other, column) < (mine, row) { Coupling::Lower } else { Coupling::Upper }
 }
 
-/// A preconditioner of the rows of a rank.
+/// Preconditioner of the rows of a rank.
 #[derive(Debug)]
 pub(crate) struct Preconditioner {
-    /// Inverse of the diagonal blocks, [`BLOCK`] numbers a row.
+    /// Inverse of the diagonal blocks, [`BLOCK`] numbers per row.
     inverse: Array<f64>,
-    /// Strictly lower and upper rows; `None` where the diagonal is all.
+    /// Strictly lower and upper rows; `None` for the diagonal preconditioner.
     factor: Option<[Blocks; 2]>,
-    /// Share by which diagonals were raised until every pivot was positive.
+    /// Share by which diagonals were increased until every pivot was positive.
     pub shift: f64,
 }
 
 impl Preconditioner {
-    /// The inverse of the diagonal blocks.
+    /// Returns the inverse of the diagonal blocks.
     ///
     /// # Errors
-    /// When the kernel gives no memory, or a block is not positive definite.
+    /// Fails if memory cannot be mapped, or if a block is not positive definite.
     pub fn diagonal(
         threads: &mut impl Threads,
         matrix: &Blocks,
@@ -71,7 +71,7 @@ impl Preconditioner {
         threads.map(|context| {
             for row in rows.of_thread(context.thread) {
                 let block = diagonal_of(matrix, row);
-                // SAFETY: the row is this thread's.
+                // SAFETY: the row belongs to this thread.
                 let own = unsafe { inverse.part_mut(BLOCK * row..BLOCK * (row + 1)) };
                 invert_into(&block, own, &good);
             }
@@ -82,10 +82,10 @@ impl Preconditioner {
         Ok(Self { inverse: inverse.into_array(), factor: None, shift: 0.0 })
     }
 
-    /// Block-IC(0) in the order of the colours.
+    /// Returns block-IC(0) in the order of the colours.
     ///
     /// # Errors
-    /// When the kernel gives no memory, or no shift of the diagonal helps.
+    /// Fails if memory cannot be mapped, or if no shift of the diagonal gives positive pivots.
     pub fn incomplete(
         threads: &mut impl Threads,
         matrix: &Blocks,
@@ -126,10 +126,11 @@ impl Preconditioner {
         Ok(Self { inverse: inverse.into_array(), factor: factors, shift })
     }
 
-    /// `z = M^-1 r` on a thread's rows, all threads together; the result is there behind a barrier.
+    /// Computes `z = M^-1 r` on a thread's rows; all threads call this together. The result is complete after a
+    /// barrier.
     ///
     /// # Safety
-    /// `r` and `z` have the rows, and nobody else uses them.
+    /// `r` and `z` have the rows, and no other code uses them.
     pub unsafe fn apply(
         &self,
         context: &ThreadContext<'_>,
@@ -141,7 +142,7 @@ impl Preconditioner {
         let diagonal = self.inverse.at(0);
         let Some([lower, upper]) = &self.factor else {
             let own = rows.of_thread(context.thread);
-            // SAFETY: the rows are this thread's; the processor has the widest set that it has.
+            // SAFETY: the rows belong to this thread; the processor supports its widest instruction set.
             return unsafe { sparse::scale(code, (own.start, own.end), diagonal, r, z) };
         };
         let stages = rows.stages(context.thread);
@@ -149,12 +150,12 @@ impl Preconditioner {
             if number > 0 {
                 context.barrier();
             }
-            // SAFETY: a lower row names rows of lower colours, which are complete behind the barrier, and of
-            // its own thread before it.
+            // SAFETY: a lower row refers to rows of lower colours, which are complete after the barrier, and to
+            // preceding rows of its own thread.
             unsafe { sparse::forward(code, &lower.rows(stage), r, z) };
         }
         for (number, stage) in stages.iter().enumerate().rev() {
-            // SAFETY: the same with upper rows; rows of the last colour name none of others.
+            // SAFETY: the same for upper rows; rows of the last colour refer to no rows of other threads.
             unsafe { sparse::backward(code, &upper.rows(stage), diagonal, z) };
             if number > 0 {
                 context.barrier();
@@ -162,22 +163,22 @@ impl Preconditioner {
         }
     }
 
-    /// Bytes that one application moves on a thread's rows, vectors among them.
+    /// Returns the bytes that one application moves on a thread's rows, including vectors.
     pub fn bytes(&self, rows: &Range<usize>) -> usize {
         let factor = self.factor.iter().flatten().map(|part| part.bytes_of(rows)).sum::<usize>();
-        // r is read and z written; z is read and written again on the way back.
+        // r is read and z written; the backward substitution reads and writes z again.
         let vectors = if self.factor.is_some() { 4 } else { 2 };
         factor + rows.len() * 8 * (BLOCK + 3 * vectors)
     }
 
-    /// Operations of one application on a thread's rows.
+    /// Returns the operations of one application on a thread's rows.
     pub fn flops(&self, rows: &Range<usize>) -> usize {
         let blocks: usize = self.factor.iter().flatten().map(|part| part.count_of(rows)).sum();
         blocks * 2 * BLOCK + rows.len() * 15
     }
 }
 
-/// Block-IC(0) while threads compute it.
+/// Block-IC(0) during its computation by the threads.
 struct Factorisation<'a> {
     matrix: &'a Blocks,
     rows: &'a Numbering,
@@ -187,26 +188,26 @@ struct Factorisation<'a> {
     lower: SharedBlocks,
     /// Strictly upper rows.
     upper: SharedBlocks,
-    /// Share by which diagonals are raised.
+    /// Share by which diagonals are increased.
     shift: f64,
 }
 
 impl Factorisation<'_> {
-    /// Factorises with the present shift; returns false if a pivot is not positive.
+    /// Factorises with the current shift; returns false if a pivot is not positive.
     ///
     /// # Errors
-    /// When a thread fails.
+    /// Fails if a thread fails.
     fn try_shift(&mut self, threads: &mut impl Threads) -> Result<bool, Failure> {
         let good = AtomicBool::new(true);
-        // SAFETY: `self` is borrowed exclusively, and all its threads call it, each once.
+        // SAFETY: `self` is borrowed exclusively, and each of its threads calls this once.
         threads.map(|context| unsafe { self.factorise(context, &good) })?;
         Ok(good.load(Ordering::Relaxed))
     }
 
-    /// A thread's part of the factorisation.
+    /// Runs a thread's part of the factorisation.
     ///
     /// # Safety
-    /// All threads call it, each with its own context, and nothing else uses `self` meanwhile.
+    /// All threads call this, each with its own context, and no other code uses `self` during the call.
     unsafe fn factorise(&self, context: &ThreadContext<'_>, good: &AtomicBool) {
         let Self { matrix, rows, lower, upper, .. } = self;
         let own = rows.of_thread(context.thread);
@@ -214,14 +215,14 @@ impl Factorisation<'_> {
         for stage in rows.stages(context.thread) {
             for row in stage.clone() {
                 let at = Elimination { factor: self, own: &own, row };
-                // SAFETY: the processor has the instruction set; the row is this thread's, and those that it needs
-                // are complete.
+                // SAFETY: the processor supports the instruction set; the row belongs to this thread, and the rows that
+                // it needs are complete.
                 unsafe { eliminate(code, &at, &mut scratch, good) };
             }
             context.barrier();
         }
         for row in own.clone() {
-            // SAFETY: the row is this thread's, and nothing reads upper rows yet.
+            // SAFETY: the row belongs to this thread, and no thread reads upper rows yet.
             let (columns, values) = unsafe { upper.row_mut(row) };
             let is_above =
                 |column: &&u32| coupling(rows, &own, row, **column as usize) == Coupling::Upper;
@@ -230,7 +231,7 @@ impl Factorisation<'_> {
                 *slot = *column;
                 // SAFETY: lower rows are complete.
                 let (others, blocks) = unsafe { lower.row(*column as usize) };
-                // Couplings are mutual.
+                // The pattern is symmetric.
                 if let Some(at) = others.iter().position(|other| *other as usize == row) {
                     *value = transpose(&blocks[at]);
                 }
@@ -238,33 +239,33 @@ impl Factorisation<'_> {
         }
     }
 
-    /// Inverse of the diagonal block of a row.
+    /// Returns the inverse of the diagonal block of a row.
     ///
     /// # Safety
     /// The row has been eliminated.
     #[inline(always)]
     unsafe fn inverse_of(&self, row: usize) -> [f64; BLOCK] {
-        // SAFETY: a row that has been eliminated is not written again.
+        // SAFETY: an eliminated row is not written again.
         let block = unsafe { self.inverse.part(BLOCK * row..BLOCK * (row + 1)) };
         block.as_chunks().0[0]
     }
 }
 
-/// A row that is eliminated: `W_ij = A_ij - sum of W_ik L_jk^T`, `L_ij = W_ij D_j^-1`,
-/// `D_i = A_ii - sum of W_ij L_ij^T`.
+/// A row during its elimination: `W_ij = A_ij - sum of W_ik L_jk^T`, `L_ij = W_ij D_j^-1`, `D_i = A_ii - sum of W_ij
+/// L_ij^T`.
 pub(crate) struct Elimination<'a> {
     factor: &'a Factorisation<'a>,
-    /// The rows of the thread.
+    /// Rows of the thread.
     own: &'a Range<usize>,
     row: usize,
 }
 
 compiled! {
-    /// Eliminates a row; clears `good` where its pivot is not positive definite.
+    /// Eliminates a row; clears `good` if its pivot is not positive definite.
     ///
     /// # Safety
-    /// The processor has the instruction set; the row is written by nobody else, and rows of lower colours and those
-    /// of the thread before it are complete.
+    /// The processor supports the instruction set; no other thread writes the row; rows of lower colours and the
+    /// preceding rows of the thread are complete.
     eliminate = eliminate_body(at: &Elimination<'_>, scratch: &mut RowScratch, good: &AtomicBool)
 }
 
@@ -293,13 +294,13 @@ unsafe fn eliminate_body<S: InstructionSet, const ASK: bool>(
     for (number, (_, column, _)) in coupled.iter().enumerate() {
         place[*column] = number as u8 + 1;
     }
-    // Off the diagonal a shift changes nothing.
+    // The shift changes only the diagonal.
     (0..3).for_each(|diagonal| pivot[4 * diagonal] *= 1.0 + factor.shift);
     // SAFETY: the caller's promise.
     let (slots, values) = unsafe { lower.row_mut(row) };
     for (number, (_, column, slot)) in coupled.iter().enumerate() {
         let mut w = blocks[*slot];
-        // SAFETY: the caller's promise: the other row is complete.
+        // SAFETY: the caller guarantees that the other row is complete.
         let (others, theirs) = unsafe { lower.row(*column) };
         for (other, block) in others.iter().zip(theirs) {
             let row_number = place[*other as usize];
@@ -322,13 +323,13 @@ unsafe fn eliminate_body<S: InstructionSet, const ASK: bool>(
     invert_into(&pivot, inverse, good);
 }
 
-/// Memory for the elimination of a row.
+/// Scratch memory for the elimination of a row.
 pub(crate) struct RowScratch {
-    /// By row: number of a coupling among those of the row that is eliminated, from 1; 0 for none.
+    /// By row: position of the coupling among those of the current row, from 1; 0 if there is no coupling.
     place: Vec<u8>,
-    /// Lower couplings, in the order of elimination: colour, row, and which block of the row it is.
+    /// Lower couplings in the order of elimination: colour, row, and index of the block in the row.
     coupled: Vec<(u32, usize, usize)>,
-    /// `W` of each.
+    /// `W` of each coupling.
     unscaled: Vec<[f64; BLOCK]>,
 }
 
@@ -338,14 +339,14 @@ impl RowScratch {
     }
 }
 
-/// The diagonal block of a row.
+/// Returns the diagonal block of a row.
 fn diagonal_of(matrix: &Blocks, row: usize) -> [f64; BLOCK] {
     let (columns, blocks) = matrix.row(row);
     let at = columns.iter().position(|column| *column as usize == row);
     at.map_or([f64::NAN; BLOCK], |at| blocks[at])
 }
 
-/// The inverse of a symmetric block; clears `good` where it is not positive definite.
+/// Inverts a symmetric block; clears `good` if it is not positive definite.
 fn invert_into(block: &[f64; BLOCK], inverse: &mut [f64], good: &AtomicBool) {
     let rows = std::array::from_fn(|row| std::array::from_fn(|column| block[3 * column + row]));
     let (inverted, determinant) = invert(&rows);

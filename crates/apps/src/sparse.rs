@@ -1,7 +1,7 @@
-//! Sparse matrices of 3 x 3 blocks, a block row for each node, and products with vectors.
+//! Sparse matrices of 3 x 3 blocks, with one block row per node, and their products with vectors.
 //!
-//! Two storages: block rows one after another (BCSR), and slices of eight block rows side by side (sliced
-//! ELL). A block has its columns one after another, and a vector its three components a node.
+//! There are two storage formats: consecutive block rows (BCSR), and slices of eight block rows side by side (sliced
+//! ELL). A block is stored by columns; a vector has three components per node.
 
 pub(crate) mod blocks;
 mod kernel;
@@ -17,8 +17,8 @@ nodegauge_measure::names!(Storage, "storage", Bcsr = "bcsr", Sell = "sell");
 /// Storage format of a matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Storage {
-    /// Block rows one after another, each as long as it is.
+    /// Consecutive block rows, each with its own length.
     Bcsr,
-    /// Slices of block rows side by side, each slice as wide as its longest row.
+    /// Slices of block rows side by side; each slice is as wide as its longest row.
     Sell,
 }

@@ -1,16 +1,16 @@
 //! Sums over workers in a fixed order, in memory that processes share.
 //!
-//! Parts are written twice by turns, so that whoever is ahead writes what nobody reads any more: between two
-//! uses of one half everybody has met once.
+//! There are two sets of partial sums, used alternately. A fast worker writes to a set that no other worker still
+//! reads, because all workers synchronise once between two uses of a set.
 
 use nodegauge_measure::Failure;
 use nodegauge_os::{CacheLine, Mapping};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Bytes of a line.
+/// Size of a cache line, bytes.
 const LINE: usize = size_of::<CacheLine<AtomicU64>>();
 
-/// Two lines for each worker: a part of a sum, and whether it asks for an end.
+/// Two lines for each worker: a partial sum and its request for an end, for each set.
 #[derive(Debug)]
 pub(crate) struct SharedSums {
     memory: Mapping,
@@ -18,41 +18,41 @@ pub(crate) struct SharedSums {
 }
 
 impl SharedSums {
-    /// Memory for so many workers, made before they are started.
+    /// Maps memory for `workers` workers; called before they are started.
     ///
     /// # Errors
-    /// When the kernel gives none.
+    /// Fails if memory cannot be mapped.
     pub fn map(workers: usize) -> Result<Self, Failure> {
         let memory = Mapping::shared(2 * workers * LINE).map_err(|cause| {
-            Failure::missing(format!("cannot map memory that workers share: {cause}"))
+            Failure::missing(format!("cannot map memory that the workers share: {cause}"))
         })?;
         Ok(Self { memory, workers })
     }
 
-    /// A worker's way to the sums; all take theirs together, and use it alike.
+    /// Returns a worker's access to the sums. All workers create theirs together and make the same sequence of calls.
     pub fn of_worker(&self, worker: usize) -> Sums<'_> {
         Sums { shared: self, worker, number: AtomicUsize::new(0) }
     }
 
-    /// A part of a sum, and the word behind it.
+    /// Returns a worker's partial sum and the word after it.
     fn line(&self, half: usize, worker: usize) -> [&AtomicU64; 2] {
         let at = (half * self.workers + worker) * LINE;
         [at, at + size_of::<AtomicU64>()].map(|at| self.memory.view(at))
     }
 }
 
-/// A worker's way to the sums.
+/// A worker's access to the sums.
 #[derive(Debug)]
 pub(crate) struct Sums<'a> {
     shared: &'a SharedSums,
     worker: usize,
-    /// Sums so far.
+    /// Number of sums so far.
     number: AtomicUsize,
 }
 
 impl Sums<'_> {
-    /// The sum of `x` over all workers, the same for each, and whether one of them asks for an `end`; all meet
-    /// at `barrier`.
+    /// Returns the sum of `x` over all workers, the same for each, and true if any worker requests an `end`; all
+    /// workers synchronise at `barrier`.
     pub fn add_up(&self, x: f64, end: bool, barrier: impl FnOnce()) -> (f64, bool) {
         let half = self.number.fetch_add(1, Ordering::Relaxed) % 2;
         let [part, ends] = self.shared.line(half, self.worker);

@@ -1,4 +1,4 @@
-//! Sweeps over workers: what can be swept, and which workers each combination is held against.
+//! Sweeps over workers: axes, and the reference workers of each combination.
 
 use crate::config::WorkersConfig;
 use crate::{GAUGE, Workers};
@@ -18,10 +18,10 @@ pub enum WorkersKind {
 }
 nodegauge_measure::names!(WorkersKind, "kind of workers", Threads = "threads", Ranks = "ranks");
 
-/// A value of an option that can be swept.
+/// Value of an option that can be swept.
 #[derive(Debug, Clone, PartialEq)]
 pub enum WorkersSetting {
-    /// Threads against ranks.
+    /// Threads or ranks.
     Workers(WorkersKind),
     /// Number of threads.
     Threads(u32),
@@ -29,7 +29,7 @@ pub enum WorkersSetting {
     Ranks(u32),
     /// Policy of ranks.
     Policy(LecturePolicy),
-    /// Socket or core of each rank.
+    /// Map of ranks to sockets or cores.
     RankMap(RankMap),
 }
 
@@ -44,7 +44,7 @@ impl fmt::Display for WorkersSetting {
     }
 }
 
-/// The values of one option.
+/// Values of one option.
 pub type WorkersAxis = sweep::Axis<WorkersSetting>;
 
 impl sweep::Setting for WorkersSetting {
@@ -80,24 +80,24 @@ impl sweep::Setting for WorkersSetting {
     }
 }
 
-/// Workers of a sweep.
+/// Workers of one combination of a sweep.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Swept {
     /// Workers of the combination.
     pub workers: Workers,
-    /// Their value on each axis; none where nothing is swept.
+    /// Value on each axis; empty without a sweep.
     pub settings: Vec<WorkersSetting>,
-    /// The settings of those that they are held against.
+    /// Settings of the reference workers.
     pub reference: Vec<WorkersSetting>,
 }
 
 impl Swept {
-    /// The only workers of a run.
+    /// Returns the only workers of a run without a sweep.
     pub fn alone(workers: Workers) -> Self {
         Self { workers, settings: Vec::new(), reference: Vec::new() }
     }
 
-    /// The value on each axis, for the record; `None` where nothing is swept.
+    /// Returns the value on each axis for the record; `None` without a sweep.
     pub(crate) fn coordinates(&self) -> Option<Map<String, Value>> {
         let entry = |value: &WorkersSetting| {
             (sweep::Setting::axis(value).to_owned(), Value::from(value.to_string()))
@@ -106,7 +106,7 @@ impl Swept {
     }
 }
 
-/// A value of each axis, as records have it.
+/// Value on each axis, as stored in records.
 pub(crate) type Coordinates<'c> = Option<&'c Map<String, Value>>;
 
 /// Returns the value of a figure on an axis of its sweep.
@@ -114,13 +114,13 @@ pub(crate) fn coordinate<'c>(sweep: Coordinates<'c>, axis: &str) -> Option<&'c s
     sweep?.get(axis)?.as_str()
 }
 
-/// `2 threads`, `4 ranks, policy 3, cyclic`: workers with all that is swept.
+/// Returns the name of workers with all swept values: `2 threads`, `4 ranks, policy 3, cyclic`.
 pub(crate) fn in_words(on: &WorkersConfig, sweep: Coordinates<'_>) -> String {
     let map = coordinate(sweep, "rank-map").map_or_else(String::new, |map| format!(", {map}"));
     on.in_words() + &map
 }
 
-/// Returns the label of workers without what all workers of a sweep over policies or maps share.
+/// Returns the label of workers: all swept values, or in a sweep over policies or maps only these.
 pub(crate) fn label(on: &WorkersConfig, sweep: Coordinates<'_>) -> String {
     let of = |axis: &str| Some(format!("{axis} {}", coordinate(sweep, axis)?));
     let is_counted = ["workers", "threads", "ranks"].into_iter().any(|axis| of(axis).is_some());
@@ -130,10 +130,11 @@ pub(crate) fn label(on: &WorkersConfig, sweep: Coordinates<'_>) -> String {
     }
 }
 
-/// The workers of every combination of values, as `arrange` has them; what this node cannot have is left out.
+/// Plans the workers of every combination, as returned by `arrange`; combinations that this node does not have are left
+/// out.
 ///
 /// # Errors
-/// Axes that exclude each other, too many combinations, and when this node can have none of them.
+/// Fails if axes exclude each other, if there are too many combinations, and if this node has none of them.
 pub fn plan(
     axes: &[WorkersAxis],
     mut arrange: impl FnMut(&[WorkersSetting]) -> Result<Workers, Failure>,
@@ -141,10 +142,11 @@ pub fn plan(
     let of_ranks =
         |axis: &WorkersAxis| ["ranks", "policy", "rank-map", "workers"].contains(&axis.name());
     if axes.iter().any(|axis| axis.name() == "threads") && axes.iter().any(of_ranks) {
-        return Err(Failure::usage("--sweep threads has no ranks").hint(
-            "e.g. --sweep workers=threads,ranks --sweep ranks=1,2,4, which is the number of \
-             either",
-        ));
+        return Err(Failure::usage("--sweep threads cannot be combined with an axis of ranks")
+            .hint(
+                "e.g. --sweep workers=threads,ranks --sweep ranks=1,2,4, which is the number of \
+             threads or ranks",
+            ));
     }
     let (all, notices) = sweep::combinations(axes, GAUGE);
     let mut each: Vec<Vec<WorkersSetting>> = Vec::new();
@@ -163,10 +165,10 @@ pub fn plan(
     Ok((swept, notices.into_iter().chain(left_out).collect()))
 }
 
-/// Returns the combinations that this node can have, with notices on the others.
+/// Returns the combinations that this node has, with notices about the others.
 ///
 /// # Errors
-/// What the first says where there are no others, and whatever is not the machine's.
+/// Fails with the first error if there are no others, and with any error that does not depend on the machine.
 pub(crate) fn keep(
     all: impl IntoIterator<Item = (Vec<WorkersSetting>, Result<Swept, Failure>)>,
 ) -> Result<(Vec<Swept>, Vec<Notice>), Failure> {
@@ -187,7 +189,7 @@ pub(crate) fn keep(
     Ok((kept, notices))
 }
 
-/// The values that mean something together: threads have no policy and no map.
+/// Removes values without effect: threads have no policy and no map.
 fn meaningful(mut settings: Vec<WorkersSetting>) -> Vec<WorkersSetting> {
     if settings.contains(&WorkersSetting::Workers(WorkersKind::Threads)) {
         settings.retain(|value| {
@@ -222,7 +224,7 @@ mod tests {
     use super::*;
     use nodegauge_placement::Placement;
 
-    /// Combinations with what they are held against; `refused` are the ranks that this node cannot have.
+    /// Returns combinations with their references; this node does not have `refused` ranks.
     fn planned(axes: &[&str], refused: u32) -> Result<(Vec<String>, Vec<Notice>), Failure> {
         let axes: Vec<WorkersAxis> = axes.iter().map(|text| text.parse().unwrap()).collect();
         let (swept, notices) = plan(&axes, |settings| match settings {
@@ -266,7 +268,7 @@ mod tests {
         );
         assert_eq!(planned(&["ranks=64"], 64).unwrap_err().to_string(), "no such ranks");
         let both = planned(&["threads=1,2", "policy=0-5"], 0).unwrap_err().to_string();
-        assert!(both.starts_with("--sweep threads has no ranks"), "{both}");
+        assert!(both.starts_with("--sweep threads cannot be combined with"), "{both}");
         assert!(
             "mode=threads".parse::<WorkersAxis>().is_err()
                 && "workers=gpus".parse::<WorkersAxis>().is_err()

@@ -1,5 +1,5 @@
-//! The linear system of a rank: its matrix in either storage, the right-hand side, made by the threads that
-//! will use them.
+//! Linear system of a rank: its matrix in either storage format, and the right-hand side, created by the threads that
+//! use them.
 
 use crate::array::{Array, SharedArray};
 use crate::code::Code;
@@ -9,16 +9,16 @@ use crate::order::Numbering;
 use crate::sparse::{Blocks, SharedBlocks, Sliced, Storage};
 use nodegauge_measure::Failure;
 
-/// A matrix in one of its storages.
+/// Matrix in one of the storage formats.
 #[derive(Debug)]
 pub(crate) enum Matrix {
     Bcsr(Blocks),
-    /// The rows of each thread.
+    /// Rows of each thread.
     Sell(Vec<Sliced>),
 }
 
 impl Matrix {
-    /// The storage.
+    /// Returns the storage format.
     pub fn storage(&self) -> Storage {
         match self {
             Self::Bcsr(_) => Storage::Bcsr,
@@ -26,10 +26,10 @@ impl Matrix {
         }
     }
 
-    /// Slices of `blocks`, made by the threads that have them.
+    /// Returns the slices of `blocks`, created by the threads that own them.
     ///
     /// # Errors
-    /// When the kernel gives no memory.
+    /// Fails if memory cannot be mapped.
     pub fn sliced(
         threads: &mut impl Threads,
         blocks: &Blocks,
@@ -39,11 +39,10 @@ impl Matrix {
         Ok(Self::Sell(parts.into_iter().collect::<Result<_, _>>()?))
     }
 
-    /// `y = A x` on the rows of a thread.
+    /// Computes `y = A x` on the rows of a thread.
     ///
     /// # Safety
-    /// `x` has all columns and is written by nobody; `y` has the rows, and nobody else uses those of the
-    /// thread.
+    /// `x` has all columns and no thread writes it; `y` has the rows, and no other thread uses this thread's rows.
     pub unsafe fn multiply(
         &self,
         rows: &Numbering,
@@ -52,7 +51,7 @@ impl Matrix {
         x: *const f64,
         y: *mut f64,
     ) {
-        // SAFETY: columns are rows of the numbering; the rest is the caller's promise.
+        // SAFETY: columns are rows of the numbering; the caller guarantees the rest.
         unsafe {
             match self {
                 Self::Bcsr(blocks) => blocks.multiply(code, &rows.of_thread(thread), x, y),
@@ -61,7 +60,7 @@ impl Matrix {
         }
     }
 
-    /// Bytes that a product moves: matrix, x once, y.
+    /// Returns the bytes that a product moves: matrix, x once, and y.
     pub fn product_bytes(&self, rows: &Numbering) -> usize {
         let stored: usize = (0..rows.threads())
             .map(|thread| match self {
@@ -73,22 +72,22 @@ impl Matrix {
     }
 }
 
-/// The system of a rank.
+/// System of a rank.
 #[derive(Debug)]
 pub(crate) struct System {
     pub subdomain: Subdomain,
     pub rows: Numbering,
-    /// Numbers by row, three a node, each touched first by its thread.
+    /// Right-hand side by row, three numbers per node, each touched first by its thread.
     pub rhs: Array<f64>,
-    /// Blocks other than padding.
+    /// Number of blocks without padding.
     pub blocks: usize,
 }
 
 impl System {
-    /// Numbers the rows and fills matrix and right-hand side.
+    /// Numbers the rows and fills the matrix and the right-hand side.
     ///
     /// # Errors
-    /// When the elements are degenerate, or the kernel gives no memory.
+    /// Fails if the elements are degenerate, or if memory cannot be mapped.
     pub fn assemble(
         threads: &mut impl Threads,
         subdomain: Subdomain,
@@ -105,7 +104,7 @@ impl System {
             for row in rows.of_thread(context.thread) {
                 let node = subdomain.node(rows.nodes[row] as usize);
                 let made = assembler.row(node);
-                // SAFETY: the row is this thread's.
+                // SAFETY: the row belongs to this thread.
                 let (columns, values) = unsafe { blocks.row_mut(row) };
                 let places = columns.iter_mut().zip(values);
                 for ((place, other), (column, value)) in subdomain.neighbours(node).zip(places) {
@@ -123,7 +122,7 @@ impl System {
         Ok((Self { subdomain, rows, rhs, blocks: blocks.count() }, blocks))
     }
 
-    /// The largest difference of `x` from the exact displacement, over the largest displacement.
+    /// Returns the largest difference of `x` from the exact displacement, divided by the largest displacement.
     pub fn error(&self, x: &[f64], problem: &dyn Problem) -> f64 {
         let (mut worst, mut largest) = (0.0_f64, 0.0_f64);
         for (row, local) in self.rows.nodes[..self.rows.owned()].iter().enumerate() {
@@ -131,7 +130,7 @@ impl System {
             let at = mesh.point(self.subdomain.node(*local as usize));
             for (component, exact) in x[3 * row..].iter().zip(problem.exact(at, mesh.far())) {
                 let error = (component - exact).abs();
-                // Not a number is the worst.
+                // NaN counts as the largest error.
                 worst = if error <= worst { worst } else { error };
                 largest = largest.max(exact.abs());
             }

@@ -1,4 +1,4 @@
-//! Whole solutions, held against what is known otherwise.
+//! Tests of whole solutions against independently known results.
 
 use crate::cg::{End, Solver, State, Tolerance};
 use crate::code::Code;
@@ -21,7 +21,7 @@ const ORDERS: [EliminationOrder; 5] = [
     EliminationOrder::CyclicLevels,
 ];
 
-/// Displacements in waves, and the force that makes them; prescribed on the whole surface.
+/// Displacements as products of sines and cosines, prescribed on the whole surface, and the force that causes them.
 struct Waves;
 
 impl Problem for Waves {
@@ -35,7 +35,7 @@ impl Problem for Waves {
         exact.map(|value| outside.then_some(value))
     }
 
-    /// `-(lambda + mu) grad div u - mu laplace u` of the displacement below.
+    /// Returns `-(lambda + mu) grad div u - mu laplace u` of the displacement below.
     fn force(&self, [x, y, z]: [f64; 3]) -> Option<[f64; 3]> {
         let (lambda, mu) = self.material().lame();
         let (s, c) = (|t: f64| (PI * t).sin(), |t: f64| (PI * t).cos());
@@ -61,7 +61,7 @@ impl Problem for Waves {
 struct Case<'a> {
     elements: [usize; 3],
     problem: &'a dyn Problem,
-    /// `None` for the inverse of the diagonal alone.
+    /// `None` for the inverse of the diagonal blocks.
     order: Option<EliminationOrder>,
     storage: Storage,
     threads: usize,
@@ -75,10 +75,10 @@ const SMALL: Case<'_> = Case {
     threads: 2,
 };
 
-/// A solution.
+/// Result of a solution.
 struct Solved {
     state: State,
-    /// Values by node, x running fastest.
+    /// Values by node; x varies fastest.
     x: Vec<f64>,
     error: f64,
     true_residual: f64,
@@ -104,7 +104,7 @@ fn solve(case: Case<'_>, tolerance: Tolerance) -> Solved {
     let mut state = solver.start();
     while state.end.is_none() {
         let timed = team.timed(|member, laps| {
-            // SAFETY: every thread of the team has its own context, and nothing else uses the solver.
+            // SAFETY: every thread of the team has its own context, and no other code uses the solver.
             unsafe { solver.advance(&ThreadContext::of_thread(member), laps, state, 7, tolerance) }
         });
         let timed = timed.unwrap();
@@ -217,7 +217,7 @@ fn orders_differ_in_iterations_as_they_must() {
         solve(case, loose).state.iterations
     };
     let natural = iterations(Some(EliminationOrder::Natural), 1);
-    // Levels keep the order exactly, whatever the threads; one thread's domain is the natural order.
+    // Levels keep the exact order for any number of threads; the domain of a single thread is in natural order.
     assert_eq!(iterations(Some(EliminationOrder::Natural), 2), natural);
     assert_eq!(iterations(Some(EliminationOrder::Domain), 1), natural);
     let [levels, colours, cycle, domains] = [
@@ -241,7 +241,7 @@ fn what_does_not_converge_says_why() {
     assert_eq!((few.state.end, few.state.iterations), (Some(End::Limit), 3));
     assert!(few.state.residual > 1e-11 && few.true_residual > 1e-11);
 
-    /// A force that is not a number.
+    /// A problem whose force is NaN.
     struct Odd;
     impl Problem for Odd {
         fn material(&self) -> Material {
@@ -261,7 +261,8 @@ fn what_does_not_converge_says_why() {
     assert_eq!((odd.state.end, odd.state.iterations), (Some(End::NotANumber), 1));
 }
 
-/// Ranks that are processes find what threads find, and as many iterations whatever runs them.
+/// Ranks that are processes compute the same results as threads, with the same number of iterations in each way of
+/// communication.
 #[test]
 fn ranks_solve_it_together() {
     use nodegauge_placement::{Bind, MemoryPolicy, Placement, RankPlace, pin};
@@ -286,13 +287,13 @@ fn ranks_solve_it_together() {
         let mut solver =
             Solver::new(&mut context, &system, &matrix, &factor, &halo, Code::widest(false))
                 .unwrap();
-        // SAFETY: the rank has one thread, and all ranks do the same.
+        // SAFETY: the rank has one thread, and all ranks make the same calls.
         let (state, _) = unsafe { solver.advance(&context, laps, solver.start(), 1000, TIGHT) };
         let error = system.error(solver.solution(), &Stretch);
         let residual = solver.true_residual(&mut context).unwrap();
         (state.iterations, state.residual.to_bits(), error, residual, halo.bytes())
     };
-    // SAFETY: the job allocates, makes system calls and waits at the barrier of the ranks alone.
+    // SAFETY: the job allocates, makes system calls and waits only at the barrier of the ranks.
     let made =
         unsafe { nodegauge_team::ranks::timed(&places, Interrupt::never(), job) }.unwrap().made;
     for (iterations, bits, error, residual, bytes) in &made {

@@ -1,5 +1,5 @@
-//! `apps trapezoid`: pi by the trapezoid rule, a program that computes and needs no memory: by threads of one
-//! process, and by ranks under each policy of placement, which it is not to mind.
+//! `apps trapezoid`: pi by the trapezoid rule, a compute-bound program without memory traffic, with threads of one
+//! process and with ranks under each placement policy. Placement should not affect it.
 
 pub mod rule;
 pub(crate) mod view;
@@ -20,22 +20,22 @@ use std::f64::consts::PI;
 use std::hint::black_box;
 use std::time::Duration;
 
-/// `test` of its figures.
+/// Name of the test in records.
 pub const TEST: &str = "trapezoid";
-/// Points of a sample at least, in as many sums as that takes: the shortest of the standard's sums is some
-/// hundred microseconds, in which a core's interrupt is much.
+/// Minimum number of points of a sample, in as many sums as necessary. The shortest sum of the default takes some
+/// hundred microseconds, of which an interrupt of the core would be a large part.
 const POINTS_A_SAMPLE: u64 = 20_000_000;
-/// Intervals at most: their number is exact in a `f64`.
+/// Maximum number of intervals, which an `f64` represents exactly.
 pub const MOST_POINTS: u64 = 1 << 50;
 
 /// Options of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrapezoidOptions {
-    /// Intervals, at least one each.
+    /// Numbers of intervals, each at least one.
     pub points: Vec<u64>,
-    /// Time for everything.
+    /// Time for the whole run.
     pub budget: Duration,
-    /// Exactly this many rounds after the warm-up, whatever the time.
+    /// Exact number of rounds after the warm-up, independent of the time.
     pub samples: Option<usize>,
 }
 
@@ -47,15 +47,15 @@ pub struct TrapezoidPlan {
 }
 
 impl TrapezoidPlan {
-    /// Time for everything unless the user says otherwise.
+    /// Default time for the whole run.
     pub const BUDGET: Duration = Duration::from_secs(45);
-    /// Intervals unless the user says otherwise.
+    /// Default numbers of intervals.
     pub const POINTS: [u64; 3] = [1_000_000, 10_000_000, 1_000_000_000];
 
-    /// Plans a run of the requested workers.
+    /// Plans a run with the requested workers.
     ///
     /// # Errors
-    /// Workers that this node cannot have, and numbers of intervals that are not counted exactly.
+    /// Fails if this node does not have the workers, and if a number of intervals is out of range.
     pub fn new(
         site: &Site,
         requested: &WorkersOptions,
@@ -66,17 +66,17 @@ impl TrapezoidPlan {
         Self::of(workers, options, notices)
     }
 
-    /// Plans a run of `workers`, of which the first are what others are held against.
+    /// Plans a run with `workers`; the first ones are the reference of the others.
     fn of(
         workers: Vec<Workers>,
         options: TrapezoidOptions,
         notices: Vec<Notice>,
     ) -> Result<Self, Failure> {
         match options.points.iter().find(|points| !(1..=MOST_POINTS).contains(*points)) {
-            Some(points) => {
-                Err(Failure::usage(format!("a sum over {points} intervals: expected 1 to 2^50"))
-                    .hint("e.g. --n 1e6,1e9"))
-            }
+            Some(points) => Err(Failure::usage(format!(
+                "invalid number of intervals {points}: expected 1 to 2^50"
+            ))
+            .hint("e.g. --n 1e6,1e9")),
             None => Ok(Self { workers, options, notices }),
         }
     }
@@ -106,7 +106,7 @@ impl Planned for TrapezoidPlan {
             .collect();
         let mut run = TrapezoidRun { rule, cells, first: workers.len() };
         let mut schedule = Schedule::new(policy::APPS, limits, run.cells.len());
-        observer.phase("summing up interleaved");
+        observer.phase("measuring sums interleaved");
         let rate = |sample: &Sample| run_rate(options.points.last(), sample);
         let latest = |samples: &[Vec<Sample>]| {
             let last = samples.iter().rev().find_map(|cell| cell.last());
@@ -127,23 +127,23 @@ impl Planned for TrapezoidPlan {
     }
 }
 
-/// The rate of the longest sum, for the user to see.
+/// Returns the rate of the longest sum, for the progress display.
 fn run_rate(points: Option<&u64>, sample: &Sample) -> Option<FlopsPerSec> {
     Some(FlopsPerSec(*points? as f64 * rule::FLOPS / sample.seconds.first()?))
 }
 
-/// A sum by some workers.
+/// Sum over one number of intervals by one kind of workers.
 struct TrapezoidCell<'a> {
     points: u64,
-    /// Number of the workers.
+    /// Index of the workers.
     at: usize,
     workers: &'a Workers,
-    /// The greatest distance of a sum from pi; NaN is greater than any.
+    /// Largest difference of a sum from pi; NaN counts as the largest.
     error: f64,
 }
 
 impl TrapezoidCell<'_> {
-    /// Sums in a sample.
+    /// Returns the number of sums in a sample.
     fn sums(&self) -> u64 {
         POINTS_A_SAMPLE.div_ceil(self.points)
     }
@@ -152,16 +152,16 @@ impl TrapezoidCell<'_> {
 struct TrapezoidRun<'a> {
     rule: Rule,
     cells: Vec<TrapezoidCell<'a>>,
-    /// Kinds of workers: so many cells are of one number of points.
+    /// Number of kinds of workers: this many cells have the same number of points.
     first: usize,
 }
 
 impl TrapezoidRun<'_> {
-    /// A sample: sums one after another, each of which ends when all have met.
+    /// Measures a sample: consecutive sums, each of which ends when all workers have synchronised.
     fn turn(&mut self, pool: &mut WorkerPool<'_>, cell: usize) -> Result<Vec<Sample>, Failure> {
         let (rule, cell) = (self.rule, &mut self.cells[cell]);
         let (points, sums) = (cell.points, cell.sums());
-        // SAFETY: the job computes, and meets the others at their own barrier.
+        // SAFETY: the job computes and synchronises at its own barrier.
         let (mut sample, timed) = unsafe {
             pool.sample(cell.at, Interrupt::never(), |member, laps| {
                 laps.time(|| {
@@ -170,7 +170,7 @@ impl TrapezoidRun<'_> {
                         share = rule.share(black_box(points), member.index, member.count);
                         member.barrier();
                     }
-                    // What is no number has none in JSON.
+                    // JSON has no NaN, so the bits are sent.
                     share.to_bits()
                 })
             })
@@ -215,7 +215,7 @@ impl TrapezoidRun<'_> {
             let rate = rate.timed(Quoted::Median, timed, 0, &|seconds| flops / seconds);
             config.seconds = rate.summary.as_ref().map(|summary| Seconds(flops / summary.median));
             all.push(rate.config(&config).judged(validity));
-            // The first workers, and of ranks under policies the first of those.
+            // The first workers are the reference; ranks under policies have the first policy as well.
             let row = number - cell.at;
             let under_policy = |at: &usize| self.cells[*at].workers.policy().is_some();
             let reference = (row..row + self.first).find(under_policy);
@@ -234,7 +234,7 @@ impl TrapezoidRun<'_> {
                 }
                 if !enough {
                     cell_validity
-                        .suspect("few rounds were undisturbed, so disturbed ones count too");
+                        .suspect("too few undisturbed rounds, so disturbed rounds count too");
                 }
                 config.against = Some(base.workers.in_words());
                 let ratio = figure(name, Unit::Factor).sampled(Quoted::Median, ratios);
@@ -246,13 +246,13 @@ impl TrapezoidRun<'_> {
 }
 
 impl TrapezoidCell<'_> {
-    /// Returns the validity: every sum must be pi.
+    /// Returns the validity: every sum must be pi within the expected error.
     fn validity(&self) -> Validity {
         let mut validity = Validity::valid();
         let allowed = rule::allowed(self.points);
         if self.error.total_cmp(&allowed).is_gt() {
             validity.invalid(format!(
-                "a sum over {} by {} is {:.1e} off pi, where {allowed:.1e} is explained: the loop or this machine computes wrongly",
+                "a sum over {} by {} deviates from pi by {:.1e}, expected at most {allowed:.1e}: the loop or this machine computes incorrectly",
                 counted(self.points as usize, "interval"),
                 self.workers.in_words(),
                 self.error

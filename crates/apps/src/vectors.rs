@@ -1,14 +1,14 @@
-//! The loops over vectors.
+//! Loops over vectors.
 
 use crate::code::{ask, compiled};
 use nodegauge_kernels::isa::{InstructionSet, multiply_add};
 
-/// Numbers at a time: as many sums as keep additions from waiting for each other.
+/// Numbers that are processed at once: enough sums that additions do not wait for each other.
 const LANES: usize = 32;
-/// Numbers of a line.
+/// Numbers per cache line.
 const LINE: usize = 8;
 
-/// Asks for the lines of the next [`LANES`] numbers, a step ahead.
+/// Prefetches the lines of the next [`LANES`] numbers.
 #[inline(always)]
 fn ask_lanes<const ASK: bool>(at: *const f64) {
     for line in 0..LANES / LINE {
@@ -17,10 +17,10 @@ fn ask_lanes<const ASK: bool>(at: *const f64) {
 }
 
 compiled! {
-    /// The sum of products of `n` numbers.
+    /// Returns the scalar product of `n` numbers.
     ///
     /// # Safety
-    /// The processor has the instruction set; `x` and `y` have so many numbers, which nobody writes.
+    /// The processor supports the instruction set; `x` and `y` have `n` numbers, which no thread writes.
     dot = dot_body(n: usize, x: *const f64, y: *const f64) -> f64
 }
 
@@ -49,10 +49,11 @@ unsafe fn dot_body<S: InstructionSet, const ASK: bool>(
 }
 
 compiled! {
-    /// `p = z + beta p` of `n` numbers.
+    /// Computes `p = z + beta p` for `n` numbers.
     ///
     /// # Safety
-    /// The processor has the instruction set; `z` and `p` have so many numbers, apart, and nobody else uses them.
+    /// The processor supports the instruction set; `z` and `p` have `n` numbers, do not overlap, and no other thread
+    /// uses them.
     direction = direction_body(n: usize, beta: f64, z: *const f64, p: *mut f64)
 }
 
@@ -81,11 +82,11 @@ unsafe fn direction_body<S: InstructionSet, const ASK: bool>(
 }
 
 compiled! {
-    /// `x += alpha p` and `r -= alpha q` of `n` numbers; the sum of squares of `r`.
+    /// Computes `x += alpha p` and `r -= alpha q` for `n` numbers; returns the sum of squares of `r`.
     ///
     /// # Safety
-    /// The processor has the instruction set; all four have so many numbers, apart, and nobody else uses `x` and `r`
-    /// or writes `p` and `q`.
+    /// The processor supports the instruction set; all four have `n` numbers and do not overlap; no other thread uses
+    /// `x` and `r` or writes `p` and `q`.
     update = update_body(n: usize, alpha: f64, pq: (*const f64, *const f64), xr: (*mut f64, *mut f64)) -> f64
 }
 

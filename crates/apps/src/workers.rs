@@ -30,12 +30,12 @@ pub struct WorkersOptions {
     pub axes: Vec<WorkersAxis>,
 }
 
-/// Ranks that an MPI launcher has started, as rank 0 has them.
+/// Ranks that an MPI launcher has started; exists on rank 0.
 pub struct MpiRanks {
     /// Launcher of this process.
     pub started: Started,
     world: &'static World,
-    /// The CPUs that each rank was given.
+    /// CPUs that the launcher gave to each rank.
     cpus: Vec<Vec<u32>>,
 }
 

@@ -1,8 +1,8 @@
-//! Arrays of several streams in one mapping: on pages of a chosen size, laid out so that no two
-//! streams map to the same cache sets or banks, touched first by the thread that will use them.
+//! Arrays of several streams in one mapping: on pages of a chosen size, laid out so that no two streams map to the
+//! same cache sets or banks, and touched first by the threads that use them.
 //!
-//! The requested page size is not guaranteed; [`Arrays::pages_got`] reads the actual sizes from the
-//! kernel. Threads share nothing here except through [`Arrays::share`], whose shares are disjoint.
+//! The requested page size is not guaranteed; [`Arrays::pages_got`] reads the actual sizes from the kernel. Threads
+//! access the arrays only through [`Arrays::share`], whose shares are disjoint.
 
 use crate::mapping::PagedMapping;
 use crate::{ArrayError, RequestedPages};
@@ -20,9 +20,9 @@ use std::ptr::NonNull;
 pub enum ArrayLayout {
     /// Each array starts [`STAGGER`] bytes later within its page than the one before.
     Staggered,
-    /// One array after another, each padded by this many elements, as stream.c declares them.
+    /// Contiguous arrays, each padded by this many elements, as stream.c declares them.
     Sequential {
-        /// stream.c's OFFSET.
+        /// OFFSET of stream.c.
         offset: u64,
     },
 }
@@ -42,7 +42,7 @@ pub struct ArraysConfig {
     pub count: usize,
     /// Elements per array.
     pub elements: u64,
-    /// Type of the elements.
+    /// Element type.
     pub element: Element,
     /// Requested pages.
     pub pages: RequestedPages,
@@ -53,7 +53,7 @@ pub struct ArraysConfig {
 /// One of several parts of a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArrayShare {
-    /// Number of the part, below `count`.
+    /// Index of the part, below `count`.
     pub index: usize,
     /// Number of parts.
     pub count: usize,
@@ -77,10 +77,10 @@ unsafe impl Send for Arrays {}
 unsafe impl Sync for Arrays {}
 
 impl Arrays {
-    /// Maps the arrays without touching them: each page is allocated where the first thread writes it.
+    /// Maps the arrays without touching them: each page is allocated when a thread first writes to it.
     ///
     /// # Errors
-    /// Too few reserved huge pages, or no memory.
+    /// Fails if there are too few reserved huge pages, or not enough memory.
     ///
     /// # Panics
     /// If the number of arrays is not from 1 to [`ARRAYS`].
@@ -92,38 +92,38 @@ impl Arrays {
         Ok(Self { mapping, starts, elements: config.elements, element: config.element })
     }
 
-    /// Number of arrays.
+    /// Returns the number of arrays.
     pub fn count(&self) -> usize {
         self.starts.len()
     }
 
-    /// Elements per array.
+    /// Returns the number of elements per array.
     pub fn elements(&self) -> u64 {
         self.elements
     }
 
-    /// Type of the elements.
+    /// Returns the element type.
     pub fn element(&self) -> Element {
         self.element
     }
 
-    /// Bytes of one array.
+    /// Returns the bytes of one array.
     pub fn array_bytes(&self) -> Bytes {
         Bytes(self.elements * self.element.bytes())
     }
 
-    /// Requested pages.
+    /// Returns the requested pages.
     pub fn pages_asked(&self) -> RequestedPages {
         self.mapping.pages_asked()
     }
 
-    /// Start address and length of each array, bytes.
+    /// Returns the start address and the length of each array, bytes.
     pub fn ranges(&self) -> Vec<(usize, usize)> {
         let bytes = self.array_bytes().0 as usize;
         self.starts.iter().map(|start| (start.addr().get(), bytes)).collect()
     }
 
-    /// Start address and length of the whole mapping.
+    /// Returns the start address and the length of the whole mapping.
     pub fn mapping(&self) -> (usize, usize) {
         self.mapping.range()
     }
@@ -159,7 +159,7 @@ impl Arrays {
         Args { at, n: (elements.end - elements.start) as usize, ..share }
     }
 
-    /// Range of the elements of one part of `elements` elements.
+    /// Returns the range of the elements of one part of `elements` elements.
     fn elements_of(&self, elements: u64, part: ArrayShare) -> Range<u64> {
         let ArrayShare { index, count } = part;
         assert!(index < count, "part {index} of {count}");
@@ -170,11 +170,10 @@ impl Arrays {
         (elements * self.element.bytes()) as usize
     }
 
-    /// Returns the share of the mapping that lies on pages of each size; see
-    /// [`nodegauge_os::Mapping::pages_got`].
+    /// Returns the share of the mapping on pages of each size; see [`nodegauge_os::Mapping::pages_got`].
     ///
     /// # Errors
-    /// If `/proc/self/smaps` cannot be read.
+    /// Fails if `/proc/self/smaps` cannot be read.
     pub fn pages_got(&self) -> io::Result<BTreeMap<u64, Fraction>> {
         self.mapping.pages_got()
     }
@@ -184,22 +183,22 @@ impl ArraysConfig {
     /// Checks that enough huge pages are reserved for such arrays in each of `processes` processes.
     ///
     /// # Errors
-    /// If there are fewer.
+    /// Fails if there are fewer.
     pub fn check(self, processes: u64) -> Result<(), ArrayError> {
         PagedMapping::check(self.mapped(), self.pages, processes)
     }
 
-    /// Bytes of one array.
+    /// Returns the bytes of one array.
     fn array_bytes(self) -> u64 {
         self.elements * self.element.bytes()
     }
 
-    /// Bytes from the start of the first array to the end of the last.
+    /// Returns the bytes from the start of the first array to the end of the last.
     fn mapped(self) -> Bytes {
         Bytes(self.offsets().last().unwrap_or(0) + self.array_bytes())
     }
 
-    /// Offset of each array from the first, bytes.
+    /// Returns the offset of each array from the first, bytes.
     fn offsets(self) -> impl Iterator<Item = u64> {
         let bytes = self.array_bytes();
         let mut next = 0;
@@ -215,7 +214,7 @@ impl ArraysConfig {
     }
 }
 
-/// Range of the elements of one part, in whole lines of `line` elements except at the end.
+/// Returns the range of the elements of one part, in whole lines of `line` elements except at the end.
 fn range_of(elements: u64, line: u64, part: ArrayShare) -> Range<u64> {
     let lines = elements.div_ceil(line);
     let bound = |i: usize| (lines * i as u64 / part.count as u64 * line).min(elements);
@@ -246,7 +245,7 @@ mod tests {
         let arrays = Arrays::map(three(1 << 18, ArrayLayout::Staggered)).unwrap();
         let args = arrays.share(of(0, 1));
         for array in &args.at[..3] {
-            // SAFETY: each array has 2^18 elements of 8 bytes, and nobody else uses them.
+            // SAFETY: each array has 2^18 elements of 8 bytes, and no other thread uses them.
             unsafe { array.write_bytes(1, (1 << 18) * 8) };
         }
         let got = arrays.pages_got().unwrap();
@@ -279,7 +278,7 @@ mod tests {
             assert_eq!((offsets.len(), four.len()), (3, 4));
             assert_eq!(offsets, four[..3]);
         }
-        // As STREAM's three have always been laid out.
+        // Established layout of STREAM's three arrays.
         let offsets: Vec<u64> = three(1 << 18, ArrayLayout::Staggered).offsets().collect();
         assert_eq!(offsets, [0, (2 << 20) + STAGGER, (6 << 20) + 2 * STAGGER]);
     }

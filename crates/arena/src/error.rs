@@ -17,7 +17,7 @@ pub enum ArenaError {
     /// Failure of the memory policy.
     #[error(transparent)]
     Policy(#[from] SysError),
-    /// Loops that do not exist on this processor, or are for other elements or more arrays.
+    /// Loops that do not exist on this processor, or that are for another element type or more arrays.
     #[error(transparent)]
     Loops(Failure),
     /// Failure of one of several processes that measure together.

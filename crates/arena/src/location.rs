@@ -10,20 +10,20 @@ use nodegauge_placement::{MemoryPolicy, numa};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Number of sampled pages of all arrays together: enough to resolve half a per cent. The kernel takes
-/// some tenths of a microsecond per page.
+/// Number of sampled pages of all arrays together: sufficient for a resolution of half a per cent. The kernel
+/// requires some tenths of a microsecond per page.
 const ASKED: usize = 6000;
 /// Number of sampled pages of a range of memory.
 const ASKED_OF_A_RANGE: usize = ASKED / 3;
 /// Minimum number of sampled pages per thread and array.
 const LEAST_OF_A_SHARE: usize = 8;
-/// Minimum share of pages in their place for a policy to hold. As for page sizes, a tenth elsewhere shows
-/// in the figures; pages that two threads share at the ends of their parts are fewer.
+/// Minimum share of pages in place for a policy to hold. As for page sizes, a tenth elsewhere affects the figures;
+/// the pages at the boundaries of two threads' parts are fewer.
 const HELD: f64 = 0.9;
-/// Minimum share of a thread's pages in their place; threads below it are named.
+/// Minimum share of a thread's pages in place; threads below it are listed.
 const THREAD_HELD: f64 = 0.5;
 
-/// Pages on each node.
+/// Number of pages on each node.
 pub type Nodes = BTreeMap<NodeId, u64>;
 
 /// Share of pages on each node, 0 to 1.
@@ -32,15 +32,16 @@ pub type Shares = BTreeMap<NodeId, Fraction>;
 /// NUMA nodes of sampled pages of one thread's share of one array.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Share {
-    /// Number of the array, from 0.
+    /// Index of the array.
     pub array: usize,
     /// Thread that touched the share first.
     pub thread: usize,
-    /// Pages on each node.
+    /// Number of pages on each node.
     pub nodes: Nodes,
 }
 
-/// Asks the kernel for the NUMA nodes of the shares of `threads` threads; empty if they are unavailable.
+/// Returns the NUMA nodes of the shares of `threads` threads, as the kernel reports them; empty if they are
+/// unavailable.
 pub fn observe(arrays: &Arrays, threads: usize) -> Vec<Share> {
     let sample = (ASKED / (arrays.count() * threads.max(1))).max(LEAST_OF_A_SHARE);
     let mut shares = Vec::new();
@@ -59,13 +60,13 @@ pub fn observe(arrays: &Arrays, threads: usize) -> Vec<Share> {
     shares
 }
 
-/// Share of a range of memory on each node, 0 to 1; `None` if the kernel does not report it.
+/// Returns the share of a range of memory on each node, 0 to 1; `None` if the kernel does not report it.
 pub fn of_range(start: usize, length: usize) -> Option<Shares> {
     let nodes = numa::pages_by_node(start, length, ASKED_OF_A_RANGE).ok()?.nodes;
     (!nodes.is_empty()).then(|| fractions(&nodes))
 }
 
-/// Share of an array on each node, 0 to 1; `None` if the kernel does not report it.
+/// Returns the share of an array on each node, 0 to 1; `None` if the kernel does not report it.
 pub fn of_array(shares: &[Share], array: usize) -> Option<Shares> {
     let nodes = sum(shares, |share| share.array == array);
     (!nodes.is_empty()).then(|| fractions(&nodes))
@@ -79,8 +80,8 @@ fn sum(shares: &[Share], chosen: impl Fn(&Share) -> bool) -> Nodes {
     nodes
 }
 
-/// Compares the nodes of `arrays` arrays with a policy: memory of a thread belongs to the nodes that the
-/// policy names, otherwise to the thread's nodes in `thread_nodes`. Nothing is expected of a thread without nodes.
+/// Compares the nodes of `arrays` arrays with a policy: the memory of a thread is expected on the nodes of the
+/// policy, otherwise on the thread's nodes in `thread_nodes`. Threads without nodes are not checked.
 pub fn config(
     shares: &[Share],
     arrays: usize,
@@ -127,7 +128,7 @@ pub fn config(
     }
 }
 
-/// Reports the nodes of the arrays without a comparison, e.g. of several processes, each of which has its own
+/// Returns the nodes of the arrays without a comparison, e.g. for several processes, each of which has its own
 /// policy.
 pub fn of_arrays(
     policy: &MemoryPolicy,
@@ -163,25 +164,26 @@ fn numbered(shares: &Shares) -> BTreeMap<u32, Fraction> {
     shares.iter().map(|(node, share)| (node.0, *share)).collect()
 }
 
-/// Evenness of pages over the nodes, 0 to 1: the share that would not move in an even distribution.
+/// Returns the evenness of pages over the nodes, 0 to 1: the share of pages that would not move in an even
+/// distribution.
 fn evenness(got: &Shares, nodes: &[NodeId]) -> Fraction {
     let each = Fraction(1.0 / nodes.len().max(1) as f64);
     nodes.iter().map(|node| got.get(node).copied().unwrap_or_default().min(each)).sum()
 }
 
-/// Reason why a policy did not hold; `None` if it did.
+/// Returns the reason why a policy did not hold; `None` if it did.
 pub fn broken(numa: &NumaConfig, policy: &MemoryPolicy) -> Option<String> {
     let held = numa.held.filter(|held| held.0 < HELD)?;
     let astray = format!("{:.0} % of the pages", 100.0 * (1.0 - held.0));
     let asked = &numa.asked;
     let what = match policy {
         MemoryPolicy::Interleave(_) => {
-            format!("asked for memory {asked}, but {astray} lie on one node too many")
+            format!("memory {asked} requested, but {astray} are not evenly distributed")
         }
         MemoryPolicy::Default | MemoryPolicy::Local => {
-            format!("{astray} do not lie on the node of the thread that uses them")
+            format!("{astray} are not on the node of the thread that uses them")
         }
-        _ => format!("asked for memory {asked}, but {astray} lie elsewhere"),
+        _ => format!("memory {asked} requested, but {astray} are on other nodes"),
     };
     let share =
         |(node, share): (&u32, &Fraction)| format!("{} on node {node}", share.in_whole_percent());
@@ -200,7 +202,7 @@ mod tests {
         counts.iter().map(|(node, n)| (NodeId(*node), *n)).collect()
     }
 
-    /// All arrays alike: pages of each thread's share.
+    /// Returns equal shares for all arrays: pages of each thread's share.
     fn alike(threads: &[&[(u32, u64)]]) -> Vec<Share> {
         let each = threads.iter().enumerate();
         each.flat_map(|(thread, counts)| {
@@ -228,7 +230,7 @@ mod tests {
         );
         assert_eq!((right.held, broken(&right, &MemoryPolicy::Local)), (Some(Fraction(1.0)), None));
         assert_eq!(right.got.as_ref().unwrap()[&0], Fraction(0.5));
-        // In sum nothing is wrong, but each has the other's: first touch by the wrong thread.
+        // The totals are as expected, but each thread has the pages of the other: first touch by the wrong thread.
         let crossed = truth(
             &alike(&[&[(1, 10)], &[(0, 10)]]),
             &MemoryPolicy::Local,
@@ -241,9 +243,9 @@ mod tests {
         assert_eq!(crossed.got, right.got);
         assert_eq!(
             broken(&crossed, &MemoryPolicy::Local).unwrap(),
-            "100 % of the pages do not lie on the node of the thread that uses them (50 % on node 0, 50 % on node 1)"
+            "100 % of the pages are not on the node of the thread that uses them (50 % on node 0, 50 % on node 1)"
         );
-        // All on the first node: the second thread's pages are astray.
+        // All pages are on the first node: those of the second thread are misplaced.
         let piled = truth(
             &alike(&[&[(0, 10)], &[(0, 10)]]),
             &MemoryPolicy::Default,
@@ -269,7 +271,7 @@ mod tests {
         assert_eq!(bound.held, Some(Fraction(0.85)));
         assert_eq!(
             breaks(MemoryPolicy::Bind(vec![NodeId(1)])).unwrap(),
-            "asked for memory bind:1, but 15 % of the pages lie elsewhere (15 % on node 0, 85 % on node 1)"
+            "memory bind:1 requested, but 15 % of the pages are on other nodes (15 % on node 0, 85 % on node 1)"
         );
         assert_eq!(breaks(MemoryPolicy::Bind(vec![NodeId(0), NodeId(1)])), None);
         assert!(breaks(MemoryPolicy::Preferred(NodeId(0))).is_some());
@@ -302,7 +304,7 @@ mod tests {
         let unequal = config(&shares, 2);
         assert_eq!(unequal["arrays"], json!({"a": {"0": 1.0}, "b": {"0": 1.0}, "c": {"1": 1.0}}));
         assert!((unequal["held"].as_f64().unwrap() - 2.0 / 3.0).abs() < 1e-9);
-        // The fourth array is named where there is one.
+        // The fourth array is listed by name.
         shares.push(Share { array: 3, thread: 0, nodes: nodes(&[(0, 10)]) });
         let four = super::config(&shares, 4, &MemoryPolicy::Default, &thread_nodes(&[&[0]]), 2);
         let arrays: Vec<String> = four.arrays.unwrap().into_keys().collect();
@@ -320,14 +322,14 @@ mod tests {
             layout: ArrayLayout::Staggered,
         })
         .unwrap();
-        // Nothing was touched yet, so nothing is anywhere.
+        // Before first touch, no page is on any node.
         if numa::pages_by_node(arrays.mapping().0, 1, 1).is_err() {
             return;
         }
         assert_eq!(observe(&arrays, 2), []);
         let args = arrays.share(ArrayShare { index: 0, count: 1 });
         for array in &args.at {
-            // SAFETY: each array has 2^18 elements of 8 bytes, and nobody else uses them.
+            // SAFETY: each array has 2^18 elements of 8 bytes, and no other thread uses them.
             unsafe { array.write_bytes(1, (1 << 18) * 8) };
         }
         let shares = observe(&arrays, 2);

@@ -24,10 +24,10 @@ pub enum RequestedPages {
 }
 
 impl RequestedPages {
-    /// All kinds, smallest first.
+    /// All kinds of pages, smallest first.
     pub const ALL: [Self; 4] = [Self::Base, Self::Transparent, Self::Huge2M, Self::Huge1G];
 
-    /// Name in options and records; for base pages their size, which is not always 4 KiB on Arm.
+    /// Returns the name in options and records; for base pages their size, which is not always 4 KiB on Arm.
     pub fn name(self) -> &'static str {
         match self {
             Self::Base => match page_bytes() {
@@ -42,7 +42,7 @@ impl RequestedPages {
         }
     }
 
-    /// Size of a reserved huge page; `None` for the kinds that need no reservation.
+    /// Returns the size of a reserved huge page; `None` for the kinds that require no reservation.
     pub fn reserved(self) -> Option<Bytes> {
         match self {
             Self::Base | Self::Transparent => None,
@@ -70,7 +70,7 @@ impl FromStr for RequestedPages {
 /// Failure to map arrays.
 #[derive(Debug, thiserror::Error)]
 pub enum ArrayError {
-    /// Reserved huge pages are missing.
+    /// There are too few reserved huge pages.
     #[error(
         "cannot put {wanted} on {pages} pages: {free} of the {total} reserved pages of {page} are free, {needed} are needed"
     )]
@@ -81,11 +81,11 @@ pub enum ArrayError {
         pages: RequestedPages,
         /// Bytes per page.
         page: Bytes,
-        /// Reserved pages.
+        /// Number of reserved pages.
         total: u64,
-        /// Reserved pages that are free.
+        /// Number of free reserved pages.
         free: u64,
-        /// Needed pages.
+        /// Number of required pages.
         needed: u64,
     },
     /// The kernel refused the mapping.
@@ -93,15 +93,15 @@ pub enum ArrayError {
     Map {
         /// Bytes to map.
         wanted: Bytes,
-        /// Error of the system.
+        /// Error of the operating system.
         cause: io::Error,
     },
-    /// A page size could not be requested.
-    #[error("the kernel does not take advice on {pages} pages: {cause}")]
+    /// The page size could not be requested.
+    #[error("madvise for {pages} pages failed: {cause}")]
     Advice {
         /// Kind of pages.
         pages: RequestedPages,
-        /// Error of the system.
+        /// Error of the operating system.
         cause: io::Error,
     },
 }
@@ -143,11 +143,11 @@ impl PagedMapping {
         Ok(shares.map(|(bytes, share)| (bytes, Fraction(share))).collect())
     }
 
-    /// Maps at least `wanted` bytes in whole pages, starting on a boundary of 2 MiB or of the page if
-    /// that is larger. Each page is allocated where a thread first writes it.
+    /// Maps at least `wanted` bytes in whole pages, starting on a boundary of 2 MiB or of the page if that is larger.
+    /// Each page is allocated when a thread first writes to it.
     ///
     /// # Errors
-    /// Too few reserved huge pages, or no memory.
+    /// Fails if there are too few reserved huge pages, or not enough memory.
     pub fn map(wanted: Bytes, pages: RequestedPages) -> Result<Self, ArrayError> {
         let granule = pages.reserved().unwrap_or(Bytes::mib(2));
         let wanted = Bytes(wanted.0.next_multiple_of(granule.0));
@@ -158,16 +158,16 @@ impl PagedMapping {
                 PageSize::Reserved(granule.0 as usize)
             }
         };
-        // The size was compared with the available memory before.
+        // The size has been compared with the available memory before.
         let mapping = Mapping::anonymous(wanted.0 as usize, size);
         mapping.map(|mapping| Self { mapping, pages }).map_err(refused(wanted, pages))
     }
 
-    /// Checks that enough huge pages are reserved for `count` mappings of `wanted` bytes, if the kind of
-    /// pages needs a reservation.
+    /// Checks that enough huge pages are reserved for `count` mappings of `wanted` bytes, if the kind of pages
+    /// requires a reservation.
     ///
     /// # Errors
-    /// If there are fewer.
+    /// Fails if there are fewer.
     pub fn check(wanted: Bytes, pages: RequestedPages, count: u64) -> Result<(), ArrayError> {
         let Some(page) = pages.reserved() else { return Ok(()) };
         let wanted = Bytes(wanted.0.next_multiple_of(page.0));
@@ -175,13 +175,13 @@ impl PagedMapping {
             .map_err(refused(wanted, pages))
     }
 
-    /// Requested pages.
+    /// Returns the requested pages.
     pub fn pages_asked(&self) -> RequestedPages {
         self.pages
     }
 }
 
-/// Failure of a mapping of this size on such pages.
+/// Returns a function that describes the failure of a mapping of this size on such pages.
 fn refused(wanted: Bytes, pages: RequestedPages) -> impl Fn(MapError) -> ArrayError {
     move |error| match error {
         MapError::NoReservedPages { total, free, needed, .. } => {

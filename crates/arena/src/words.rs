@@ -3,11 +3,11 @@
 use crate::{NumaConfig, PagesConfig};
 use nodegauge_measure::Bytes;
 
-/// Returns the pages in words: `thp pages (100 % on 2 MiB)`.
+/// Describes pages: `thp pages (100 % on 2 MiB)`.
 pub fn pages(pages: &PagesConfig) -> String {
     let asked = &pages.asked;
     let Some(got) = &pages.got else {
-        return format!("{asked} pages (what was got is not known)");
+        return format!("{asked} pages (actual page sizes unknown)");
     };
     let shares: Vec<String> = got
         .iter()
@@ -18,8 +18,9 @@ pub fn pages(pages: &PagesConfig) -> String {
     format!("{asked} pages ({})", shares.join(", "))
 }
 
-/// Returns the nodes of the pages in words, e.g. `asked local: 100 % of the pages where they should be; 50 % on
-/// node 0, 50 % on node 1`; `None` on a machine of one node if all pages are in their place.
+/// Describes the nodes of the pages, e.g.
+/// `asked local: 100 % of the pages on the nodes of the policy; 50 % on node 0, 50 % on node 1`; `None` on a machine
+/// with one node if all pages are in place.
 pub fn numa(numa: &NumaConfig) -> Option<String> {
     let held = numa.held;
     if numa.nodes.unwrap_or(0) <= 1 && held.is_none_or(|held| held.0 >= 0.9995) {
@@ -29,8 +30,8 @@ pub fn numa(numa: &NumaConfig) -> Option<String> {
         .map(|(node, share)| format!("{} on node {node}", share))
         .collect();
     let held = match held {
-        Some(held) => format!("{} of the pages where they should be", held),
-        None => "the threads are not bound, so pages may be anywhere".to_owned(),
+        Some(held) => format!("{} of the pages on the nodes of the policy", held),
+        None => "not checked because the threads are not bound".to_owned(),
     };
     let apart = if numa.arrays.is_some() { "; the arrays differ: see the record" } else { "" };
     Some(format!("asked {}: {held}; {}{apart}", numa.asked, shares.join(", ")))
@@ -52,7 +53,7 @@ mod tests {
         });
         assert_eq!(
             words(two).unwrap(),
-            "asked local: 75 % of the pages where they should be; 75 % on node 0, 25 % on node 1; \
+            "asked local: 75 % of the pages on the nodes of the policy; 75 % on node 0, 25 % on node 1; \
              the arrays differ: see the record"
         );
         let unbound = json!({"asked": "default", "got": {"0": 1.0}, "held": null, "nodes": 2});

@@ -35,7 +35,7 @@ pub(crate) struct CeilingsPlan {
 /// Planned peaks of one group of threads.
 struct PlannedPart {
     placement: Placement,
-    /// Ending of the names of its figures.
+    /// Suffix of the names of its figures.
     suffix: &'static str,
     /// Share of the time.
     share: f64,
@@ -85,7 +85,7 @@ impl Planned for CeilingsPlan {
         let Self { parts, budget, samples } = *self;
         let Some(first) = parts.first() else { return Ok(Outcome::default()) };
         let mut found = Outcome::default();
-        observer.phase("trying BLAS libraries");
+        observer.phase("comparing BLAS libraries");
         let limits = Limits::new(budget, None);
         let trial = Trial {
             root: &site.root,
@@ -95,7 +95,7 @@ impl Planned for CeilingsPlan {
         };
         let library = choose::find(&[], &trial, &mut found.notices)?.and_then(|mut all| all.pop());
         let Some(library) = library else {
-            let text = "interrupted while BLAS libraries were tried";
+            let text = "interrupted while BLAS libraries were compared";
             found.notices.push(Notice::new(NoticeId::Interrupted, GAUGE, text));
             found.stop = Some(Stop::Interrupted);
             return Ok(found);

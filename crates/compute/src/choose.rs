@@ -97,9 +97,9 @@ impl FromStr for TrialPlaces {
 pub const TRY_BLAS: &str = "try-blas";
 /// Duration of a turn: one or two products of the size that is measured afterwards.
 const TURN: Duration = Duration::from_millis(30);
-/// How candidates are compared. They have had a first turn when the search begins: four turns each even when the time
-/// is over, since with fewer none can be distinguished from another; at most ten, after which those that are left are
-/// alike.
+/// Rules of the comparison of candidates. Each candidate has had one turn when the search begins. It gets at least
+/// four turns, even if the time is over, because fewer cannot distinguish candidates, and at most ten; the candidates
+/// that then remain count as equally fast.
 const RULES: Rules = Rules {
     seed: 0x626C_6173,
     passes: Passes::One,
@@ -167,7 +167,7 @@ pub(crate) fn find(
     notices: &mut Vec<Notice>,
 ) -> Result<Option<Vec<Tried>>, Failure> {
     let program = std::env::current_exe().map_err(|cause| {
-        Failure::missing(format!("cannot find this program's own file: {cause}"))
+        Failure::missing(format!("cannot determine the path of this executable: {cause}"))
     })?;
     let on = format!("--on={}", trial.places);
     let command = CommandLine::new(program.display().to_string(), [TRY_BLAS.to_owned(), on]);
@@ -234,7 +234,7 @@ fn groups(
             Err(ToolchainError::Unusable(why)) => {
                 let why = why.problem();
                 let first = why.lines().next().unwrap_or_default();
-                let text = format!("{} is left out: {first}", candidate.path.display());
+                let text = format!("{} is not used: {first}", candidate.path.display());
                 notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text));
             }
             Err(error) => return Err(error.into()),
@@ -251,7 +251,7 @@ fn variables_that_rule(group: &[Tried], notices: &mut Vec<Notice>) {
         if let (None, Some(name)) = (&probed.environment, vendor.kernel_variable())
             && let Ok(value) = std::env::var(name)
         {
-            let text = format!("{name}={value} is set and rules which kernels {vendor} takes");
+            let text = format!("{name}={value} selects the kernels of {vendor}");
             notice::add_new(notices, [Notice::new(NoticeId::Environment, GAUGE, text)]);
         }
     }
@@ -265,12 +265,13 @@ fn words(all: &[Tried], alike: usize, threads: usize) -> Option<Notice> {
     let undecided = match alike {
         0 | 1 => String::new(),
         _ => format!(
-            "; not distinguishable, the first is taken: {}",
+            "; not distinguishable, the first one is used: {}",
             names(&all[..alike]).join(", ")
         ),
     };
     let on = nodegauge_measure::quantity::counted(threads, "thread");
-    let text = format!("tried interleaved on the run's {on}, fastest first: {list}{undecided}");
+    let text =
+        format!("candidates interleaved on the run's {on}, fastest first: {list}{undecided}");
     (all.len() > 1).then(|| Notice::new(NoticeId::Chosen, GAUGE, text))
 }
 
@@ -284,7 +285,7 @@ struct Ranked {
     alike: usize,
 }
 
-/// Candidates by turns, known by their numbers.
+/// Candidates that are measured in turn, identified by their numbers.
 struct LibraryTurns<F> {
     /// Measures one candidate.
     rate: F,
@@ -292,7 +293,7 @@ struct LibraryTurns<F> {
     rates: Vec<Vec<f64>>,
 }
 
-/// Rates are of one regime: arithmetic does not depend on where the hypervisor puts a core.
+/// No core-to-core round trip: arithmetic does not depend on the placement of cores by the hypervisor.
 const REGIME: f64 = f64::NAN;
 
 impl<E, F: FnMut(usize) -> Result<f64, E>> Candidates for LibraryTurns<F> {
@@ -309,14 +310,14 @@ impl<E, F: FnMut(usize) -> Result<f64, E>> Candidates for LibraryTurns<F> {
         Ok(turn)
     }
 
-    /// An interrupted turn fails.
+    /// Always false: an interrupted turn fails instead.
     fn must_end(&mut self) -> bool {
         false
     }
 }
 
-/// Measures candidates by turns until the fastest is found, all that are left are alike, or the time is over;
-/// `first` are the rates of their first turn.
+/// Measures candidates in turn until one is the fastest, until the remaining ones cannot be distinguished, or until the
+/// time is over; `first` are the rates of their first turn.
 fn rank_by_turns<E>(
     first: &[f64],
     deadline: Instant,
@@ -357,8 +358,8 @@ mod tests {
     use super::*;
     use crate::random::Sequence;
 
-    /// Races of candidates with these true rates, each turn slower by up to `noise`: winners and how many
-    /// could not be told from it.
+    /// Returns the winner of each of 200 searches among candidates with these true rates, and the number of
+    /// candidates that cannot be distinguished from it. Each turn is slower by up to `noise`.
     fn races(rates: &[f64], noise: f64) -> Vec<(usize, usize)> {
         let mut numbers = vec![0.0; 200 * 8 * rates.len()];
         Sequence::new(7).fill(0, &mut numbers);
@@ -379,7 +380,7 @@ mod tests {
 
     #[test]
     fn the_fastest_kernels_are_chosen_again_and_again_in_noise() {
-        // Kernels on a Sapphire Rapids guest, GFLOP/s on two threads, its turns disturbed by a tenth.
+        // Kernels on a Sapphire Rapids guest, GFLOP/s on two threads, with turns disturbed by up to 10 %.
         let races = races(&[56.0, 93.0, 58.0, 104.0, 60.0, 81.0], 0.1);
         assert!(races.iter().all(|(winner, _)| *winner == 3), "{races:?}");
     }
@@ -390,7 +391,7 @@ mod tests {
         let said = races.iter().filter(|(winner, alike)| *winner == 1 && *alike == 2).count();
         let wrong = races.iter().filter(|(winner, alike)| *winner == 2 && *alike == 1).count();
         assert!(races.iter().all(|(winner, _)| [1, 2].contains(winner)));
-        // After each of several rounds some races seem decided by chance.
+        // With several rounds, chance decides a few searches.
         assert!(said >= 170 && wrong <= 15, "{said} said, {wrong} wrong");
     }
 

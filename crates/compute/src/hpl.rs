@@ -165,7 +165,7 @@ impl HplRun<'_> {
         let loops = peak::loops();
         let time = self.each_peak;
         for (i, kernel) in loops.iter().enumerate() {
-            if self.interrupted("while peaks were measured") {
+            if self.interrupted("during the measurement of the peaks") {
                 return Ok(());
             }
             let peak = peak::measure(&mut self.team, kernel, time)?;
@@ -221,7 +221,7 @@ impl HplRun<'_> {
         let begun = Instant::now();
         let mut before = self.around(at, multiplier, budget)?;
         let samples = self.options.samples.max(1);
-        // The same measurements follow each solution, and the remaining libraries follow.
+        // The remaining time must suffice for these measurements after each solution and for the remaining libraries.
         let around = Seconds::from(begun.elapsed());
         let left = Seconds::from(self.end.saturating_duration_since(Instant::now()));
         let left = left / (count - at) as f64 / samples as f64 - around;
@@ -243,7 +243,7 @@ impl HplRun<'_> {
     }
 
     /// Repeats DGEMM and the fastest loops immediately before or after a solution, so that a rating is compared
-    /// with rates of the same minutes.
+    /// with rates under the same conditions.
     fn around(
         &mut self,
         at: usize,
@@ -251,10 +251,10 @@ impl HplRun<'_> {
         budget: Duration,
     ) -> Result<Around, Failure> {
         let mut around = Around::default();
-        if self.interrupted("around the solution") {
+        if self.interrupted("before or after the solution") {
             return Ok(around);
         }
-        self.observer.phase("DGEMM and peak around the solution");
+        self.observer.phase("DGEMM and peak before or after the solution");
         let time = DGEMM.of(budget).div_f64(2.0);
         around.dgemm = dgemm::measure(&mut self.team, multiplier, time)?;
         self.seen.libraries[at].dgemm.extend(&around.dgemm);
@@ -305,7 +305,7 @@ impl HplRun<'_> {
             (constraints.seconds, constraints.half) = (seconds, half);
             let quick = size::choose(OrderSpec::Quick, &constraints)?.order;
             let order = quick.min(most >> (1 - round)).max(4 * COMMON_MULTIPLE).min(full.max(1));
-            self.observer.phase(&format!("search of NB, N = {order}"));
+            self.observer.phase(&format!("NB search, N = {order}"));
             let mut rated = Vec::new();
             for nb in candidates.iter().copied().filter(|nb| 4 * nb <= order) {
                 let Some(SolvedSystem { rating: rate, .. }) =
@@ -329,8 +329,8 @@ impl HplRun<'_> {
         Ok(candidates.first().map(|nb| (*nb, half)))
     }
 
-    /// Generates, solves and checks one system; returns `None` if interrupted. A system that is `shown` is for
-    /// the record.
+    /// Generates, solves and checks one system; returns `None` if interrupted. A system that is `shown` is
+    /// part of the record.
     fn solve(
         &mut self,
         order: usize,
@@ -350,7 +350,7 @@ impl HplRun<'_> {
         }
         let observer = &mut *self.observer;
         if !residual::fill(&mut self.team, &mut matrix, &source, || observer.interrupted())? {
-            self.interrupted(&format!("while the matrix of N = {order} was made"));
+            self.interrupted(&format!("while the matrix of N = {order} was generated"));
             return Ok(None);
         }
         let meter = self.meter.as_ref().ok();
@@ -413,7 +413,7 @@ impl HplRun<'_> {
         let elapsed = start.elapsed().as_secs_f64();
         if let Err(LuError::Interrupted) = solved {
             let done = 100.0 * progress.flops() / lu::flops(order);
-            let at = format!("N = {order} was {done:.0} % done after {elapsed:.1} s: no rating");
+            let at = format!("at {done:.0} % of N = {order} after {elapsed:.1} s: no rating");
             self.seen.interrupted = Some(at);
             return Ok(None);
         }

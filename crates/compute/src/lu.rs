@@ -26,7 +26,7 @@ use std::time::Instant;
 #[derive(Debug, thiserror::Error)]
 pub enum LuError {
     /// All candidates for a pivot are zero.
-    #[error("the matrix is singular: column {column} has no pivot other than zero")]
+    #[error("the matrix is singular: all pivot candidates of column {column} are zero")]
     Singular {
         /// Number of the column, from 0.
         column: usize,
@@ -43,9 +43,7 @@ impl From<LuError> for Failure {
     fn from(error: LuError) -> Self {
         match error {
             // A singular matrix is invalid input.
-            LuError::Singular { .. } => {
-                Self::usage(error).hint("a random matrix is not; try another --seed")
-            }
+            LuError::Singular { .. } => Self::usage(error).hint("try another --seed"),
             LuError::Team(error) => error.into(),
             LuError::Interrupted => Self::missing(error),
         }

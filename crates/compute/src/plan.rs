@@ -43,7 +43,7 @@ pub struct HplPlan {
     /// Theoretical peak of the cores in use, where it is known.
     pub(crate) peak: Option<Figure>,
     reference: Option<PlacedReference>,
-    /// Notices on the places of the threads.
+    /// Notices about the places of the threads.
     notices: Vec<Notice>,
 }
 
@@ -74,13 +74,13 @@ impl HplPlan {
         let sized = !matches!(spec, OrderSpec::Exactly(_));
         if machine.is_described() && machine.memory.available.is_none() && sized {
             return Err(Failure::usage("the memory of the described machine is unknown")
-                .hint("give it, e.g. --memory 768GiB, or --order N"));
+                .hint("give --memory, e.g. --memory 768GiB, or --order N"));
         }
         if spec == OrderSpec::Quick && rate.is_none() {
             return Err(Failure::usage(
                 "the rate of the described machine is unknown, so N cannot be chosen by time",
             )
-            .hint("give it, e.g. --rate 2.5TFLOP/s, or --processor"));
+            .hint("give --rate, e.g. --rate 2.5TFLOP/s, or --processor"));
         }
         let dgemm = dgemm.unwrap_or(FlopsPerSec(f64::NAN));
         let multiple = nb * multiple(&options, &layout);
@@ -149,7 +149,7 @@ impl HplPlan {
     fn measure(&self, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
         let limits = Limits::new(self.options.budget, None);
         let mut notices = Vec::new();
-        observer.phase("trying BLAS libraries");
+        observer.phase("comparing BLAS libraries");
         let trial = Trial {
             root: &site.root,
             places: TrialPlaces(hpl::places(&self.placement)),
@@ -158,7 +158,7 @@ impl HplPlan {
         };
         let found = choose::find(&self.options.libraries, &trial, &mut notices)?;
         let Some(libraries) = found else {
-            let text = "interrupted while BLAS libraries were tried";
+            let text = "interrupted while BLAS libraries were compared";
             notices.push(Notice::new(NoticeId::Interrupted, GAUGE, text));
             let stop = Some(Stop::Interrupted);
             return Ok(Outcome { notices, stop, ..Outcome::default() });
@@ -232,7 +232,7 @@ fn foreseen_rate(
             let used = threads.min(machine.processor.cores.max(1) as usize);
             let (hz, per_cycle) = ASSUMED_CORE;
             let basis = format!(
-                "assumed: {used} cores x {} GHz x {per_cycle} FLOP/cycle; the processor's peak is not known",
+                "assumed: {used} cores x {} GHz x {per_cycle} FLOP/cycle; the processor's peak is unknown",
                 hz / 1e9
             );
             (used as f64 * hz * per_cycle, basis)
@@ -240,7 +240,7 @@ fn foreseen_rate(
     };
     let dgemm = FlopsPerSec(peak * USUAL_DGEMM);
     let peak = FlopsPerSec(peak);
-    Some((dgemm, format!("{dgemm} DGEMM taken as {USUAL_DGEMM} x {peak} ({basis})")))
+    Some((dgemm, format!("{dgemm} DGEMM, estimated as {USUAL_DGEMM} x {peak} ({basis})")))
 }
 
 #[cfg(test)]
@@ -261,7 +261,7 @@ mod tests {
         let (peak_dgemm, taken_basis) = foreseen_rate(&machine, &options, 2).unwrap();
         assert!((peak_dgemm.0 / 180e9 - 1.0).abs() < 1e-12, "{taken_basis}");
         assert!(
-            taken_basis.ends_with("taken as 0.9 x 200.0 GFLOP/s (2 of 4 cores)"),
+            taken_basis.ends_with("estimated as 0.9 x 200.0 GFLOP/s (2 of 4 cores)"),
             "{taken_basis}"
         );
         options.dgemm = Some((FlopsPerSec(123e9), "saved yesterday".to_owned()));

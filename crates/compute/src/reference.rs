@@ -139,7 +139,7 @@ impl PlacedReference {
                 outcome.measurements.extend(figures);
             }
             Ok(None) => {
-                let text = format!("interrupted while {engine} ran: no rating of it");
+                let text = format!("interrupted while {engine} ran: no {engine} rating");
                 outcome.stop = Some(Stop::Interrupted);
                 outcome.notices.push(Notice::new(NoticeId::Interrupted, GAUGE, text));
             }
@@ -206,7 +206,7 @@ impl PlacedReference {
         let kind = self.program.launcher.kind;
         let version = self.program.launcher.version.as_deref().unwrap_or("");
         let text = format!(
-            "native over {name}: {ratio:.3} ({ranks} ranks by {kind} {version}; the library that it links decides its part)"
+            "native rating / {name} rating: {ratio:.3} ({ranks} ranks by {kind} {version}; the {name} rating depends on the BLAS library that it links)"
         );
         Some(Notice::new(NoticeId::Reference, GAUGE, text))
     }

@@ -1,4 +1,4 @@
-//! Options of a run from what the user asked for, the environment, and saved runs of this node.
+//! Options of a run from the options of the user, the environment, and saved runs of this node.
 //!
 //! Saved figures count only if the machine has not changed since, and never on a described machine.
 
@@ -144,7 +144,7 @@ impl HplRequest<'_> {
     }
 }
 
-/// Sets the memory for which is planned: as given, else all memory of a described machine.
+/// Sets the memory of the plan: the given size, else all memory of a described machine.
 pub fn plan_for_memory(site: &mut Site, given: Option<Bytes>) {
     let is_described = site.machine.is_described();
     let memory = &mut site.machine.memory;

@@ -34,14 +34,15 @@ const CLOCK_DROP: f64 = 0.03;
 /// Share of the threads' time in waiting above which it is reported.
 const WAITING: f64 = 0.05;
 /// Share of a thread's time taken by other work, of all CPUs' time taken by the hypervisor, or of the cores'
-/// execution units used by other work, above which a rating is doubtful. A quiet node would reach that much
+/// execution units used by other work, above which a rating is suspect. An idle node would reach that much
 /// more.
 const DISTURBED: f64 = 0.02;
 /// Share by which a rate may exceed its measured limit; a larger excess means that the limit was measured under
 /// worse conditions.
 const ABOVE: f64 = 0.02;
 /// Reason for doubt about a figure above its measured peak.
-const ABOVE_PEAK: &str = "above the measured peak: the clock or other work changed between them";
+const ABOVE_PEAK: &str =
+    "above the measured peak: the clock or other load changed between the two measurements";
 
 /// Observations of a run and the settings under which they were made.
 pub(crate) struct RatingEvidence<'a> {
@@ -140,21 +141,21 @@ impl RatingEvidence<'_> {
             let idle = idle.in_whole_percent();
             let of_dgemm = solution.of_dgemm().in_whole_percent();
             let reason = format!(
-                "N = {order} is so small that panels, not products, set the rating: they and waiting for them took {idle} of the threads' time, and the rating is {of_dgemm} of DGEMM"
+                "N = {order} is too small: panels, not matrix products, limit the rating; panels and waiting for them took {idle} of the threads' time, and the rating is {of_dgemm} of DGEMM"
             );
             validity.add(Status::Suspect, reason);
         }
         if failed.is_none() && time.lost.0 > DISTURBED {
             let lost = time.lost.in_whole_percent();
             let reason = format!(
-                "other work took {lost} of a thread's time during the solution: repeat it on a quiet node"
+                "other load took {lost} of a thread's time during the solution: repeat the run on an idle node"
             );
             validity.add(Status::Suspect, reason);
         }
         if let (None, Some(stolen)) = (failed, time.stolen.filter(|stolen| stolen.0 > DISTURBED)) {
             let stolen = stolen.in_whole_percent();
             let reason = format!(
-                "the hypervisor gave {stolen} of the CPUs' time to others during the solution"
+                "the hypervisor gave {stolen} of the CPU time to other guests during the solution"
             );
             validity.add(Status::Suspect, reason);
         }
@@ -163,7 +164,7 @@ impl RatingEvidence<'_> {
             let least = rates().reduce(f64::min);
             let most = rates().reduce(f64::max);
             let reason = format!(
-                "other work used {} of the cores' execution units: bursts in registers around the solution ran at {:.1} to {:.1} GFLOP/s; repeat it on a quiet node",
+                "other load used {} of the cores' execution units: register-only bursts before and after the solution ran at {:.1} to {:.1} GFLOP/s; repeat the run on an idle node",
                 shared.in_whole_percent(),
                 least.unwrap_or(0.0),
                 most.unwrap_or(0.0)
@@ -283,7 +284,7 @@ impl RatingEvidence<'_> {
             );
             notices.push(Notice::new(NoticeId::Chosen, GAUGE, text));
         }
-        // Time taken by other work is a loss of neither; the rating has a reason for doubt because of it.
+        // Time taken by other load is not a loss in the library or in LU; it makes the rating suspect.
         if time.lost.0 > DISTURBED {
             return notices;
         }
@@ -294,7 +295,7 @@ impl RatingEvidence<'_> {
         if let Some((share, isa)) = peak.filter(|(share, _)| share.0 < LIBRARY_LOSES) {
             let share = share.in_whole_percent();
             notices.push(bottleneck(format!(
-                "the library is slow: DGEMM by {name} is {share} of the {isa} peak; another BLAS, or other kernels of it, may be faster"
+                "the library is slow: DGEMM by {name} is {share} of the {isa} peak; another BLAS library or other kernels may be faster"
             )));
         }
         let waiting = time.waiting.in_whole_percent();
@@ -302,7 +303,7 @@ impl RatingEvidence<'_> {
             let share = of_dgemm.in_whole_percent();
             let panels = time.panels.in_whole_percent();
             notices.push(bottleneck(format!(
-                "LU is slow: the rating is {share} of DGEMM's median of the same minutes; panels take {panels} of the threads' time, waiting {waiting}; a larger N reduces the loss"
+                "LU is slow: the rating is {share} of the median DGEMM rate before and after the solution; panels take {panels} of the threads' time and waiting {waiting}; a larger N reduces the loss"
             )));
         } else if time.waiting.0 > WAITING {
             notices.push(bottleneck(format!("threads waited {waiting} of their time")));
@@ -320,13 +321,13 @@ impl RatingEvidence<'_> {
         );
         let Some((triad, source)) = &self.options.triad else {
             return bottleneck(format!(
-                "{products}; there is no saved Triad of this node to compare with: run nodegauge stream"
+                "{products}; no Triad of this node is saved for comparison: run nodegauge stream"
             ));
         };
         let verdict = if demand / *triad > MEMORY_BOUND {
-            "memory limits the products: see populated channels (nodegauge machine), or use a larger NB"
+            "memory bandwidth limits the products: check the populated channels (nodegauge machine), or use a larger NB"
         } else {
-            "memory does not limit the products"
+            "memory bandwidth does not limit the products"
         };
         let share = Fraction(demand / *triad).in_whole_percent();
         bottleneck(format!("{products}, {share} of Triad's {triad} ({source}): {verdict}"))
@@ -342,12 +343,12 @@ impl RatingEvidence<'_> {
         {
             let drop = Fraction(1.0 - clock.0 / scalar.0).in_whole_percent();
             texts.push(format!(
-                "the clock falls by {drop} under this load: {clock} of {scalar} with all cores at scalar work"
+                "the clock drops by {drop} under this load: {clock}, compared with {scalar} for scalar work on all cores"
             ));
         }
         if let Some(events) = self.seen.throttled.filter(|events| *events > 0) {
             texts.push(format!(
-                "the processor throttled {events} times in this run (heat or power): see cooling and power limits"
+                "the processor throttled {events} times during this run (temperature or power): check cooling and power limits"
             ));
         }
         let threads = &self.placement.threads;
@@ -356,7 +357,7 @@ impl RatingEvidence<'_> {
         let cores = cores().collect::<BTreeSet<u32>>().len();
         if self.placement.bind != Bind::None && cores < all {
             texts.push(format!(
-                "{all} threads on {cores} cores: sibling threads share the execution units of a core, which one thread of HPL already fills"
+                "{all} threads on {cores} cores: sibling threads share the execution units of a core, which one HPL thread already uses fully"
             ));
         }
         texts.into_iter().map(bottleneck).collect()

@@ -129,16 +129,16 @@ pub fn choose(spec: OrderSpec, constraints: &SizeConstraints) -> Result<ChosenOr
     let (order, formula) = match spec {
         OrderSpec::Exactly(order) if order > most => {
             return Err(Failure::missing(format!(
-                "N = {order} needs {}, but only {available} of memory is available{limit}: it \
-                     would swap or be killed",
+                "N = {order} needs {}, but only {available} of memory is available{limit}: the \
+                     run would swap or be killed",
                 needed(order, threads),
             ))
             .hint(format!("use --order {} or less", down(most))));
         }
-        OrderSpec::Exactly(order) => (order, "as asked".to_owned()),
+        OrderSpec::Exactly(order) => (order, "as requested".to_owned()),
         OrderSpec::Full => {
             let formula = format!(
-                "N = sqrt({} x {available} / 8 B), down to a multiple of {multiple}",
+                "N = sqrt({} x {available} / 8 B), rounded down to a multiple of {multiple}",
                 fraction.0
             );
             (by_memory, formula)
@@ -225,7 +225,10 @@ mod tests {
     fn full_takes_the_fraction_of_memory_and_says_how() {
         let order = choose(OrderSpec::Full, &constraints()).unwrap();
         assert_eq!(order.order, 82752); // sqrt(0.8 x 64 GiB / 8) = 82897, down to 431 x 192
-        assert_eq!(order.formula, "N = sqrt(0.8 x 64 GiB / 8 B), down to a multiple of 192");
+        assert_eq!(
+            order.formula,
+            "N = sqrt(0.8 x 64 GiB / 8 B), rounded down to a multiple of 192"
+        );
     }
 
     #[test]
@@ -240,7 +243,7 @@ mod tests {
         let unknown = SizeConstraints { half: None, ..constraints() };
         let larger = choose(OrderSpec::Quick, &unknown).unwrap();
         assert!(larger.order > order.order && larger.formula.contains("(100.0 GFLOP/s) <= 10.0 s"));
-        // Making and checking the matrix has its part of the time.
+        // Generating and checking the matrix takes part of the time.
         let checked = SizeConstraints { overhead: Seconds(1e-8), ..constraints() };
         let smaller = choose(OrderSpec::Quick, &checked).unwrap();
         let whole =
@@ -249,7 +252,7 @@ mod tests {
             whole(smaller.order) <= Seconds(10.0) && whole(smaller.order + 192) > Seconds(10.0)
         );
         assert!(smaller.order < order.order);
-        // The order from a solution gives the time of that solution.
+        // `half` from a solution predicts the time of that solution.
         let told = super::half(2000, Fraction(0.8));
         let predicted = seconds(2000, told, FlopsPerSec(100e9));
         assert!((predicted / Seconds(flops(2000) / 80e9) - 1.0).abs() < 1e-12);

@@ -27,8 +27,8 @@ pub fn plan(plan: &HplPlan) -> Section {
     let formula = &chosen.formula;
     let threads = plan.placement.threads.len();
     let nb_basis = match options.nb.as_slice() {
-        [] => format!("usual; a run searches {:?}", size::CANDIDATES),
-        _ => "as asked".to_owned(),
+        [] => format!("default; a run searches {:?}", size::CANDIDATES),
+        _ => "as requested".to_owned(),
     };
     let group = lu::panel_group_size(order, *nb, threads);
     let (p, q) = layout.grid();
@@ -39,11 +39,11 @@ pub fn plan(plan: &HplPlan) -> Section {
     );
     let needed = size::needed(order, threads);
     let beyond = 100.0 * (needed.as_f64() / bytes.as_f64() - 1.0);
-    let available =
-        available.map_or("unknown memory".to_owned(), |memory| format!("{memory} available"));
+    let available = available
+        .map_or("available memory unknown".to_owned(), |memory| format!("{memory} available"));
     let each = Bytes(bytes.0 / ranks as u64);
     let memory = format!(
-        "8 B x N x (N + 1) = {bytes}, {each} per rank, at most {needed} in all (+{beyond:.1} %), of {available}"
+        "8 B x N x (N + 1) = {bytes}, {each} per rank, at most {needed} in total (+{beyond:.1} %); {available}"
     );
     let flops = lu::flops(order);
     // Products of NB columns read and write C once for 2 NB operations on each of its elements.
@@ -77,7 +77,7 @@ pub fn plan(plan: &HplPlan) -> Section {
     section
         .note("N", format!("{order}: {formula}"))
         .note("NB", format!("{nb} ({nb_basis})"))
-        .note("native", format!("{threads} threads, {group} of them on a panel"))
+        .note("native", format!("{threads} threads, {group} of them factor each panel"))
         .note("P x Q", grid)
         .note("memory", memory)
         .note("traffic", moved)
@@ -230,7 +230,7 @@ fn searched(config: &RatingConfig) -> Option<Picture> {
     let y = Scale::Rate(Unit::FlopsPerSecond);
     let ticks = Vec::new();
     let chart = Chart { x: Scale::Number, y, ticks, series, marks: Vec::new() };
-    Some(Picture::chart("search of NB", chart))
+    Some(Picture::chart("NB search", chart))
 }
 
 /// True if the table has a row for figures of this kind.
@@ -294,7 +294,7 @@ fn brief(section: &mut Section, config: &RatingConfig) {
     let parts: Vec<String> = [
         config.seconds.map(|seconds| format!("solved in {seconds}")),
         config.of_dgemm.map(|of| format!("{:.1} % of DGEMM", 100.0 * of.0)),
-        residual.map(|value| format!("residual {value:.3e} (16 and more fails)")),
+        residual.map(|value| format!("residual {value:.3e} (must be below 16)")),
     ]
     .into_iter()
     .flatten()
@@ -321,8 +321,10 @@ fn evidence(section: &mut Section, config: &RatingConfig) {
         && let Some(value) = residual.value
     {
         let verdict = if residual.passes() { "PASSED" } else { "FAILED" };
-        section
-            .note("residual", format!("{} = {value:.3e} against 16: {verdict}", residual.formula));
+        section.note(
+            "residual",
+            format!("{} = {value:.3e}, threshold 16: {verdict}", residual.formula),
+        );
     }
     if let Some(formula) = &config.order_formula {
         let bytes = Bytes(config.matrix_bytes.unwrap_or(0));
@@ -362,9 +364,9 @@ fn search(config: &RatingConfig) -> Option<String> {
     let mut last: Vec<_> = steps.iter().filter(|step| step.n == largest).collect();
     last.sort_by(|a, b| b.rate.total_cmp(&a.rate));
     let best = last.iter().take(3);
-    let best = best.map(|step| format!("{}: {} GFLOP/s", step.nb, gflops(step.rate.0)));
+    let best = best.map(|step| format!("NB {} with {} GFLOP/s", step.nb, gflops(step.rate.0)));
     let best: Vec<String> = best.collect();
-    Some(format!("by {} runs; at N = {largest} {}", steps.len(), best.join(", ")))
+    Some(format!("search with {} runs; fastest at N = {largest}: {}", steps.len(), best.join(", ")))
 }
 
 fn peak(section: &mut Section, config: &PeakConfig) {

@@ -67,7 +67,7 @@ pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<C
     let levels = levels(&caches, sets[sets.len() - 1], &mut left_out);
     if !left_out.is_empty() {
         let text = format!(
-            "no roof for {}: a thread's share of it is no larger than the cache before it",
+            "no roof for {}: a thread's share is not larger than the previous cache",
             left_out.join(", ")
         );
         notices.push(notice(NoticeId::LeftOut, text));
@@ -216,12 +216,12 @@ mod tests {
         let (sets, left_out) = of(&[cache(1, 32), cache(2, 1024), cache(3, 32 << 10)]);
         assert_eq!(sets, names(&[("L1", 16), ("L2", 180), ("L3", 5792), ("memory", 512 << 10)]));
         assert!(left_out.is_empty());
-        // A share of 1.5 MiB behind 1 MiB: between both; one of 1 MiB holds nothing more.
+        // With a share of 1.5 MiB after 1 MiB, the set lies between both; a share of 1 MiB gives no set.
         let (of_three, _) = of(&[cache(1, 32), cache(2, 1024), cache(3, 1792)]);
         assert_eq!(of_three[2].1, 1352);
         let (of_equal, equal_left_out) = of(&[cache(1, 32), cache(2, 1024), cache(3, 1024)]);
         assert_eq!((of_equal.len(), equal_left_out), (3, vec!["L3".to_owned()]));
-        // Without known caches there is memory alone.
+        // Without known caches, memory is the only level.
         assert_eq!(of(&[]).0, names(&[("memory", 512 << 10)]));
     }
 }

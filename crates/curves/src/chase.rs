@@ -83,7 +83,7 @@ impl FromStr for Locality {
         let bytes = read_bytes(&mut cursor)?;
         cursor.finish("expected nothing after the unit")?;
         if bytes.0 < 4096 {
-            return Err(cursor.error_at(0, "a block holds at least a page, 4 KiB"));
+            return Err(cursor.error_at(0, "expected at least 4 KiB, the size of a page"));
         }
         Ok(Self::Block(bytes))
     }
@@ -409,7 +409,7 @@ mod tests {
         // SAFETY: the memory is 100 lines.
         let mut chain = unsafe { Chain::write(start, 3, &cycle) };
         let first = chain.at;
-        // SAFETY: as above; 25 runs of 32 steps are eight times round.
+        // SAFETY: as above; 25 runs of 32 steps are eight rounds.
         assert_eq!(unsafe { chain.run(800) }, 800);
         assert_eq!(chain.at, first);
         // SAFETY: as above.

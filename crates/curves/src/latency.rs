@@ -57,7 +57,7 @@ pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<L
     let options = setup.options;
     if threads != 1 {
         return Err(Failure::usage(format!(
-            "latency is of one thread, and {threads} are asked for"
+            "latency requires a single thread, but {threads} are requested"
         ))
         .hint("--threads 1"));
     }

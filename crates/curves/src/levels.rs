@@ -306,10 +306,10 @@ pub(crate) fn disagreements(dots: &[Dot], named: &[Named], reported: &[Reported]
             let other = at(named, i)?;
             let [first, last] =
                 [other.level.first, other.level.last].map(|dot| Bytes(dots[dot].bytes));
-            Some(format!("sets of {first} to {last} are all as fast as {}", other.name))
+            Some(format!("sets of {first} to {last} have the speed of {}", other.name))
         });
         let instead = instead.unwrap_or_else(|| "there is no plateau at its size".to_owned());
-        contradictions.push(format!("{what}, is not seen: {instead}"));
+        contradictions.push(format!("{what}, is not detected: {instead}"));
     }
     contradictions
 }

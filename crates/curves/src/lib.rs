@@ -59,7 +59,7 @@ pub struct CurveOptions {
     pub suffix: &'static str,
     /// Time for the whole run.
     pub budget: Duration,
-    /// Exact number of rounds after the warm-up, whatever the time.
+    /// Exact number of rounds after the warm-up, independent of the time.
     pub samples: Option<usize>,
 }
 
@@ -299,7 +299,7 @@ fn refuse_below(least: Bytes, given: Bytes) -> Result<(), Failure> {
     if given >= least {
         return Ok(());
     }
-    let text = format!("a largest working set of {given} is below the smallest of {least}");
+    let text = format!("the largest working set of {given} is below the minimum of {least}");
     Err(Failure::usage(text).hint(format!("give --size {least} or more")))
 }
 

@@ -47,12 +47,12 @@ pub(crate) fn pairs(topology: &Topology) -> (Vec<CpuPair>, bool) {
 
 /// Measures the pairs in turn; a sample is half of a round trip, in seconds.
 pub(crate) fn measure(run: &mut CurveRun<'_>, pairs: &[CpuPair]) -> Result<(), ArenaError> {
-    let phase = format!("passing a line between {} pairs of cpus", pairs.len());
+    let phase = format!("core-to-core latency of {} pairs of CPUs", pairs.len());
     let judged = run.samples(policy::CURVES, pairs.len(), &phase, |i| {
         let mut team = Team::start(&[vec![pairs[i].first], vec![pairs[i].second]])?;
         let shared_lines = SharedLines::new(team.len());
         let trip = core_to_core::round_trip(&mut team, &shared_lines)?;
-        // The trip is its own core-to-core latency, because pairs of different distance belong to one run.
+        // The sample's regime is its own round trip, because a run has pairs of different distances.
         Ok(Sample::of_times(vec![trip.0 / 2.0]))
     })?;
     for (i, pair) in pairs.iter().enumerate() {

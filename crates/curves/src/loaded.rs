@@ -42,7 +42,7 @@ const LOADERS_START_TURNS: u64 = 20_000;
 /// Name of the figure of the load at which latency is twice the idle one.
 const AT_KNEE: &str = "bandwidth_at_2x_idle";
 
-/// Returns `idle` or e.g. `load50`, the ending of names that begin with `latency_` and `bandwidth_`.
+/// Returns `idle` or e.g. `load50`, the suffix of names that begin with `latency_` and `bandwidth_`.
 fn step(share: u32) -> String {
     if share == 0 { "idle".to_owned() } else { format!("load{share}") }
 }
@@ -67,8 +67,8 @@ pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<L
     let threads = setup.threads();
     if threads < 2 {
         return Err(Failure::usage(format!(
-            "latency under load takes at least two threads, one that waits and one that \
-                 loads; there is {threads}"
+            "latency under load requires at least two threads, one that measures and one \
+                 that loads the memory; found {threads}"
         ))
         .hint("--threads 2"));
     }
@@ -187,7 +187,7 @@ impl Mode for Loaded {
             (share > 0).then(|| (wait / turn_seconds.max(1e-12)) as u64)
         };
         let mut at = 0;
-        let phase = "chasing under growing load, interleaved";
+        let phase = "measuring latency under all loads interleaved";
         let judged = run.samples(policy::CURVES, SHARES.len(), phase, |i| {
             // Loaders continue elsewhere in their pieces, where no data of the last sample is cached.
             at += blocks / 7 + 1;
@@ -235,7 +235,7 @@ impl Mode for Loaded {
             // The figure is derived from the points of the curve and has no samples of its own.
             config.engine = Some("native".to_owned());
             config.stopped = run.outcome.stop.map(|stop| stop.to_string());
-            config.basis = Some("between the two nearest steps, linearly".to_owned());
+            config.basis = Some("linear interpolation between the two nearest steps".to_owned());
             let test = run.curve.test();
             let unit = Unit::BytesPerSecond;
             let m = Measurement::new(GAUGE, test, AT_KNEE, unit);
@@ -262,12 +262,12 @@ fn knee_in_words(curve: &[(f64, f64)]) -> Option<String> {
     let (rate, most) = *curve.last()?;
     Some(match knee(curve) {
         Some(plateau_rate) => format!(
-            "latency is twice the idle {} when the others read at {}",
+            "latency is twice the idle latency of {} when the loaders read at {}",
             Seconds(idle),
             BytesPerSec(plateau_rate)
         ),
         None => format!(
-            "latency stays below twice the idle {}: at full load, {}, it is {:.2} times that",
+            "latency stays below twice the idle latency of {}: at the full load of {} it is {:.2} times as high",
             Seconds(idle),
             BytesPerSec(rate),
             most / idle
@@ -296,7 +296,7 @@ mod tests {
             wait(turns);
             begun.elapsed()
         };
-        // Of several, so that no other program decides.
+        // The fastest of several, so that other load does not decide.
         let short = (0..9).map(|_| of(1_000)).min();
         assert!(Some(of(4_000_000)) > short);
     }

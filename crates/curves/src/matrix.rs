@@ -58,17 +58,17 @@ pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<M
     let usable = setup.usable();
     let needed = matrix.memory();
     if needed > usable {
-        return Err(too_large("two regions a node", needed, usable));
+        return Err(too_large("two regions per node", needed, usable));
     }
     let mut note = |text: String| notices.push(notice(NoticeId::LeftOut, text));
     if matrix.memories.len() == 1 {
-        note("there is one NUMA node: nothing is remote here".to_owned());
+        note("this machine has one NUMA node: there is no remote memory".to_owned());
     }
     if matrix.pairs.is_empty() {
-        note("there is only one cpu: core-to-core latency cannot be measured".to_owned());
+        note("only one CPU is available: core-to-core latency cannot be measured".to_owned());
     } else if !all {
         note(format!(
-            "cpu to cpu: a sample of {} pairs is measured, up to {} of each distance",
+            "core-to-core latency: only {} pairs of CPUs are measured, at most {} per class of distance",
             matrix.pairs.len(),
             lines::PAIRS_PER_CLASS
         ));
@@ -205,7 +205,7 @@ impl Matrix {
                 let on_node = got.map(|got| got.get(&node.0).copied().unwrap_or_default());
                 if let Some(share) = on_node.filter(|share| share.0 < ON_NODE_ENOUGH) {
                     let share = share.0 * 100.0;
-                    let reason = format!("only {share:.0} % of the memory lies on node {node}");
+                    let reason = format!("only {share:.0} % of the memory is on node {node}");
                     validity.add(Status::Suspect, reason);
                 }
                 let mut config = CurveConfig {
@@ -261,9 +261,9 @@ mod tests {
         let mut nodes: Vec<u32> = plan.memories.iter().map(|node| node.0).collect();
         nodes.dedup();
         assert_eq!(nodes, (0..8).collect::<Vec<_>>());
-        // Each node's CPUs write its memory first; of one without CPUs the first do.
+        // Each node's CPUs write its memory first; for a node without CPUs, those of the first node do.
         assert_eq!((plan.nearest(NodeId(5)), plan.nearest(NodeId(99))), (5, 0));
-        // No CPU reads for two nodes.
+        // No CPU belongs to two nodes.
         let mut cpus: Vec<CpuId> = plan.readers.iter().flat_map(|r| r.cpus.clone()).collect();
         cpus.sort_unstable();
         cpus.dedup();

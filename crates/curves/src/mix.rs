@@ -149,7 +149,7 @@ impl Mode for Mixes {
         if first.len() < cells.len() && !run.observer.interrupted() {
             let names: Vec<&str> = cells[first.len()..].iter().map(|(mix, _)| mix.name).collect();
             let text = format!(
-                "there was no time for {}: use a longer --budget, or smaller arrays (--size)",
+                "no time was left for {}: use a longer --budget or a smaller --size",
                 names.join(", ")
             );
             run.outcome.notices.push(notice(NoticeId::Budget, text));
@@ -162,8 +162,8 @@ impl Mode for Mixes {
         let (config, mut doubts) = run.common(&pool, &region);
         if arrays.0 < TIMES_LLC * setup.llc().map_or(0, |llc| llc.0) {
             let reason = format!(
-                "arrays of {arrays} are below four times the last-level caches in use, and partly \
-                 lie there"
+                "arrays of {arrays} are smaller than four times the last-level caches in use, \
+                 which hold part of them"
             );
             doubts.add(Status::Suspect, reason);
         }

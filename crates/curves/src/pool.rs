@@ -1,5 +1,5 @@
-//! Thread pool that measures: a team of workers. A single worker has a witness, a thread on another CPU with
-//! which it measures the core-to-core latency; the witness sleeps otherwise.
+//! Thread pool for measurements: a team of workers. A single worker has a witness, a thread on another CPU with which
+//! it measures the core-to-core latency; otherwise the witness sleeps.
 
 use nodegauge_arena::ArenaError;
 use nodegauge_machine::CpuId;

@@ -198,13 +198,13 @@ pub(crate) unsafe fn check(kernel: Kernel, streams: &Args, sum: f64) -> Result<(
         if close(sum, expected) {
             return Ok(());
         }
-        return Err(format!("the sum of all elements is {sum:e}, and must be {expected:e}"));
+        return Err(format!("the sum of all elements is {sum:e}, expected {expected:e}"));
     };
     // SAFETY: the array has n elements, and the caller promises that no other thread writes them.
     let found = unsafe {
         std::slice::from_raw_parts(streams.at[written as usize].cast::<f64>().as_ptr(), streams.n)
     };
-    // Without an early exit the comparison is as fast as memory.
+    // The comparison has no early exit, so that it runs at the speed of memory.
     let is_right =
         |part: &[f64]| part.iter().zip(&expected).fold(true, |right, (x, y)| right & close(*x, *y));
     let is_wrong = |part: &[f64]| !is_right(part);
@@ -213,7 +213,7 @@ pub(crate) unsafe fn check(kernel: Kernel, streams: &Args, sum: f64) -> Result<(
     let wrong =
         part.enumerate().find(|(_, (x, y))| !close(**x, **y)).map(|(i, (value, wanted))| {
             let i = number * PERIOD + i;
-            format!("{kernel}: element {i} is {value:e}, and must be {wanted:e}")
+            format!("{kernel}: element {i} is {value:e}, expected {wanted:e}")
         });
     wrong.map_or(Ok(()), Err)
 }
@@ -248,7 +248,7 @@ mod tests {
         let policy = MemoryPolicy::Default;
         let region =
             MemoryRegion::map_together(&mut pool, 20_000, RequestedPages::Base, &policy).unwrap();
-        // Two parts of three pages, which one worker may have as one.
+        // Two parts of three pages each; a single worker can use them as one part.
         assert_eq!(region.pieces().bytes(), 24_576);
         let set = region.shared_by(1, 20_000).set(0, 16_384).cast::<f64>();
         // SAFETY: the workers have finished, and the set has this many words.
@@ -266,7 +266,7 @@ mod tests {
             MemoryRegion::map(&mut pool, 1..2, 5000, RequestedPages::Base, &policy).unwrap();
         assert_eq!((region.mapping().range().1 % 4096, region.pieces().bytes()), (0, 8192));
         let set = region.pieces().set(1, 8192).cast::<f64>();
-        // SAFETY: the workers are done.
+        // SAFETY: the workers have finished.
         assert_eq!(unsafe { *set.as_ptr() }, value(0));
     }
 

@@ -257,7 +257,7 @@ impl CurveRun<'_> {
         if let Some(limit) = m.limit.as_ref().filter(|limit| limit.fraction > Fraction(1.0)) {
             let reason = format!(
                 "{} is above the theoretical {} ({}): part of the set is in a cache, or the \
-                 theoretical figure does not belong to this memory",
+                 theoretical value is not that of this memory",
                 BytesPerSec(reported_value),
                 BytesPerSec(limit.value),
                 limit.basis

@@ -1,10 +1,10 @@
-//! Selection of the sets of a curve that the time allows, made while the sets are set up, from the times of
-//! those before.
+//! Selection of the sets of a curve that fit the available time. It is made while the sets are set up, from the
+//! durations of the previous ones.
 //!
 //! A curve needs both ends. The small sets are set up first, because they take almost no time compared with the
-//! largest. The largest set, which shows memory, is next and is always measured. One set per octave follows,
-//! the smaller first, and then the sets between. A set for which the time is too short is left out; smaller
-//! sets after it may still fit.
+//! largest. The largest set, which shows memory, is next and is always measured. One set per octave follows, smaller
+//! ones first, and then the sets between. A set that does not fit the time is left out; smaller sets after it may still
+//! fit.
 
 use nodegauge_measure::schedule::Affordable;
 use nodegauge_measure::{Bytes, Notice, NoticeId, Observer, clock};
@@ -90,7 +90,7 @@ fn left_out<T>(sets: &[u64], taken: &BTreeMap<usize, T>) -> Option<Notice> {
     let some = left_out.len();
     let all = sets.len();
     let text =
-        format!("there was no time for {some} of {all} sets ({which}): use a longer --budget");
+        format!("no time was left for {some} of {all} sets ({which}): use a longer --budget");
     Some(super::notice(NoticeId::Budget, text))
 }
 
@@ -103,9 +103,9 @@ mod tests {
     use nodegauge_measure::schedule::{Limits, Schedule, WarmUp, policy};
     use std::convert::Infallible;
 
-    /// A run of `budget` seconds on a machine whose caches hold 32 KiB, 1 MiB and 32 MiB: setting up takes
-    /// `byte` seconds a byte, a turn so many times as long a byte as the level of the set says. The sets that
-    /// it took, and how long it took.
+    /// Simulates a run of `budget` seconds on a machine whose caches hold 32 KiB, 1 MiB and 32 MiB. Setting up takes
+    /// `byte` seconds per byte, and a turn takes a multiple of that, depending on the level of the set. Returns the
+    /// measured sets and the duration of the run.
     fn run(budget: f64, byte: f64) -> (Vec<u64>, f64) {
         let sets = sizes(512 << 20, false);
         let pass = |seconds: f64| clock::run_ahead(Duration::from_secs_f64(seconds));
@@ -136,7 +136,7 @@ mod tests {
         (taken, limits.elapsed().as_secs_f64())
     }
 
-    /// Time of the largest set.
+    /// Returns the time of the largest set.
     fn least(byte: f64) -> f64 {
         5.0 * byte * (1 << 29) as f64
     }
@@ -147,7 +147,7 @@ mod tests {
         for budget in [3.0, 5.0, 12.0, 60.0] {
             for byte in [1e-10, 1e-9, 2e-9, 3e-9] {
                 let (taken, took) = run(budget, byte);
-                // The largest alone may be too much; then it alone and the small ones are there.
+                // If the largest set alone exceeds the time, only it and the small sets are measured.
                 let most = budget.max(least(byte)) + f64::max(1.0, 0.1 * budget);
                 assert!(took < most, "{budget} s, {byte} a byte: {took} s");
                 assert_eq!(taken.last(), Some(&(512 << 20)), "{budget} s, {byte} a byte");

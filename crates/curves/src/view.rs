@@ -112,10 +112,10 @@ fn evidence(section: &mut Section, of: &[CurvesFigure<'_>], what: String) {
     if let Some(trip) = of.iter().find_map(|(_, config)| config.round_trip_s).map(Seconds) {
         let text = if of.iter().any(|(m, _)| m.regimes.len() > 1) {
             format!(
-                "there were several; figures are from samples with a core-to-core round trip of {trip}"
+                "several were detected; figures are from samples with a core-to-core round trip of {trip}"
             )
         } else {
-            format!("core to core and back in {trip}")
+            format!("core-to-core round trip of {trip}")
         };
         section.note("regime", text);
     }
@@ -194,7 +194,7 @@ impl<'a> Curves<'a> {
         });
 
         // The levels of one kind have a line each, with the size that the machine reports.
-        let mut levels = Table::new(&["level", symbol, "sets of a thread", "said to hold"]);
+        let mut levels = Table::new(&["level", symbol, "sets per thread", "reported"]);
         for dots in self.curve(levels_of).chunk_by(|(_, x), (_, next)| x.level == next.level) {
             let config = &dots[0].1;
             let last_of_level = &dots[dots.len() - 1].1;
@@ -224,9 +224,11 @@ fn ladder(of: &[CurvesFigure<'_>], section: &mut Section) {
         let each = bytes(config.and_then(|config| config.thread_bytes));
         vec![or(each, "?"), or(config.and_then(|config| config.level.clone()), "")]
     };
-    let titles = &[">a thread", "level"];
+    let titles = &[">per thread", "level"];
     curves.show(section, Unit::BytesPerSecond, "", curves.kinds[0], titles, more);
-    section.push(Block::Text("all threads together; a level is of all loops".to_owned()));
+    section.push(Block::Text(
+        "sum of all threads; levels are detected in the curves of all loops".to_owned(),
+    ));
     evidence(section, of, "regular stores".to_owned());
 }
 
@@ -252,10 +254,10 @@ fn latency(of: &[CurvesFigure<'_>], section: &mut Section) {
     curves.show(section, Unit::Seconds, " pages", last, titles, more);
     let text = if several {
         format!(
-            "spread and levels are of {last} pages; x: {first} over {last}, the cost of the TLB"
+            "spread and levels: {last} pages; x: {first} divided by {last}, the cost of the TLB"
         )
     } else {
-        format!("levels are of {last} pages")
+        format!("levels: {last} pages")
     };
     section.push(Block::Text(text));
     let config = &of[0].1;
@@ -264,7 +266,7 @@ fn latency(of: &[CurvesFigure<'_>], section: &mut Section) {
         Some(Ok(block)) => format!("blocks of {}", Bytes(block)),
         _ => "the whole set".to_owned(),
     };
-    let what = format!("chase in random order over {locality}, an element every {stride} B");
+    let what = format!("chase in random order over {locality}, one element per {stride} B");
     evidence(section, of, what);
 }
 
@@ -314,7 +316,8 @@ fn loaded(of: &[CurvesFigure<'_>], section: &mut Section) {
         section.gap().push(Block::Text(text));
     }
     let loaders = of.iter().filter_map(|(_, config)| config.loaders).max().unwrap_or(0);
-    let what = format!("1 thread chases, {loaders} read; load is their share of full rate");
+    let what =
+        format!("1 thread measures latency, {loaders} read; load is their share of the full rate");
     evidence(section, of, what);
 }
 
@@ -340,7 +343,7 @@ fn mix(of: &[CurvesFigure<'_>], section: &mut Section) {
             TableCell::bar(Fraction(m.value.unwrap_or(0.0) / most)),
         ]);
     }
-    let text = "reads to writes of lines that move; -nt: with non-temporal stores".to_owned();
+    let text = "ratio of lines read to lines written; -nt: with non-temporal stores".to_owned();
     section.push(table).gap().push(Block::Text(text));
     let size = of[0].1.array_bytes.map(|bytes| format!("arrays of {}", Bytes(bytes)));
     evidence(section, of, size.unwrap_or_default());

@@ -107,7 +107,7 @@ impl BabelStreamOutput {
                     }
                     (_, numbers) => numbers.try_into().ok(),
                 }
-                .ok_or_else(|| format!("a line of four figures was expected: {line:?}"))?;
+                .ok_or_else(|| format!("expected a line with four figures: {line:?}"))?;
                 found.lines.push(BabelstreamLine {
                     kernel,
                     rate: BytesPerSec(rate * unit),
@@ -135,7 +135,7 @@ impl BabelStreamOutput {
         Ok(found)
     }
 
-    /// Counted bytes of a pass of a kernel.
+    /// Returns the bytes that STREAM counts for one pass of a kernel.
     fn bytes(&self, kernel: Kernel) -> f64 {
         kernel.counted(self.element) as f64 * self.elements as f64
     }
@@ -179,7 +179,7 @@ fn unit_of(name: &str) -> Option<f64> {
     UNITS.iter().find(|(known, _)| *known == name).map(|(_, bytes)| *bytes)
 }
 
-/// BabelStream's name of a kernel.
+/// Returns BabelStream's name of a kernel.
 fn name_of(kernel: Kernel) -> String {
     let name = babelstream_name(kernel).unwrap_or_else(|| kernel.name());
     name[..1].to_uppercase() + &name[1..]

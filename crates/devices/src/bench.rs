@@ -176,17 +176,17 @@ impl Bench {
         Ok(bench)
     }
 
-    /// Number of arrays.
+    /// Returns the number of arrays.
     pub fn arrays(&self) -> usize {
         self.arrays.len()
     }
 
-    /// Bytes per array.
+    /// Returns the bytes per array.
     pub fn array_bytes(&self) -> u64 {
         self.elements * self.element.bytes()
     }
 
-    /// Shape of the fill and check kernels; any valid shape serves.
+    /// Returns the shape of the fill and check kernels, for which any valid shape is sufficient.
     fn plain(&self) -> LoopShape {
         LoopShape::of(Kernel::Dot, self.device.info())[0]
     }
@@ -338,7 +338,8 @@ impl Bench {
             if wrong > 0 {
                 self.checked.wrong += wrong;
                 self.checked.reasons.push(format!(
-                    "{wrong} of {} elements of {name} differ from the replay, the worst by {worst:.1e} of {expected:e} (allowed {relative:.0e})",
+                    "{wrong} of {} elements of {name} differ from the replay, which expects {expected:e}; \
+                     largest relative deviation {worst:.1e}, allowed {relative:.0e}",
                     self.elements
                 ));
             }
@@ -388,7 +389,7 @@ mod tests {
                 assert!(!shapes.is_empty() && shapes.iter().all(fits));
             }
         }
-        // With 256 items in 8 groups, each item would add four million of 2^33 numbers.
+        // With 256 items in 8 groups, each item would add four million of the 2^33 numbers.
         let sum = LoopShape { width: 1, vectors: 1, group: 256, strided: Some(1) };
         let groups = sum.grid(Kernel::Dot, 1 << 33, 8).groups as u64;
         assert!((1 << 33) / (groups * 256) <= MOST_ADDITIONS);

@@ -14,7 +14,7 @@ use std::ptr::NonNull;
 
 /// Library of a driver, loaded at run time.
 pub trait Driver {
-    /// Name of the driver in the names of devices: `opencl`, `cuda`, `hip`.
+    /// Returns the name of the driver in the names of devices: `opencl`, `cuda`, `hip`.
     fn name(&self) -> &'static str;
 
     /// Lists the devices in the driver's order; creates no context.
@@ -32,16 +32,17 @@ pub trait Driver {
 
 /// Opened device.
 pub trait OpenDevice {
-    /// Properties of the device.
+    /// Returns the properties of the device.
     fn info(&self) -> &DeviceInfo;
 
-    /// Free memory now; `None` if the driver does not report it.
+    /// Returns the free memory; `None` if the driver does not report it.
     ///
     /// # Errors
     /// Fails if the driver returns an error.
     fn free_memory(&self) -> Result<Option<Bytes>, DeviceError>;
 
-    /// Current clocks, reasons for reduced clocks, and memory errors; `None` if they cannot be read.
+    /// Returns the current clocks, the reasons for reduced clocks, and the memory errors; `None` if they cannot be
+    /// read.
     fn state(&self) -> Option<ClockState> {
         None
     }
@@ -112,7 +113,7 @@ pub trait Queue {
     /// Source and destination live until [`Self::wait`] has returned, and the host memory is not used until then.
     unsafe fn copy(&mut self, copy: Copy<'_>, bytes: usize) -> Result<(), DeviceError>;
 
-    /// Handle of the queue in the driver, for libraries that enqueue work; 0 if no library does.
+    /// Returns the handle of the queue in the driver, for libraries that enqueue work; 0 if no library uses it.
     fn raw(&self) -> usize {
         0
     }
@@ -146,7 +147,7 @@ pub trait Queue {
 
 /// BLAS library of the device's vendor.
 pub trait Blas {
-    /// Name and version of the library.
+    /// Returns the name and version of the library.
     fn name(&self) -> String;
 
     /// Enqueues `c = a b` for square matrices of order `n` in double precision in `queue`, a queue of this device.
@@ -377,7 +378,7 @@ impl DeviceError {
                 Some("check the kernel log (dmesg); the device may need a reset"),
             ),
             FailureClass::Ecc => (
-                "the device memory has an error that could not be corrected",
+                "the device memory has an uncorrectable error",
                 Some("reset the device; replace it if the error occurs again"),
             ),
             FailureClass::Build => ("a kernel cannot be built", None),

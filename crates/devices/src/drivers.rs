@@ -64,7 +64,9 @@ fn load(name: &str) -> Result<Box<dyn Driver>, DeviceError> {
 /// Fails if this program cannot start itself, or if the user ends the run.
 pub fn list(interrupted: &dyn Fn() -> bool) -> Result<Vec<Listing>, Failure> {
     let program = std::env::current_exe().map_err(|cause| {
-        Failure::missing(format!("cannot find this program's own file: {cause}"))
+        Failure::missing(format!(
+            "the path of this program's executable cannot be determined: {cause}"
+        ))
     })?;
     let program = program.display().to_string();
     let ask = |(name, _): &(&str, Load)| {
@@ -76,7 +78,7 @@ pub fn list(interrupted: &dyn Fn() -> bool) -> Result<Vec<Listing>, Failure> {
             let last_line = lines.lines().last().map(|line| format!(": {line}"));
             let last_line = last_line.unwrap_or_default();
             DeviceError::new(FailureClass::Other, name, "listed in a child process", 0)
-                .with_detail(format!("it ended with {how}{last_line}"))
+                .with_detail(format!("the child process ended with {how}{last_line}"))
         };
         let devices = match output.end {
             ChildEnd::Exited(status) => {
@@ -86,7 +88,7 @@ pub fn list(interrupted: &dyn Fn() -> bool) -> Result<Vec<Listing>, Failure> {
                 let answer = answer.filter(|_| status.success());
                 answer.map_or_else(|| Err(died(describe(status))), |listing| listing.devices)
             }
-            ChildEnd::Killed(KillReason::TooMuchOutput) => Err(died("endless output".to_owned())),
+            ChildEnd::Killed(KillReason::TooMuchOutput) => Err(died("too much output".to_owned())),
             ChildEnd::Killed(_) => Err(died(format!("no answer in {} s", LIMIT.as_secs()))),
         };
         Ok(Listing { driver: (*name).to_owned(), devices })

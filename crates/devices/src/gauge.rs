@@ -63,8 +63,8 @@ pub fn roof_parts(
     ]))
 }
 
-/// Part of `nodegauge run`: devices with memory of their own, listed when the part starts. The host's processor,
-/// which OpenCL may list as a device, is left to its own gauges.
+/// Part of `nodegauge run`: devices with memory of their own, listed when the part starts. The host's processor, which
+/// OpenCL may list as a device, is left out, because other gauges measure it.
 struct Short {
     budget: Duration,
     samples: Option<usize>,

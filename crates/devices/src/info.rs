@@ -64,7 +64,7 @@ pub struct DeviceInfo {
 }
 
 impl DeviceInfo {
-    /// Name of the device in options and records, e.g. `opencl:0`.
+    /// Returns the name of the device in options and records, e.g. `opencl:0`.
     pub fn id(&self) -> String {
         format!("{}:{}", self.driver, self.index)
     }

@@ -47,12 +47,12 @@ pub struct KernelSource {
 }
 
 impl KernelSource {
-    /// Source text, identical for all builds.
+    /// Returns the source text, which is identical for all builds.
     pub fn text() -> &'static str {
         &TEXT
     }
 
-    /// Macros that select the build.
+    /// Returns the macros that select the build.
     pub fn defines(&self) -> [(&'static str, String); 4] {
         let element = match self.element {
             Element::F64 => "double",
@@ -67,18 +67,18 @@ impl KernelSource {
     }
 }
 
-/// Kernels that devices run: those of passes over long arrays.
+/// Returns the kernels that devices run: those that make passes over long arrays.
 pub fn kernels() -> impl Iterator<Item = &'static KernelSpec> {
     nodegauge_kernels::KERNELS.iter().filter(|spec| spec.in_passes())
 }
 
-/// Name of a kernel's function. Arguments: arrays a, b, c and d, scalar, number of vectors. A reduction writes one sum
-/// per group, each a vector, to c.
+/// Returns the name of a kernel's function. Arguments: arrays a, b, c and d, scalar, number of vectors. A reduction
+/// writes one sum per group, each a vector, to c.
 pub fn symbol(kernel: Kernel) -> String {
     format!("nodegauge_{}", kernel.name())
 }
 
-/// BabelStream's name of a kernel, if it differs.
+/// Returns BabelStream's name of a kernel, if it differs.
 pub fn babelstream_name(kernel: Kernel) -> Option<&'static str> {
     (kernel == Kernel::Scale).then_some("Mul")
 }

@@ -177,7 +177,8 @@ impl Planned for LinkPlan {
         let nodes = nodes(site);
         let sizes = self.sizes(site, &devices, nodes.len())?;
         let mut found = Outcome { notices: self.notices.clone(), ..Outcome::default() };
-        // Each device with the host, one after another; then devices with each other, and all at once.
+        // The first stages measure each device with the host; the last ones measure devices with each other and all
+        // devices at the same time.
         let mut stages: Vec<Vec<usize>> = (0..devices.len()).map(|at| vec![at]).collect();
         if devices.len() > 1 {
             stages.push((0..devices.len()).collect());
@@ -281,7 +282,7 @@ impl Stage<'_> {
         Ok((Outcome { measurements, stop, failure, ..Outcome::default() }, program_time))
     }
 
-    /// Bytes of each memory: the size of the largest copy, and at least that of a number.
+    /// Returns the bytes of each memory: the size of the largest copy, and at least that of a number.
     fn largest(&self) -> usize {
         self.sizes.last().copied().unwrap_or(SMALL).max(SMALL) as usize
     }
@@ -401,7 +402,7 @@ impl Stage<'_> {
             (on_node.filter(|share| share.0 < ON_NODE_ENOUGH), host.and_then(|host| host.node))
         {
             let share = share.0 * 100.0;
-            validity.suspect(format!("only {share:.0} % of the host's memory lies on node {node}"));
+            validity.suspect(format!("only {share:.0} % of the host's memory is on node {node}"));
         }
         let mut on = watched[leg.device].config(info);
         if all {

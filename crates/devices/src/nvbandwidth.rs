@@ -284,7 +284,7 @@ mod tests {
         assert_eq!(one("device_local_copy", "cuda:0").0, 1451.27e9);
         // Six test cases with two devices each.
         assert_eq!(all.len(), 12);
-        // Only the second device, which is the first in another numbering.
+        // Only the second device is included; another numbering lists it first.
         let pci = Some("0000:43:00.0".to_owned());
         let second = DeviceInfo { driver: "cuda".to_owned(), pci, ..DeviceInfo::default() };
         let figures = output.measurements(None, &[&second]);

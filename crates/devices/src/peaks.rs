@@ -242,7 +242,8 @@ impl PeakCell {
         };
         match worst {
             Some(worst) if worst > allowed => validity.invalid(format!(
-                "{}: {name} is off by {worst:.1e}, where {allowed:.1e} is explained: the device computes wrongly",
+                "{}: results of {name} deviate by {worst:.1e}, rounding explains at most \
+                 {allowed:.1e}: the device computes wrong results",
                 info.id()
             )),
             None => validity.suspect("the device failed before its results were checked"),

@@ -36,7 +36,7 @@ impl UsersProgram {
     /// Fails if the program is not found.
     pub fn find(path: &Path, what: &str) -> Result<Self, Failure> {
         let path = find_program(path).ok_or_else(|| {
-            let hint = format!("give the path of {what} that you have built");
+            let hint = format!("give the path of your build of {what}");
             Failure::missing(format!("there is no program {}", path.display()))
                 .hint(with_path_hint(path, &hint))
         })?;
@@ -87,7 +87,7 @@ impl UsersProgram {
             return Ok(Vec::new());
         };
         let read = BabelStreamOutput::read(&text)
-            .unwrap_or_else(|| Err("its output is not that of BabelStream".to_owned()));
+            .unwrap_or_else(|| Err("its output is not in BabelStream's format".to_owned()));
         let output = read.map_err(|why| self.unreadable(&why))?;
         // Each programming model of BabelStream has its own numbering of devices.
         let other = output.device.as_ref().is_some_and(|name| !name.contains(&device.name));
@@ -115,13 +115,13 @@ impl UsersProgram {
         let text = self.run(&arguments, shown.into_iter().collect(), interrupted)?;
         let Some(text) = text else { return Ok(Vec::new()) };
         let read = NvbandwidthOutput::read(&text)
-            .unwrap_or_else(|| Err("its output is not that of nvbandwidth".to_owned()));
+            .unwrap_or_else(|| Err("its output is not in nvbandwidth's format".to_owned()));
         let output = read.map_err(|why| self.unreadable(&why))?;
         Ok(output.measurements(Some(mebibytes * MIB), devices))
     }
 }
 
-/// Keys that distinguish figures of one name and that programs have, too.
+/// Keys that distinguish figures of one name and that figures of other programs also have.
 const ALIKE: [&str; 5] = ["device", "element", "message_bytes", "peer", "host_memory"];
 
 /// Returns a notice with the ratios of native figures to those of a program.
@@ -138,6 +138,6 @@ pub fn compare(measurements: &[Measurement]) -> Option<Notice> {
         let device = theirs.read_config::<DeviceConfig>().device.unwrap_or_default();
         ratios.push(format!("{device} {} {:.3}", theirs.name, native / value));
     }
-    let text = format!("ratios of native figures to the program's: {}", ratios.join(", "));
+    let text = format!("ratios of native figures to the program's figures: {}", ratios.join(", "));
     (!ratios.is_empty()).then(|| Notice::new(NoticeId::Reference, GAUGE, text))
 }

@@ -49,13 +49,12 @@ impl Watched {
         };
         if let Some(errors) = more(|state| state.uncorrected) {
             validity.invalid(format!(
-                "{id}: {errors} memory errors during the measurement could not be corrected"
+                "{id}: {errors} uncorrectable memory errors during the measurement"
             ));
         }
         if let Some(errors) = more(|state| state.corrected) {
-            validity.suspect(format!(
-                "{id}: {errors} memory errors were corrected during the measurement"
-            ));
+            validity
+                .suspect(format!("{id}: {errors} corrected memory errors during the measurement"));
         }
         let clocks = self.warm.as_ref().and_then(|warm| warm.clock).zip(after.clock);
         if let Some((from, to)) = clocks.filter(|(from, to)| to.0 < from.0 * (1.0 - FALLS)) {
@@ -64,7 +63,8 @@ impl Watched {
             } else {
                 format!(": {}", after.slowed_by.join(", "))
             };
-            validity.add(Status::Valid, format!("{id}: its clock fell from {from} to {to}{cause}"));
+            validity
+                .add(Status::Valid, format!("{id}: the clock dropped from {from} to {to}{cause}"));
         }
         if let Some(others) = before.others.max(after.others).filter(|others| *others > 0) {
             validity.suspect(format!("{id}: {others} other processes use the device"));
@@ -89,7 +89,7 @@ impl DeviceInfo {
 }
 
 impl Class {
-    /// Name of the class in records.
+    /// Returns the name of the class in records.
     pub fn name(self) -> &'static str {
         match self {
             Self::Cpu => "cpu",
@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(slow.status, Status::Valid);
         assert_eq!(
             slow.reasons,
-            ["cuda:0: its clock fell from 1.980 GHz to 1.200 GHz: power limit"]
+            ["cuda:0: the clock dropped from 1.980 GHz to 1.200 GHz: power limit"]
         );
     }
 }

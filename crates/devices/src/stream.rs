@@ -121,9 +121,15 @@ impl DeviceStreamPlan {
                 asked => cells.extend(asked.iter().map(|element| (at, *element))),
             }
             if device.class == Class::Cpu {
-                notices.push(Notice::new(NoticeId::Method, GAUGE, format!(
-                    "{id} is this node's processor: its driver decides on stores (regular ones, with write-allocate), pages and threads (not pinned); for the node's own figure run nodegauge stream"
-                )));
+                notices.push(Notice::new(
+                    NoticeId::Method,
+                    GAUGE,
+                    format!(
+                        "{id} is this node's processor: its driver chooses stores \
+                         (regular, with write-allocate), pages and threads (not pinned); \
+                         for the node's own figures run nodegauge stream"
+                    ),
+                ));
             }
         }
         Ok(Self { devices, cells, options, babelstream: None, notices })
@@ -171,7 +177,7 @@ impl DeviceStreamPlan {
             chosen.elements = chosen.elements.min(most);
         } else if chosen.elements > most {
             return Err(Failure::missing(format!(
-                "{} allocates at most {} at once",
+                "{} supports allocations of at most {}",
                 info.id(),
                 info.largest_allocation,
             ))

@@ -68,24 +68,24 @@ pub fn choose(
     Ok(Chosen { loops: kernels.iter().copied().zip(leaders).collect(), tried })
 }
 
-/// Rate of a pass by the clock of the device.
+/// Returns the rate of a pass by the clock of the device.
 fn device_rate(times: &Times) -> TurnRate {
     TurnRate { rate: 1.0 / times.0, round_trip: f64::NAN }
 }
 
-/// The loops that are not far behind, with the samples of their first turns.
+/// Returns the loops that are not much slower than the fastest one, with the samples of their first turns.
 fn without_hopeless(working: Vec<(LoopShape, TurnRate)>) -> Halving<LoopShape> {
     let best = working.iter().map(|(_, first)| first.rate).fold(0.0, f64::max);
     let near = || working.iter().filter(|(_, first)| first.rate >= HOPELESS * best);
     let mut halving = Halving::new(near().map(|(shape, _)| *shape));
-    // No loop is without a sample, however short the time is.
+    // Every loop gets its first sample, so that even the shortest time gives a ranking.
     for (number, (_, first)) in near().enumerate() {
         halving.record(number, first.rate, first.round_trip);
     }
     halving
 }
 
-/// Loops by turns on a device, all kernels in one pass.
+/// Loops that take turns on a device, all kernels in one pass.
 struct Loops<'a> {
     bench: &'a mut Bench,
     kernels: &'a [Kernel],

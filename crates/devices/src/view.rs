@@ -48,14 +48,14 @@ fn figures<'a, C: Config>(record: &'a Record, test: &str) -> Vec<DeviceFigure<'a
     own.map(|m| (m, m.read_config())).collect()
 }
 
-/// Heading of a device's rows, e.g. `opencl:0  pthread-skylake-avx512 (cpu)`.
+/// Returns the heading of a device's rows, e.g. `opencl:0  pthread-skylake-avx512 (cpu)`.
 fn heading(on: &DeviceConfig) -> String {
     let or = |text: &Option<String>| text.clone().unwrap_or_else(|| "?".to_owned());
     let slice = on.slice.as_ref().map(|slice| format!(", {slice}")).unwrap_or_default();
     format!("{}  {} ({}{slice})", or(&on.device), or(&on.device_name), or(&on.class))
 }
 
-/// Cell of a rate in a column of GB/s; a dash if there is none.
+/// Returns the cell of a rate in a column of GB/s; a dash if there is none.
 fn rate(rate: Option<f64>) -> TableCell {
     rate.map_or_else(
         || "-".into(),
@@ -63,7 +63,7 @@ fn rate(rate: Option<f64>) -> TableCell {
     )
 }
 
-/// Cell of the value in a column of GB/s or GFLOP/s, or its validity if there is no value.
+/// Returns the cell of the value in a column of GB/s or GFLOP/s, or of the validity if there is no value.
 fn value(m: &Measurement) -> TableCell {
     m.value.map_or_else(
         || m.validity.status.name().into(),
@@ -71,7 +71,7 @@ fn value(m: &Measurement) -> TableCell {
     )
 }
 
-/// Cell of the share of a limit that was reached.
+/// Returns the cell of the share of a limit that was reached.
 fn of_limit(limit: Option<&Limit>) -> TableCell {
     limit.map_or_else(|| "?".into(), |limit| format!("{:.1} %", limit.fraction.0 * 100.0).into())
 }
@@ -87,7 +87,7 @@ fn drivers<'a>(section: &mut Section, all: impl Iterator<Item = &'a DeviceConfig
     }
 }
 
-/// Section with the table of peaks.
+/// Returns the section with the table of peaks.
 fn of_peaks(all: &[DeviceFigure<'_, DevicePeakConfig>]) -> Section {
     let mut section = Section::new(peaks::TEST);
     let titles = ["GFLOP/s", "", ">best", ">median", ">5 %", ">95 %", ">of limit", "loop"];

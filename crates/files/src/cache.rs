@@ -41,7 +41,7 @@ pub(crate) fn drop_pages(path: &Path) -> Result<f64, Failure> {
 
 /// Bytes of the test file for direct I/O: more than a file system may keep in its inode.
 const PROOF: usize = 256 << 10;
-/// Direct I/O is tried in blocks of this size: aligned everywhere.
+/// Block size of the direct I/O test, a multiple of any required alignment.
 const BLOCK: usize = 64 << 10;
 
 /// Tests direct I/O in `folder`: a file is opened, written and read past the page cache, and then must not be

@@ -23,7 +23,7 @@ pub(crate) struct CellContext<'a> {
     pub(crate) scratch: &'a ScratchDirectory,
     pub(crate) volume: &'a Volume,
     pub(crate) root: &'a SysRoot,
-    /// Time for each operation.
+    /// Time limit of each operation.
     pub(crate) limit: Option<Duration>,
     /// End of the run, in ticks of the clock.
     pub(crate) deadline: Option<u64>,

@@ -4,7 +4,7 @@ use nodegauge_measure::{Bytes, Failure, FailureKind};
 use std::io;
 use std::path::Path;
 
-/// An operation on a file failed. Only an error of the device speaks against the device.
+/// Returns the error for a failed operation on a file.
 pub(crate) fn of_file(what: &str, file: &Path, offset: Option<u64>, cause: io::Error) -> Failure {
     let at = offset.map(|offset| format!(" at offset {offset}")).unwrap_or_default();
     let kind = match cause.raw_os_error() {

@@ -77,7 +77,7 @@ fn throughput(Row { m, config }: &Row<'_>) -> String {
     )
 }
 
-/// Data for `splot` of gnuplot: an index for each operation, a block for each file size, a line for
+/// Formats data for `splot` of gnuplot: an index for each operation, a block for each file size, a line for
 /// each block size; sizes in KiB, rates in B/s, and the device's share.
 pub fn surface(record: &Record) -> String {
     let rows = rows(record);

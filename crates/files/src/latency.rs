@@ -10,22 +10,22 @@ use serde::{Deserialize, Serialize};
 /// Latencies that a share of the operations does not exceed, seconds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Quantiles {
-    /// Half of them.
+    /// Median.
     pub p50: Option<Seconds>,
-    /// 90 %.
+    /// 90 % quantile.
     pub p90: Option<Seconds>,
-    /// 99 %.
+    /// 99 % quantile.
     pub p99: Option<Seconds>,
-    /// 99.9 %.
+    /// 99.9 % quantile.
     #[serde(rename = "p99.9")]
     pub p99_9: Option<Seconds>,
-    /// All.
+    /// Maximum.
     pub max: Option<Seconds>,
 }
 
 /// Longest recorded latency in ticks: more than an hour at 4 GHz. Longer ones are recorded as this.
 const LONGEST: u64 = 1 << 44;
-/// Digits to which a value is known.
+/// Number of exact decimal digits of a value.
 const DIGITS: u8 = 3;
 
 /// Memory of a histogram, bytes: eight per bucket, 2^11 buckets for three digits and half as many for each doubling

@@ -1,5 +1,5 @@
-//! From what a user asks for to a list of tasks, with everything refused that can be known to fail:
-//! folders, space, direct I/O, engines.
+//! Converts the options of a measurement to a list of tasks. Refuses requests that are known to fail: missing
+//! folders, too little space, direct I/O with unsuitable blocks, unavailable engines.
 
 use crate::engine::IoEngine;
 use crate::grid::{self, CellSize};
@@ -14,23 +14,23 @@ use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, notice};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A few sizes and operations that show what a file system is like, cached and direct.
+/// Small set of sizes and operations that characterises a file system, cached and direct.
 #[derive(Debug, PartialEq)]
 pub struct ShortGrid {
-    /// Sizes of files; the largest alone is measured with direct I/O.
+    /// File sizes in MiB. Only the largest is measured with direct I/O.
     mib: &'static [u64],
-    /// Sizes of blocks.
+    /// Block sizes in KiB.
     kib: &'static [u64],
     operations: &'static [&'static str],
-    /// Time for everything.
+    /// Time limit of the whole measurement.
     pub budget: Duration,
-    /// Time for each operation.
+    /// Time limit of each operation.
     pub limit: Duration,
 }
 
-/// Default time for everything.
+/// Default time limit of the whole measurement.
 const USUAL_BUDGET: Duration = Duration::from_secs(120);
-/// A dozen cells.
+/// Cells of a quick run.
 const QUICK: ShortGrid = ShortGrid {
     mib: &[1, 16, 64],
     kib: &[4, 64, 1024],
@@ -38,7 +38,7 @@ const QUICK: ShortGrid = ShortGrid {
     budget: Duration::from_secs(12),
     limit: Duration::from_millis(300),
 };
-/// Four of them, for a page on the whole node.
+/// Cells for the summary page of the node.
 const SUMMARY: ShortGrid = ShortGrid {
     mib: &[16],
     kib: &[4, 1024],
@@ -50,38 +50,38 @@ const SUMMARY: ShortGrid = ShortGrid {
 /// Options of a measurement of files.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct FilesOptions {
-    /// Folders under which to measure.
+    /// Folders in which files are measured.
     pub paths: Vec<PathBuf>,
-    /// These few sizes, in place of every file size with every block size.
+    /// Short grid, which replaces the combinations of all file sizes and block sizes.
     pub short: Option<&'static ShortGrid>,
-    /// Sizes of files; IOzone's where none are given.
+    /// File sizes; `None` for those of IOzone.
     pub files: Option<Vec<Bytes>>,
-    /// Sizes of blocks; IOzone's where none are given.
+    /// Block sizes; `None` for those of IOzone.
     pub blocks: Option<Vec<Bytes>>,
-    /// No larger files than this.
+    /// Maximum file size.
     pub max_file: Option<Bytes>,
-    /// Without IOzone's skip rule, which is for its own sizes.
+    /// True to measure also the cells that IOzone skips in its automatic mode.
     pub full: bool,
-    /// Operations, in the table's order; empty means the usual ones.
+    /// Operations in the order of the table; empty for the default ones.
     pub operations: Vec<&'static Operation>,
-    /// Way in which operations are carried out.
+    /// Calls and flags of the operations.
     pub setup: TaskSetup,
-    /// Uses of the page cache; empty for the usual ones.
+    /// Cache modes; empty for the default ones.
     pub caches: Vec<CacheMode>,
-    /// True if pages are dropped before each operation that reads.
+    /// True if the page cache is dropped before each operation that reads.
     pub drop_before_reads: bool,
-    /// Shares of reads of the random mix, percent; each is measured.
+    /// Percentages of reads in the random mix; each is measured.
     pub read_percents: Vec<u8>,
-    /// Several workers at once.
+    /// Workers that run at the same time; `None` for a single one.
     pub workers: Option<FileWorkers>,
-    /// Share of the data that compresses, percent.
+    /// Compressible share of the data in percent.
     pub compressible: u8,
-    /// Number of samples per cell; without it until the figures are known or the cell's share of the budget is spent,
-    /// with other programs once.
+    /// Number of samples per cell. `None` to measure until the rates are determined or the cell's share of the budget
+    /// is used, or once if reference programs take part.
     pub samples: Option<usize>,
-    /// Time for each operation.
+    /// Time limit of each operation.
     pub limit: Option<Duration>,
-    /// Time for everything.
+    /// Time limit of the whole measurement.
     pub budget: Option<Duration>,
 }
 
@@ -97,8 +97,8 @@ impl FilesOptions {
         }
     }
 
-    /// Sets the sizes and the time limits: those of a quick run or the usual ones, unless they are given. A given
-    /// number of samples is taken without a time limit.
+    /// Sets the sizes and the time limits to those of a quick run or to the defaults; given limits are kept. There is
+    /// no default budget if the number of samples is given.
     #[must_use]
     pub fn limited(self, quick: bool, budget: Option<Duration>, limit: Option<Duration>) -> Self {
         let short = quick.then_some(&QUICK);
@@ -113,28 +113,28 @@ impl FilesOptions {
     }
 }
 
-/// Planned measurement. Nothing has been touched yet.
+/// Planned measurement. Planning writes nothing to the file systems.
 pub struct FilesPlan {
     pub(crate) options: FilesOptions,
-    /// The file system of each path.
+    /// File system of each path.
     pub(crate) volumes: Vec<Volume>,
-    /// Number of the path and task, in order.
+    /// Tasks in the order of execution, each with the index of its path.
     pub(crate) tasks: Vec<(usize, Task)>,
-    /// Programs that carry the same tasks out by turns.
+    /// Reference programs, which run the same tasks alternately with the gauge.
     pub(crate) programs: Vec<ReferenceProgram>,
-    /// Notices on what was clamped or left out.
+    /// Notices on tasks that were left out.
     pub(crate) notices: Vec<Notice>,
 }
 
-/// Largest share of the free space that files of the automatic grid may take.
+/// Maximum share of the free space that the files of the automatic grid may use.
 const SHARE_OF_SPACE: f64 = 0.9;
-/// Files of [`CacheMode::Beyond`] are this many times as large as memory.
+/// File size of [`CacheMode::Beyond`] as a multiple of the memory size.
 const TIMES_MEMORY: u64 = 2;
 
-/// Makes the plan of measurements by turns with `programs`. Looks at folders, and touches nothing.
+/// Plans the measurements, alternating with `programs`. Inspects the folders and does not write to them.
 ///
 /// # Errors
-/// Fails when nothing of it can be carried out.
+/// Fails if a path, the engine or a combination of options cannot be used, and if there is nothing to measure.
 pub fn plan(options: FilesOptions, programs: Vec<ReferenceProgram>) -> Result<FilesPlan, Failure> {
     let root = SysRoot::live();
     check(&options)?;
@@ -150,7 +150,7 @@ pub fn plan(options: FilesOptions, programs: Vec<ReferenceProgram>) -> Result<Fi
         let of_path = tasks_of(&options, measured, &root, &mut notices)?;
         tasks.extend(of_path.into_iter().enumerate().map(|(i, task)| (i, number, task)));
     }
-    // Several file systems side by side: the same cell on each, one after another.
+    // With several file systems, each cell is measured on all of them before the next cell.
     tasks.sort_by_key(|(i, number, _)| (*i, *number));
     let tasks = tasks.into_iter().map(|(_, number, task)| (number, task)).collect();
     Ok(FilesPlan { options, volumes, tasks, programs, notices })
@@ -183,6 +183,7 @@ fn check(options: &FilesOptions) -> Result<(), Failure> {
     }
 }
 
+/// Returns the tasks on one volume.
 fn tasks_of(
     options: &FilesOptions,
     volume: &Volume,
@@ -221,7 +222,7 @@ fn tasks_of(
         let mut mixes = operations.clone();
         mixes.retain(|operation| operation.name == "random_mix");
         for cell in grid::coarse_to_fine(cells) {
-            // All operations with the first ratio, and the mix alone with each other.
+            // The first read percentage applies to all operations; each further one repeats only the random mix.
             tasks.push(task(cell, percents[0], operations.clone()));
             let others = percents[1..].iter().filter(|_| !mixes.is_empty());
             tasks.extend(others.map(|percent| task(cell, *percent, mixes.clone())));
@@ -235,7 +236,7 @@ fn tasks_of(
     }
 }
 
-/// The operations that can be carried out this way; those that cannot are named once.
+/// Returns the requested operations that the setup supports. Adds a notice on the unsupported ones.
 fn carried_out(
     options: &FilesOptions,
     cache: CacheMode,
@@ -268,7 +269,7 @@ fn carried_out(
     Ok(able)
 }
 
-/// The cells of a cache mode.
+/// Returns the cells of a cache mode.
 fn cells(
     options: &FilesOptions,
     cache: CacheMode,
@@ -297,7 +298,7 @@ fn cells(
         let usual = [Bytes::mib(1)];
         return Ok(grid::cells(&[file], blocks.as_deref().unwrap_or(&usual), false));
     }
-    // The skip rule is for the automatic grid: sizes that a user names are all measured.
+    // IOzone's skip rule applies only to the automatic grid: sizes given by the user are all measured.
     let skip = !full && files.is_none() && blocks.is_none();
     let mut files = files.clone().unwrap_or_else(|| grid::doubling(grid::FILES));
     files.retain(|file| max.is_none_or(|max| *file <= max));
@@ -305,7 +306,7 @@ fn cells(
     Ok(grid::cells(&files, &blocks, skip))
 }
 
-/// Cells whose files fit where they will be. Sizes that were asked for must fit.
+/// Returns the cells whose files fit in the free space. Fails if files of an explicitly requested size do not fit.
 fn that_fit(
     cells: Vec<CellSize>,
     options: &FilesOptions,
@@ -338,7 +339,7 @@ fn that_fit(
 }
 
 impl FilesPlan {
-    /// Longest block of all tasks.
+    /// Returns the largest block size of all tasks.
     pub(crate) fn longest_block(&self) -> Bytes {
         self.tasks.iter().map(|(_, task)| task.cell.block).max().unwrap_or_default()
     }

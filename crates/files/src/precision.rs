@@ -1,9 +1,8 @@
-//! Precision of rates: when a cell has enough samples, and the doubt if it has not. Pure.
+//! Precision of rates: decides if a cell has enough samples.
 //!
-//! Passes over a small file last microseconds, and one page fault or interrupt is much of that; passes
-//! over a large one hold thousands of operations and average by themselves. So no time and no number
-//! serves all cells: the spread decides, that between passes and, of few passes, that of single
-//! operations.
+//! A pass over a small file lasts microseconds, so that one page fault or interrupt changes its rate noticeably. A pass
+//! over a large file averages over thousands of operations. Therefore no fixed time or number of passes suits all
+//! cells. The spread between the passes decides, and with few passes also the spread of single operations.
 
 use crate::clock::Clock;
 use crate::latency::Latency;
@@ -11,11 +10,11 @@ use crate::workers::OperationSample;
 use nodegauge_measure::Seconds;
 use nodegauge_measure::stats::{self, Better, Summary};
 
-/// The median is to be known to this share on each side, so that two runs agree within twice as much.
+/// Largest allowed error of the median, relative, in each direction. Two runs then agree within twice this error.
 const PRECISION: f64 = 0.05;
-/// One pass has no spread.
+/// Minimum number of passes for a spread.
 pub(crate) const FEWEST: usize = 2;
-/// A pass lasts at least as long as so many readings of the clock: its ends are known to one each.
+/// Minimum length of a pass in clock readings. Its start and its end are known to one reading each.
 const READINGS: f64 = 100.0;
 
 /// Returns why these samples do not determine the rate; `None` if they do. `reading` is the cost of reading the
@@ -34,14 +33,14 @@ pub(crate) fn doubt<'a>(
     }
     let rates: Vec<f64> = samples.iter().map(|sample| sample.rate).collect();
     let off = deviation(&rates, || mean_error(&samples));
-    // Without the figure, so that equal reasons are told once.
+    // Without the value, so that equal reasons are reported only once.
     (off.is_nan() || off > PRECISION).then(|| {
         format!("the median of the passes is uncertain by more than {:.0} %", 100.0 * PRECISION)
     })
 }
 
-/// Returns the possible error of the median as a share of it: from the 95 % interval of order statistics with six
-/// samples or more; with fewer, from the farthest sample or the error of their mean.
+/// Returns the possible relative error of the median. With six samples or more it is derived from the 95 % interval of
+/// order statistics; with fewer, from the farthest sample or from the error of the mean.
 fn deviation(rates: &[f64], mean_error: impl Fn() -> f64) -> f64 {
     let Some(summary) = Summary::of(rates, Better::Higher) else { return f64::NAN };
     let farthest = |low: f64, high: f64| (high - summary.median).max(summary.median - low);
@@ -52,16 +51,16 @@ fn deviation(rates: &[f64], mean_error: impl Fn() -> f64) -> f64 {
             (farthest(end(0.0), end(1.0)) / summary.median).max(mean_error())
         }
     };
-    // An infinite rate is none.
+    // An infinite rate is not a valid figure.
     if summary.median.is_finite() { off } else { f64::NAN }
 }
 
-/// Half the 95 % interval of the mean latency over it: two standard errors.
+/// Returns half the 95 % interval of the mean latency (two standard errors), relative to the mean.
 fn mean_error(samples: &[&OperationSample]) -> f64 {
     Latency::of_pairs(samples.iter().flat_map(|sample| &sample.latencies)).mean_error()
 }
 
-/// Returns the cost of reading the clock.
+/// Measures the cost of reading the clock.
 pub(crate) fn reading(clock: Clock) -> Seconds {
     const READINGS: u32 = 1000;
     let start = clock.now();
@@ -76,7 +75,7 @@ mod tests {
 
     const READING: Seconds = Seconds(20e-9);
 
-    /// A pass of `operations` that took as long as the first of `latencies` says, the rest its spread.
+    /// Returns a pass with the given rate, duration and latencies (value and count).
     fn pass(rate: f64, seconds: f64, latencies: &[(u64, u64)]) -> OperationSample {
         let operations = latencies.iter().map(|(_, count)| count).sum();
         OperationSample {
@@ -98,7 +97,9 @@ mod tests {
 
     #[test]
     fn one_pass_never_tells() {
-        assert!(of(&[1e9], 10.0, &[(1000, 10_000)]).is_some_and(|why| why.starts_with("one pass")));
+        assert!(
+            of(&[1e9], 10.0, &[(1000, 10_000)]).is_some_and(|why| why.contains("a single pass"))
+        );
         assert!(of(&[], 1.0, &[]).is_some());
     }
 
@@ -115,10 +116,10 @@ mod tests {
         let few = [(1000, 15), (9000, 1)];
         let close = [1.0, 1.02, 0.99, 1.01, 0.98, 1.03, 1.0];
         assert_eq!(of(&close, 1e-5, &few), None);
-        assert!(of(&close[..5], 1e-5, &few).is_some(), "five do not hold the median");
+        assert!(of(&close[..5], 1e-5, &few).is_some(), "five passes do not determine the median");
         let far = [1.0, 1.4, 0.7, 1.2, 0.8, 1.1, 1.0];
         assert!(of(&far, 1e-5, &few).is_some());
-        // Enough of them do, whatever the farthest are.
+        // Many passes determine the median even if some are far from it.
         let many: Vec<f64> = (0..200).map(|i| 1.0 + 0.2 * f64::from(i % 21 - 10) / 10.0).collect();
         assert_eq!(of(&many, 1e-5, &few), None);
     }

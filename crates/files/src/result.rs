@@ -1,4 +1,4 @@
-//! From what was measured to figures, with every reason for doubt.
+//! Conversion of samples to measurements, with the reasons why a figure is doubtful.
 
 use crate::clock::Clock;
 use crate::config::{ClockUsed, FilesConfig, Latencies, Percent};
@@ -15,24 +15,24 @@ use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Traffic, 
 use nodegauge_measure::{Failure, Seconds, Unit};
 use std::collections::BTreeMap;
 
-/// A file of which more stays in the page cache although it was to be dropped is told of.
+/// Maximum share of a file that may stay in the page cache after it was dropped, without a warning.
 const STAYED: f64 = 0.05;
-/// Direct I/O of which the counters see less than this is doubted.
+/// Minimum device share of direct I/O; below it the figure is suspect.
 const DIRECT: f64 = 0.5;
 
-/// Measured samples, by number of the task and name of the operation.
+/// Measured samples by task index and operation name.
 #[derive(Default)]
 pub(crate) struct Measured {
-    /// Own samples.
+    /// Samples of the gauge.
     pub(crate) own: BTreeMap<(usize, &'static str), Vec<OperationSample>>,
-    /// Figures of reference programs: number of the program before the operation.
+    /// Figures of the reference programs, by task index, program index and operation name.
     pub(crate) reference: BTreeMap<(usize, usize, &'static str), Vec<ReferenceFigure>>,
-    /// An operation that failed, and why.
+    /// Failed operation: task index, operation name, and failure.
     pub(crate) failed: Option<(usize, &'static str, Failure)>,
 }
 
 impl Measured {
-    /// Cells with at least one sample of each operation.
+    /// Returns the number of cells with at least one sample of each operation.
     pub(crate) fn whole_cells(&self, tasks: &[(usize, Task)]) -> usize {
         let is_whole = |(number, (_, task)): &(usize, &(usize, Task))| {
             task.operations.iter().all(|o| self.own.contains_key(&(*number, o.name)))
@@ -41,7 +41,8 @@ impl Measured {
     }
 }
 
-/// All measurements, in the order of folders, cells by size, and operations; own ones first.
+/// Returns all measurements, ordered by folder, cell size and operation. Those of the gauge precede those of reference
+/// programs.
 pub(crate) fn measurements(
     plan: &FilesPlan,
     measured: &Measured,
@@ -74,7 +75,7 @@ pub(crate) fn measurements(
     out
 }
 
-/// Properties that the figures of a cell share.
+/// Data for the figures of a cell.
 struct CellFigures<'a> {
     options: &'a FilesOptions,
     volume: &'a Volume,
@@ -85,13 +86,14 @@ struct CellFigures<'a> {
 }
 
 impl CellFigures<'_> {
+    /// Returns the measurement of an operation by the gauge.
     fn own(
         &self,
         operation: &Operation,
         samples: &[OperationSample],
         failed: Option<&Failure>,
     ) -> Measurement {
-        // A sample that was cut short stands only where there is no other.
+        // Samples that were cut short count only if there is no complete one.
         let mut counting: Vec<&OperationSample> =
             samples.iter().filter(|sample| !sample.ended.is_cut()).collect();
         if counting.is_empty() {
@@ -109,7 +111,7 @@ impl CellFigures<'_> {
         figure.config(&config).traffic(traffic).judged(validity)
     }
 
-    /// The configuration with what the samples tell beside their rates.
+    /// Returns the configuration, with the latencies, counters and other results of the samples.
     fn evidence(
         &self,
         operation: &Operation,
@@ -122,7 +124,7 @@ impl CellFigures<'_> {
             verified: Some(self.task.setup.verify),
             ..self.config(operation)
         };
-        // Of several passes, the one in the middle.
+        // The pass with the median rate.
         let mut by_rate: Vec<&&OperationSample> = counting.iter().collect();
         by_rate.sort_by(|a, b| a.rate.total_cmp(&b.rate));
         let Some(pass) = by_rate.get(by_rate.len() / 2) else { return config };
@@ -154,7 +156,7 @@ impl CellFigures<'_> {
         }
     }
 
-    /// Returns the configuration that native figures and those of other programs share.
+    /// Returns the configuration that applies both to the gauge and to reference programs.
     fn config(&self, operation: &Operation) -> FilesConfig {
         let Task { cell, cache, setup, drop_before_reads, .. } = self.task;
         let workers = self.options.workers;
@@ -182,6 +184,7 @@ impl CellFigures<'_> {
         }
     }
 
+    /// Returns the validity of the gauge's figure, with the reasons for doubt.
     fn validity(
         &self,
         operation: &Operation,
@@ -222,6 +225,7 @@ impl CellFigures<'_> {
         validity
     }
 
+    /// Returns the measurement of an operation by a reference program.
     fn reference(
         &self,
         operation: &Operation,
@@ -254,8 +258,8 @@ fn figure(operation: &Operation) -> Measurement {
     Measurement::new(GAUGE, TEST, operation.name, Unit::BytesPerSecond)
 }
 
-/// The device's share over all samples, by their bytes' weight being equal, with its basis; unknown
-/// when it is of one of them.
+/// Returns the mean device share of all samples, which move equal numbers of bytes, and its basis. Returns `None` if the
+/// share of any sample is unknown.
 fn device_share<'a>(counting: &[&'a OperationSample]) -> Option<(f64, &'a str)> {
     let shares: Option<Vec<_>> = counting.iter().map(|sample| sample.share).collect();
     let shares = shares?;

@@ -1,4 +1,4 @@
-//! Carries a plan out: cell by cell, with reference programs by turns if asked.
+//! Execution of a plan, cell by cell, alternating with reference programs if there are any.
 
 use crate::cell::{CellContext, CellRunner, Ending};
 use crate::clock::Clock;
@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 impl Planned for FilesPlan {
     fn foreseen(&self) -> Foreseen {
         let workers = self.options.workers.map_or(1, |workers| workers.count as u64);
-        // The contents, and the blocks that each worker has under way.
+        // The data to write, and the blocks that each worker has in progress.
         let blocks = 1 + workers * u64::from(self.options.setup.depth);
         let memory = Some(Bytes(blocks * self.longest_block().0));
         Foreseen { time: self.options.budget, memory }
@@ -52,14 +52,14 @@ impl Planned for FilesPlan {
     }
 }
 
-/// Time for everything where nobody sets any: beyond what a machine lives.
+/// Time limit without a budget: a century.
 const UNLIMITED: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
-/// Carries `plan` out.
+/// Executes `plan`.
 ///
 /// # Errors
-/// Fails when there is no memory, no scratch directory or no direct I/O to begin with. Later failures are in
-/// the outcome, with what was measured before.
+/// Fails if memory, a scratch directory or requested direct I/O is unavailable at the start. The outcome contains later
+/// failures and the figures that were measured before them.
 pub fn run(
     mut plan: FilesPlan,
     root: &SysRoot,
@@ -72,7 +72,7 @@ pub fn run(
     let mut notices = std::mem::take(&mut plan.notices);
     let FilesPlan { options, tasks, .. } = &plan;
     let clock = Clock::get();
-    // Contents of this run and no other: left-over data must not pass a check.
+    // The contents differ between runs, so that data of an earlier run does not pass verification.
     let seed = fastrand::u64(..);
     let data = Data::new(longest, options.compressible, seed)
         .map_err(|cause| error::no_memory(longest, cause))?;
@@ -99,7 +99,7 @@ pub fn run(
     };
     let mut schedule = Schedule::new(FILES, limits, tasks.len());
     let ended = schedule.run(&mut &shared, Some(&|_| latest.borrow().clone()), |turn| {
-        // A cell that returns no sample leaves.
+        // A cell that returns no sample is finished.
         if turn.due.is_none() && turns.is_enough(turn.cell) {
             return Ok(Vec::new());
         }
@@ -129,8 +129,8 @@ pub fn run(
     Ok(Outcome { measurements, notices, stop, failure, ..Outcome::default() })
 }
 
-/// Makes a scratch directory under each path and proves direct I/O there. Where it was not asked for
-/// and there is none, its tasks are left out.
+/// Creates a scratch directory under each path and tests direct I/O in it. If direct I/O is unavailable and was not
+/// explicitly requested, its tasks are left out.
 fn prepare(plan: &mut FilesPlan) -> Result<Vec<ScratchDirectory>, Failure> {
     let mut made = Vec::new();
     for (number, volume) in plan.volumes.iter().enumerate() {
@@ -158,28 +158,28 @@ fn offered(left: &Leftover) -> Notice {
         .hint(format!("nodegauge io --path {parent} --remove-leftovers"))
 }
 
-/// The turns of the cells, and what was measured in them.
+/// State of the execution: the plan, its limits, and the samples so far.
 struct Turns<'a> {
     plan: &'a FilesPlan,
     scratch: &'a [ScratchDirectory],
     root: &'a SysRoot,
     runner: CellRunner,
     interrupted: &'a dyn Fn() -> bool,
-    /// End of everything, in ticks of the clock.
+    /// End of the measurement, in ticks of the clock.
     deadline: Option<u64>,
     seed: u64,
     /// Cost of reading the clock.
     reading: Seconds,
-    /// Time of the turns of each cell.
+    /// Time used by each cell.
     spent: Vec<Duration>,
-    /// Largest share of the budget for each cell.
+    /// Share of the budget of each cell.
     share: Duration,
     measured: Measured,
 }
 
 impl Turns<'_> {
-    /// True if all figures of a cell are known, or its share of the budget is spent on as many passes as
-    /// tell anything.
+    /// True if a cell needs no further pass: each operation has the minimum number of passes, and either all rates are
+    /// determined or the cell's share of the budget is used.
     fn is_enough(&self, cell: usize) -> bool {
         let of = |operation: &&Operation| self.measured.own.get(&(cell, operation.name));
         let samples: Option<Vec<_>> = self.plan.tasks[cell].1.operations.iter().map(of).collect();
@@ -190,8 +190,8 @@ impl Turns<'_> {
         })
     }
 
-    /// The operations of a cell, and the same by the reference programs: in every other turn, these
-    /// come first.
+    /// Runs the operations of a cell once by the gauge and once by the reference programs. The order alternates between
+    /// turns.
     fn turn(&mut self, cell: usize, round: usize) -> Result<Sample, Ending> {
         let begun = Instant::now();
         let own_first = (cell + round).is_multiple_of(2);
@@ -206,6 +206,7 @@ impl Turns<'_> {
         Ok(Sample::of_times(seconds))
     }
 
+    /// Runs the operations of a cell by the gauge. Returns their times in seconds.
     fn own(&mut self, cell: usize, round: usize) -> Result<Vec<f64>, Ending> {
         let (path, task) = &self.plan.tasks[cell];
         let context = CellContext {
@@ -229,6 +230,7 @@ impl Turns<'_> {
         Err(ending)
     }
 
+    /// Runs the operations of a cell by the reference programs.
     fn references(&mut self, cell: usize) -> Result<(), Ending> {
         let (path, task) = &self.plan.tasks[cell];
         let clock = Clock::get();
@@ -246,7 +248,7 @@ impl Turns<'_> {
         Ok(())
     }
 
-    /// The latest figure of a cell in words.
+    /// Formats the latest figure of a cell.
     fn latest(&self, cell: usize) -> String {
         let (_, task) = &self.plan.tasks[cell];
         let rate = task.operations.iter().rev().find_map(|operation| {
@@ -257,7 +259,7 @@ impl Turns<'_> {
     }
 }
 
-/// Memory and time that a latency costs, for documents and benchmarks.
+/// Returns the memory of a latency histogram and the time to record one latency.
 pub fn cost_of_latency() -> (Bytes, Seconds) {
     (Bytes(latency::MEMORY), latency::overhead(Clock::get()))
 }

@@ -35,8 +35,8 @@ macro_rules! bodies {
     };
 }
 
-// The vector to write, from the vectors of all arrays and `s`. For a kernel that sums: the new sum, from
-// the vectors and the sum so far.
+// Vector to write, from the vectors of all arrays and `s`. For a kernel that sums: the new sum, from the vectors and
+// the previous sum.
 bodies! {
     Copy: |[a, ..], _| a;
     Scale: |[_, _, c, _], s| s.mul(c);

@@ -1,10 +1,10 @@
-//! The compiled functions of one kernel with one instruction set: every combination of element type,
-//! kind of store, unroll, pages side by side and prefetch that is compiled in.
+//! Compiled functions of one kernel with one instruction set: every combination of element type, kind of store,
+//! unroll, pages side by side and prefetch that is compiled in.
 //!
-//! Unrolls 1 to 8 exist without prefetch; with prefetch only unroll 4, where a step covers whole
-//! cache lines for every vector. Pages walked side by side are walked line by line: several lines of one
-//! page at a time lose part of the gain. Loops for resident sets exist for `f64` only and without
-//! prefetch, which has no effect there. They store past the caches only into arrays that they do not read.
+//! Unrolls 1 to 8 exist without prefetch. With prefetch there is only unroll 4, where a step covers whole cache lines
+//! for every vector. Pages side by side are traversed line by line: several lines of one page at a time lose part of
+//! the gain. Loops for resident sets exist for `f64` only and without prefetch, which has no effect there. They use
+//! non-temporal stores only for arrays that they do not read.
 
 use super::entry::{Args, VectorSet, Way};
 use super::isa::Isa;
@@ -50,7 +50,7 @@ where
     }
 }
 
-/// True if a kernel has loops with a kind of store. A kernel without stores has regular ones only.
+/// True if a kernel has loops with a kind of store. A kernel without stores only has loops with regular ones.
 pub(super) const fn stores<B: Body>(isa: Isa, nontemporal: bool) -> bool {
     !nontemporal || (isa.has_nontemporal() && B::SPEC.writes.is_some())
 }

@@ -1,5 +1,5 @@
-//! Entry into a loop: its arguments, and for each instruction set the function that enables the set for
-//! everything inlined into it.
+//! Entry into a loop: its arguments, and for each instruction set the function that enables the set for all code
+//! inlined into it.
 
 use super::isa::{self, InstructionSet};
 use super::shape::KernelShape;
@@ -16,7 +16,7 @@ pub struct Args {
     /// First element of this thread's share of each array. Pointers to arrays that the kernel does not
     /// use are not read.
     pub at: [NonNull<u8>; ARRAYS],
-    /// Elements in the share.
+    /// Number of elements in the share.
     pub n: usize,
     /// Scalar `s`.
     pub scalar: f64,
@@ -31,12 +31,12 @@ pub(super) struct Way {
     pub near: usize,
     /// Distance of prefetch into level 2, bytes.
     pub far: usize,
-    /// Number of pages that a loop walks side by side.
+    /// Number of pages that a loop traverses side by side.
     pub pages: usize,
 }
 
 impl Way {
-    /// Parameters of a loop of this shape.
+    /// Returns the parameters of a loop of this shape.
     #[inline]
     pub fn of(shape: KernelShape) -> Self {
         let (near, far) = shape.prefetch.bytes();

@@ -1,17 +1,17 @@
-//! Instruction sets: their names and features, detection, and functions that are compiled once for each.
+//! Instruction sets: names, features, detection, and functions that are compiled once for each.
 //!
-//! The features of a set are listed once, in `isa_features!`, from which both detection ([`Isa::is_available`])
-//! and compilation ([`enabled!`](crate::enabled)) are made: a function that is compiled for a set needs nothing
-//! that its detection has not found. [`dispatched!`](crate::dispatched) declares a function that is compiled for
-//! several sets and takes the [`Isa`] to run as its first argument.
+//! The features of a set are listed once, in `isa_features!`, which both detection ([`Isa::is_available`]) and
+//! compilation ([`enabled!`](crate::enabled)) use: a function compiled for a set requires only features that the
+//! detection has found. [`dispatched!`](crate::dispatched) declares a function that is compiled for several sets; its
+//! first argument is the [`Isa`] to run.
 
 use nodegauge_measure::names;
 use serde::{Deserialize, Serialize};
 
-/// An instruction set, narrowest first.
+/// Instruction set, narrowest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Isa {
-    /// The baseline of the target: SSE2 on x86-64, NEON on 64-bit Arm.
+    /// Baseline of the target: SSE2 on x86-64, NEON on 64-bit Arm.
     Portable,
     /// One number per register, on x86-64 and 64-bit Arm.
     Scalar,
@@ -58,7 +58,7 @@ macro_rules! isa_features {
     (Sve, $macro:ident $($rest:tt)*) => { $crate::$macro! { aarch64 ["sve"] $($rest)* } };
 }
 
-/// True if this processor has all of some target features.
+/// True if this processor has all of the given target features.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! isa_detected {
@@ -81,7 +81,7 @@ macro_rules! isa_detected {
     }};
 }
 
-/// Compiles an item with some target features, on their architecture alone.
+/// Compiles an item with target features, only on their architecture.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! isa_enabled {
@@ -162,8 +162,8 @@ macro_rules! dispatched {
 }
 
 impl Isa {
-    /// Instruction sets that functions of [`dispatched!`](crate::dispatched) are compiled for, widest last. The
-    /// baseline of Arm has NEON, so that it needs no function of its own.
+    /// Instruction sets for which functions of [`dispatched!`](crate::dispatched) are compiled, widest last. The
+    /// baseline of Arm has NEON and needs no separate function.
     const DISPATCHED: [Self; 3] = [Self::Portable, Self::Avx2, Self::Avx512];
 
     /// True if this processor has all features of the instruction set.
@@ -180,28 +180,28 @@ impl Isa {
         }
     }
 
-    /// Instruction sets that this processor has, narrowest first.
+    /// Returns the instruction sets of this processor, narrowest first.
     pub fn available() -> impl Iterator<Item = Self> {
         Self::ALL.iter().copied().filter(|isa| isa.is_available())
     }
 
-    /// Instruction sets of this processor that functions of [`dispatched!`](crate::dispatched) are compiled for,
-    /// widest last.
+    /// Returns the instruction sets of this processor for which functions of [`dispatched!`](crate::dispatched) are
+    /// compiled, widest last.
     pub fn dispatched() -> impl Iterator<Item = Self> {
         Self::DISPATCHED.into_iter().filter(|isa| isa.is_available())
     }
 
-    /// The widest of [`Isa::dispatched`].
+    /// Returns the widest of [`Isa::dispatched`].
     pub fn detected() -> Self {
         Self::dispatched().last().unwrap_or(Self::Portable)
     }
 
-    /// True if it has non-temporal stores.
+    /// True if the set has non-temporal stores.
     pub const fn has_nontemporal(self) -> bool {
         matches!(self, Self::Sse2 | Self::Avx | Self::Avx2 | Self::Avx512 | Self::Sve)
     }
 
-    /// Vector width in bits; 0 for code of the compiler's choice, and for SVE on processors without it.
+    /// Returns the vector width in bits; 0 for code of the compiler's choice, and for SVE on processors without it.
     pub fn vector_bits(self) -> u32 {
         match self {
             // SAFETY: the instruction set was just detected.
@@ -216,7 +216,7 @@ impl Isa {
     }
 }
 
-/// Bytes in a scalable vector of this processor.
+/// Returns the bytes in a scalable vector of this processor.
 ///
 /// # Safety
 /// The processor has SVE.
@@ -224,12 +224,12 @@ impl Isa {
 #[target_feature(enable = "sve")]
 pub(crate) unsafe fn sve_vector_bytes() -> usize {
     let bytes;
-    // SAFETY: reads the length alone.
+    // SAFETY: the instruction only reads the length.
     unsafe { std::arch::asm!("rdvl {}, #1", out(reg) bytes, options(pure, nomem, nostack)) };
     bytes
 }
 
-/// An instruction set as a type, for code that is compiled for it.
+/// Instruction set as a type, for code that is compiled for it.
 pub trait InstructionSet: 'static {
     /// The instruction set.
     const ISA: Isa;
@@ -292,8 +292,7 @@ mod tests {
             // SAFETY: as above.
             assert_eq!(unsafe { probe::<false>(isa, 3.0, 5.0, 7.0) }, (isa, 22.0));
         }
-        // Sets without a function of their own have that of the baseline.
-        // SAFETY: every processor has it.
+        // Sets without a separate function use that of the baseline. SAFETY: every processor supports it.
         assert_eq!(unsafe { probe::<true>(Isa::Scalar, 1.0, 1.0, 1.0) }.0, Isa::Portable);
     }
 

@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 
 /// Guard elements before and after the share, which must not change.
 const GUARD: usize = 16;
-/// Values of the guards of each array: different, so that a copy from one into another is detected.
+/// Values of the guards of each array. They differ, so that a copy from one array into another is detected.
 const UNTOUCHED: [f64; ARRAYS] = [-7.5, -8.5, -9.5, -10.5];
 /// Start values of each array: first element, step between elements, and period after which the values
 /// repeat.
@@ -22,7 +22,7 @@ const SUM_TOLERANCE: f64 = 1e-6;
 /// Difference between a loop and the replay.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error(
-    "{what} is {got} where {expected} was expected ({n} elements, {offset} behind a cache line)"
+    "{what} is {got}, expected {expected} ({n} elements, offset {offset} from a cache line)"
 )]
 pub struct Mismatch {
     /// Name of the element or sum, e.g. `c[17]`; indices below 0 and from `n` on are outside the share.
@@ -74,7 +74,7 @@ struct Guarded<T> {
 }
 
 impl<T: Number> Guarded<T> {
-    /// Creates the array of this number.
+    /// Creates the array of this index.
     fn new(array: usize, n: usize, offset: usize) -> Self {
         let (first, step, period) = START[array];
         let mut buffer = vec![T::of(UNTOUCHED[array]); n + 2 * GUARD + 64];
@@ -89,7 +89,7 @@ impl<T: Number> Guarded<T> {
         NonNull::from(&mut self.buffer[self.start..]).cast()
     }
 
-    /// Share and guards in the precision of the replay.
+    /// Returns share and guards in the precision of the replay.
     fn values(&self) -> Vec<f64> {
         self.buffer.iter().map(|x| x.f64()).collect()
     }
@@ -98,7 +98,7 @@ impl<T: Number> Guarded<T> {
 /// Checks a loop of `kernel` on arrays of `element`, for each of `lengths`.
 ///
 /// # Errors
-/// The first element or sum that is wrong.
+/// Returns the first wrong element or sum.
 pub fn check(
     kernel: Kernel,
     element: Element,
@@ -119,7 +119,7 @@ pub fn check(
 /// Checks a resident loop of `kernel`, for each number of lines and of repeats.
 ///
 /// # Errors
-/// The first element or sum that is wrong.
+/// Returns the first wrong element or sum.
 pub fn check_resident(
     kernel: Kernel,
     lines_and_repeats: impl IntoIterator<Item = (usize, u64)>,
@@ -147,7 +147,7 @@ fn one<T: Number>(
     let tolerance = 4.0 * T::EPSILON;
     for ((which, array), wanted) in Array::ALL.into_iter().zip(&arrays).zip(&expected) {
         for (i, (got, element)) in array.values().into_iter().zip(wanted).enumerate() {
-            // NaN is not near.
+            // NaN compares as not near.
             let near = (got - element).abs() <= tolerance * element.abs().max(1.0);
             if !near {
                 let what = format!("{}[{}]", which.name(), i as i64 - array.start as i64);

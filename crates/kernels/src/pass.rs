@@ -84,11 +84,11 @@ impl<
 /// that a sum of equal `f32` keeps seven digits.
 pub(super) const STEPS_A_BLOCK: usize = 256;
 
-/// Lanes of the widest vector. Numbers of lanes and of sums are powers of two.
+/// Number of lanes of the widest vector. Numbers of lanes and of sums are powers of two.
 const MOST_LANES: usize = 16;
 
-/// Distance between pages walked side by side, and length of each walk, bytes: four pages as hardware
-/// prefetchers see them, independent of the page size in memory.
+/// Distance between pages traversed side by side, and length of each walk, bytes: four pages as hardware prefetchers
+/// see them, independent of the page size in memory.
 pub(super) const SPAN: usize = 4 * 4096;
 
 impl<
@@ -101,11 +101,11 @@ impl<
     const P: u8,
 > Pass<V, B, RESIDENT, NT, U, SIDE, P>
 {
-    /// Elements per step.
+    /// Number of elements per step.
     const STEP: usize = V::LANES * U;
-    /// Elements per line.
+    /// Number of elements per line.
     const LINE: usize = LINE / size_of::<V::Scalar>();
-    /// Elements per span.
+    /// Number of elements per span.
     const SPAN: usize = SPAN / size_of::<V::Scalar>();
 
     /// Runs one step from element `i` on: loads all vectors, then stores each result, or adds each to its own

@@ -21,7 +21,7 @@ pub enum Element {
 names!(Element, "element type", F64 = "f64", F32 = "f32");
 
 impl Element {
-    /// Bytes per element.
+    /// Returns the bytes per element.
     pub fn bytes(self) -> u64 {
         match self {
             Self::F64 => 8,
@@ -35,7 +35,7 @@ impl Element {
 pub enum Stores {
     /// Stores through the caches, which read each line before it is overwritten.
     Regular,
-    /// Streaming stores past the caches, without that read.
+    /// Streaming stores that bypass the caches, without that read.
     NonTemporal,
 }
 names!(Stores, "kind of store", Regular = "regular", NonTemporal = "nontemporal");
@@ -65,7 +65,7 @@ impl fmt::Display for Prefetch {
 impl FromStr for Prefetch {
     type Err = SyntaxError;
 
-    /// Reads `off`, `BYTES`, or `FAR,NEAR`.
+    /// Parses `off`, `BYTES`, or `FAR,NEAR`.
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
         /// Largest accepted distance: more than any processor's buffers can hold.
         const MOST: u64 = 1 << 20;
@@ -93,7 +93,7 @@ impl FromStr for Prefetch {
 }
 
 impl Prefetch {
-    /// Number of distances. The distances themselves are arguments of a loop.
+    /// Returns the number of distances. The distances themselves are arguments of a loop.
     pub(super) fn kind(self) -> Self {
         match self {
             Self::Off => Self::Off,
@@ -102,7 +102,7 @@ impl Prefetch {
         }
     }
 
-    /// Kind of prefetch with this number of distances, all 0.
+    /// Returns the kind of prefetch with this number of distances, all 0.
     pub(super) const fn with_distances(distances: u8) -> Self {
         match distances {
             0 => Self::Off,
@@ -111,7 +111,7 @@ impl Prefetch {
         }
     }
 
-    /// Distances `(near, far)` in bytes; 0 for a distance that does not exist.
+    /// Returns the distances `(near, far)` in bytes; 0 for a distance that does not exist.
     #[inline]
     pub(super) fn bytes(self) -> (usize, usize) {
         match self {
@@ -122,7 +122,7 @@ impl Prefetch {
     }
 }
 
-/// Number of pages of 4 KiB that a loop walks side by side: the same line of each, then the next line.
+/// Number of pages of 4 KiB that a loop traverses side by side: the same line of each, then the next line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SideBySide(u8);
@@ -132,7 +132,7 @@ impl SideBySide {
     pub const ONE: Self = Self(1);
     /// Placeholder for any number of several pages, which is an argument of a loop.
     pub(super) const SOME: Self = Self(u8::MAX);
-    /// Largest number: no core has more outstanding lines.
+    /// Maximum number: no core has more outstanding lines.
     const MOST: u8 = 64;
 
     /// Returns `pages` pages; `None` if there are none or more than 64.
@@ -143,13 +143,13 @@ impl SideBySide {
         }
     }
 
-    /// Number of pages.
+    /// Returns the number of pages.
     #[inline]
     pub fn pages(self) -> u8 {
         self.0
     }
 
-    /// Number of pages; `None` for one page.
+    /// Returns the number of pages; `None` for one page.
     pub fn several(self) -> Option<u8> {
         (self != Self::ONE).then_some(self.0)
     }
@@ -170,17 +170,17 @@ impl fmt::Display for SideBySide {
 impl FromStr for SideBySide {
     type Err = SyntaxError;
 
-    /// Reads a number of pages.
+    /// Parses a number of pages.
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
         let mut cursor = Cursor::new("side-by-side", "--side-by-side 4", text);
         let pages = cursor.number("expected a number of pages")?;
         cursor.finish("expected nothing after the number")?;
         let known = u8::try_from(pages).ok().and_then(Self::new);
-        known.ok_or_else(|| cursor.error_at(0, "loops walk 1 to 64 pages side by side"))
+        known.ok_or_else(|| cursor.error_at(0, "the number of pages side by side is 1 to 64"))
     }
 }
 
-/// Shape of a kernel's loop. A further axis is a field here, a parameter of `pass::Pass` and its values in
+/// Shape of a kernel's loop. To add an axis, add a field here, a parameter of `pass::Pass`, and its values in
 /// `builds`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct KernelShape {
@@ -190,15 +190,15 @@ pub struct KernelShape {
     pub stores: Stores,
     /// Vectors per step.
     pub unroll: u8,
-    /// Pages walked side by side.
+    /// Number of pages traversed side by side.
     pub side_by_side: SideBySide,
     /// Software prefetch.
     pub prefetch: Prefetch,
 }
 
 impl KernelShape {
-    /// Shape of a compiled loop with this number of prefetch `distances`. The distances are 0 and the pages
-    /// side by side [`SideBySide::SOME`], because both are arguments of the loop.
+    /// Returns the shape of a compiled loop with this number of prefetch `distances`. The distances are 0 and the
+    /// pages side by side [`SideBySide::SOME`], because both are arguments of the loop.
     pub(super) const fn built(
         isa: Isa,
         nontemporal: bool,

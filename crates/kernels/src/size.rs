@@ -10,7 +10,7 @@ use nodegauge_measure::{Bytes, Failure, Fraction, Notice, NoticeId, SyntaxError}
 use std::fmt;
 use std::str::FromStr;
 
-/// Factor of STREAM's rule over the sum of last-level caches.
+/// Minimum ratio of an array to the sum of last-level caches by STREAM's rule.
 pub const RULE_FACTOR: f64 = 4.0;
 /// Minimum number of elements of STREAM's rule.
 pub const RULE_ELEMENTS: u64 = 1_000_000;
@@ -41,7 +41,7 @@ impl fmt::Display for SizeSpec {
         match self {
             Self::Auto => f.write_str("auto"),
             Self::TimesLlc(factor) => write!(f, "{factor}xLLC"),
-            // Exact and without a blank, because the text is parsed again.
+            // The text is exact and without a blank because it is parsed again.
             Self::Bytes(Bytes(bytes)) => {
                 let unit = [(30, "GiB"), (20, "MiB"), (10, "KiB")]
                     .into_iter()
@@ -62,7 +62,7 @@ const MOST_TIMES: f64 = 1e6;
 impl FromStr for SizeSpec {
     type Err = SyntaxError;
 
-    /// Reads `auto`, `4xLLC`, a size with a unit (bytes per array), or a bare number (elements per array).
+    /// Parses `auto`, `4xLLC`, a size with a unit (bytes per array), or a bare number (elements per array).
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
         let mut cursor = Cursor::new("size", "--size 4xLLC, --size 2GiB or --size 80000000", text);
         if text == "auto" {
@@ -104,20 +104,20 @@ impl FromStr for SizeSpec {
     }
 }
 
-/// Facts about the machine that determine the length.
+/// Properties of the machine that determine the length.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SizeConditions {
     /// Gauge that chooses the length.
     pub gauge: &'static str,
     /// Number of arrays that must fit.
     pub arrays: usize,
-    /// Sum of the last-level caches that the threads reach, and of the caches in front of memory.
+    /// Sum of the last-level caches of the threads' CPUs, and of the memory-side caches.
     pub llc: Option<Bytes>,
     /// True if a hypervisor reports the cache sizes.
     pub guest: bool,
-    /// Memory available now, under all limits.
+    /// Memory that is available under all limits.
     pub available: Bytes,
-    /// Largest share of that memory that the arrays may take, 0 to 1.
+    /// Maximum share of that memory for the arrays, 0 to 1.
     pub fraction: Fraction,
 }
 
@@ -130,13 +130,13 @@ pub struct ArraySize {
     pub times_llc: Option<f64>,
     /// True if STREAM's rule holds; `None` if the caches are unknown.
     pub follows_rule: Option<bool>,
-    /// Notices of reductions and assumptions.
+    /// Notices about reductions and assumptions.
     pub notices: Vec<Notice>,
 }
 
 fn unknown_cache() -> Failure {
-    Failure::missing("the size of the last-level cache is not known here")
-        .hint("give the size itself, e.g. --size 1GiB")
+    Failure::missing("the size of the last-level cache is unknown")
+        .hint("give a size, e.g. --size 1GiB")
 }
 
 fn share(fraction: f64) -> String {
@@ -148,7 +148,7 @@ fn share(fraction: f64) -> String {
 /// Chooses the length of each array.
 ///
 /// # Errors
-/// If an explicit size does not fit, or not even the rule's minimum number of elements fits.
+/// Fails if an explicit size does not fit, or if not even the rule's minimum number of elements fits.
 pub fn choose(
     spec: SizeSpec,
     element: Element,
@@ -168,7 +168,7 @@ pub fn choose(
             Some(llc) => of_bytes(RULE_FACTOR * llc).max(RULE_ELEMENTS),
             None => {
                 let text = format!(
-                    "the size of the last-level cache is not known: arrays of {UNKNOWN_CACHE_ARRAY}"
+                    "unknown size of the last-level cache: arrays of {UNKNOWN_CACHE_ARRAY}"
                 );
                 notices.push(Notice::new(NoticeId::Assumed, around.gauge, text));
                 of_bytes(UNKNOWN_CACHE_ARRAY.as_f64())
@@ -178,7 +178,7 @@ pub fn choose(
     .max(1);
     if spec == SizeSpec::Auto && around.guest {
         let least = GUEST_LEAST.0 / (arrays * element.bytes());
-        // As far as memory allows. Only a reduction below the rule above is reported.
+        // At most as much as memory allows. Only a reduction below the rule above is reported.
         elements = elements.max(least.min(most));
     }
     let clamps = matches!(spec, SizeSpec::Auto) && most >= RULE_ELEMENTS;
@@ -195,7 +195,7 @@ pub fn choose(
                 ""
             };
             return Err(Failure::missing(format!(
-                "{arrays} arrays of {array} need {}, but only {} of memory can be had{}",
+                "{arrays} arrays of {array} need {}, but only {} of memory is available{}",
                 Bytes(array.0.saturating_mul(arrays)),
                 around.available,
                 share(around.fraction.0),
@@ -204,7 +204,7 @@ pub fn choose(
         }
         elements = most;
         let text = format!(
-            "arrays are cut from {array} to {} each: {} of memory can be had{}",
+            "arrays reduced from {array} to {} each: {} of memory is available{}",
             Bytes(elements * element.bytes()),
             around.available,
             share(around.fraction.0)
@@ -276,7 +276,7 @@ mod tests {
         let error = choose(SizeSpec::Bytes(Bytes::gib(1)), Element::F64, &around(32, 1024));
         assert_eq!(
             error.unwrap_err().to_string(),
-            "3 arrays of 1 GiB need 3 GiB, but only 1 GiB of memory can be had, of which 80 % may \
+            "3 arrays of 1 GiB need 3 GiB, but only 1 GiB of memory is available, of which 80 % may \
              be used\nhint: use --size 273MiB or less, or a larger --memory-fraction"
         );
         assert!(choose(SizeSpec::Auto, Element::F64, &around(32, 10)).is_err());

@@ -1,9 +1,9 @@
-//! Loops for Arm's Scalable Vector Extension, whose vector length depends on the processor. No Rust type
-//! can hold such a vector, so each kernel has a line of assembler here, and all loops consist of one piece
-//! of assembler: a number of steps of `U` vectors each, a stride apart.
+//! Loops for Arm's Scalable Vector Extension, whose vector length depends on the processor. No Rust type can hold
+//! such a vector. Each kernel therefore has a line of assembler, and all loops consist of the same assembler code: a
+//! number of steps of `U` vectors each, a stride apart.
 //!
-//! Instructions: "Arm A64 Instruction Set Architecture", SVE instructions. Loads and stores take a
-//! predicate, so the ends of an array need no scalar loop.
+//! Instructions: "Arm A64 Instruction Set Architecture", SVE instructions. Loads and stores take a predicate, so the
+//! ends of an array need no scalar loop.
 
 use super::builds::{Build, stores};
 use super::entry::{Args, LINE, Way};
@@ -238,7 +238,7 @@ unsafe fn run<
     unsafe {
         let vector = sve_vector_bytes();
         let from = |i: usize| args.at.map(|at| at.as_ptr().wrapping_add(i));
-        // Only if whole vectors fill a span.
+        // Only if a span holds a whole number of vectors.
         let side = SIDE && SPAN.is_multiple_of(vector);
         let repeats = if RESIDENT { args.repeats } else { 1 };
         for _ in 0..repeats {

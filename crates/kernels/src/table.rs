@@ -1,6 +1,6 @@
-//! Table of kernels, one row each: formula, arrays read and written, counted operations, and the
-//! reference function on one element. Everything else derives from it: the arrays that loops load and
-//! store, the expected values of the replay and the oracle, the names in records and help.
+//! Table of kernels, one row each: formula, arrays read and written, counted operations, and the reference function
+//! on one element. Everything else is derived from it: the arrays that loops load and store, the expected values of
+//! the replay and the oracle, the names in records and help.
 
 use super::{Element, Stores, UnknownName};
 use serde::{Deserialize, Serialize};
@@ -130,7 +130,7 @@ impl Array {
     /// All arrays.
     pub const ALL: [Self; ARRAYS] = [Self::A, Self::B, Self::C, Self::D];
 
-    /// Name in formulas, messages and records.
+    /// Returns the name in formulas, messages and records.
     pub const fn name(self) -> &'static str {
         match self {
             Self::A => "a",
@@ -173,12 +173,12 @@ impl KernelSpec {
         }
     }
 
-    /// Words per element by STREAM's rule: one for each read and one for each write of an array.
+    /// Returns the words per element by STREAM's rule: one for each read and one for each write of an array.
     pub const fn words(&self) -> u32 {
         self.reads.len() as u32 + self.writes.is_some() as u32
     }
 
-    /// Arrays that the kernel uses, in their order.
+    /// Returns the arrays that the kernel uses, in their order.
     pub fn arrays(&self) -> impl Iterator<Item = Array> {
         let uses = |array: &Array| self.reads_from(*array) || self.writes == Some(*array);
         Array::ALL.into_iter().filter(uses)
@@ -196,22 +196,22 @@ impl KernelSpec {
 }
 
 impl Kernel {
-    /// Row of the table.
+    /// Returns the row of the table.
     pub fn spec(self) -> &'static KernelSpec {
         &KERNELS[self as usize]
     }
 
-    /// Name in options and records.
+    /// Returns the name in options and records.
     pub fn name(self) -> &'static str {
         self.spec().name
     }
 
-    /// Bytes per element by STREAM's rule: one element for each read and each write of an array.
+    /// Returns the bytes per element by STREAM's rule: one element for each read and each write of an array.
     pub fn counted(self, element: Element) -> u64 {
         u64::from(self.spec().words()) * element.bytes()
     }
 
-    /// Bytes per element that move between processor and memory. With regular stores they include the
+    /// Returns the bytes per element that move between processor and memory. With regular stores they include the
     /// lines that are read only to be overwritten (write-allocate).
     pub fn moved(self, element: Element, stores: Stores) -> u64 {
         let allocates = self.spec().write_allocates() && stores == Stores::Regular;
@@ -223,8 +223,8 @@ impl Kernel {
         self.spec().writes.is_some()
     }
 
-    /// New element of the array written, or term of the sum, from one element of each array. Computed in
-    /// the precision of `element`.
+    /// Returns the new element of the array written, or the term of the sum, from one element of each array, computed
+    /// in the precision of `element`.
     pub fn reference(self, element: Element, elements: [f64; ARRAYS], scalar: f64) -> f64 {
         let (double, single) = self.spec().reference;
         match element {
@@ -243,7 +243,7 @@ impl fmt::Display for Kernel {
 impl FromStr for Kernel {
     type Err = UnknownName;
 
-    /// Reads the name of a kernel with loops for passes over long arrays.
+    /// Parses the name of a kernel with loops for passes over long arrays.
     fn from_str(text: &str) -> Result<Self, UnknownName> {
         let passes = || KERNELS.iter().filter(|spec| spec.in_passes());
         passes().find(|spec| spec.name == text).map(|spec| spec.kernel).ok_or_else(|| UnknownName {

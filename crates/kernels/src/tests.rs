@@ -1,20 +1,20 @@
-//! Every variant against the oracle, and the table against the loops, the C source and the chapter.
+//! Tests of every variant against the oracle, and of the table against the loops, the C source and the chapter.
 
 use super::*;
 
-/// Longest share that is tried: beyond four steps of the longest loop, plus head and tail.
+/// Longest share to test: more than four steps of the longest loop, plus head and tail.
 const MAX: usize = 4 * 16 * 8 + 3;
 
 /// Lengths around groups of pages: none, one and two, with heads and tails of all kinds.
 fn around_groups(element: Element, pages: usize) -> impl Iterator<Item = usize> {
     let group = pages * pass::SPAN / element.bytes() as usize;
     let all = [group - 1, group, group + 17, group + 8 * 64 + 5, 2 * group + 31];
-    // All heads and tails with the smallest groups; of larger ones just below one, and two.
+    // All heads and tails with the smallest groups; with larger groups only lengths just below one and above two.
     all.into_iter().filter(move |n| pages <= 2 || *n < group || *n > 2 * group)
 }
 
-/// True if loops of an instruction set are tried: `NODEGAUGE_ORACLE=portable,sse2` leaves the others
-/// out, for tools that do not support them.
+/// True if loops of an instruction set are tested: `NODEGAUGE_ORACLE=portable,sse2` omits the others, for tools that
+/// do not support them.
 fn tried(isa: Isa) -> bool {
     match std::env::var("NODEGAUGE_ORACLE") {
         Ok(names) => names.split(',').any(|name| name.parse() == Ok(isa)),
@@ -27,7 +27,7 @@ fn every_variant_of_this_processor_agrees_with_the_oracle() {
     let mut checked = 0;
     for variant in variants::variants().filter(|variant| tried(variant.shape().isa)) {
         let (kernel, element, shape) = (variant.kernel(), variant.element(), variant.shape());
-        // Lengths 0..=4 steps + 1 in strides that meet every remainder, and the longest.
+        // Lengths 0..=4 steps + 1 in strides that give every remainder, and the longest.
         let lanes = shape.isa.vector_bits().max(512) as usize / 8 / element.bytes() as usize;
         let step = shape.unroll as usize * lanes;
         let lengths = (0..=(4 * step + 1).min(MAX)).step_by(3).chain([1, step, step + 1, MAX]);
@@ -53,7 +53,7 @@ fn every_resident_variant_of_this_processor_agrees_with_the_oracle() {
         let all = Stores::ALL.iter().flat_map(|stores| resident(kernel, *stores));
         for variant in all.filter(|variant| tried(variant.shape().isa)) {
             let outcome = oracle::check_resident(kernel, cases(), &mut |args| {
-                // SAFETY: the oracle's buffers hold `n` elements each, from a line on, apart.
+                // SAFETY: the oracle's buffers hold `n` elements each, start at a line, and do not overlap.
                 unsafe { variant.run(args) }
             });
             assert_eq!(outcome, Ok(()), "{kernel}, {}", variant.shape());
@@ -82,7 +82,7 @@ fn the_oracle_finds_what_is_wrong() {
         });
         outcome.unwrap_err().what
     };
-    // SAFETY: the oracle's buffers hold `n` elements, and a guard behind them.
+    // SAFETY: the oracle's buffers hold `n` elements, followed by a guard.
     let put =
         |args: &Args, i: usize, x: f64| unsafe { *args.at[2].cast::<f64>().add(i).as_ptr() = x };
     // SAFETY: as above.
@@ -129,7 +129,7 @@ fn every_shape_that_can_be_asked_for_has_a_loop_of_every_kernel() {
     }
 }
 
-/// The loop body of a kernel in C or in a formula, without indices and signs of multiplication.
+/// Returns the loop body of a kernel in C or in a formula, without indices and signs of multiplication.
 fn plain(text: &str) -> String {
     text.replace("[j]", "").replace(" * ", " ")
 }
@@ -180,7 +180,7 @@ fn the_loops_in_c_are_those_of_the_table() {
     assert_eq!(in_c, expected);
 }
 
-/// Processors without SVE do not compile those loops; their source is read on all.
+/// Processors without SVE do not compile these loops; their source is parsed on all processors.
 #[test]
 fn every_kernel_has_a_line_for_sve() {
     let (_, lines) = include_str!("sve.rs").split_once("\nscalable! {\n").unwrap();
@@ -233,7 +233,7 @@ fn kernels_are_found_by_name() {
 
 #[test]
 fn bytes_are_counted_as_stream_counts_them() {
-    // STREAM 5.10: 16, 16, 24, 24 bytes an iteration; with write-allocate 24, 24, 32, 32.
+    // STREAM 5.10: 16, 16, 24, 24 bytes per iteration; with write-allocate 24, 24, 32, 32.
     let counted: Vec<u64> = STREAM.iter().map(|k| k.counted(Element::F64)).collect();
     let moved: Vec<u64> = STREAM.iter().map(|k| k.moved(Element::F64, Stores::Regular)).collect();
     assert_eq!(counted, [16, 16, 24, 24]);
@@ -285,7 +285,7 @@ fn numbers_of_pages_print_and_parse_back() {
 
 #[test]
 fn a_sum_of_many_equal_values_does_not_drift() {
-    // A full mantissa, and enough blocks that plain addition of their sums would be off by 3e-12.
+    // A full mantissa, and enough blocks that plain addition of their sums would have an error of 3e-12.
     const N: usize = 1 << 25;
     let value = 2.0 * 15f64.powi(20) / 7.0;
     let mut data = vec![value; N];
@@ -306,18 +306,18 @@ fn a_sum_of_many_equal_values_does_not_drift() {
     assert!(error < 1e-13, "relative error {error:e}");
 }
 
-/// A loop in which a vector is loaded by a call runs at a third of the memory's rate, and no other test
-/// would see it.
+/// A loop that loads a vector by a function call runs at a third of the memory's rate, which no other test would
+/// detect.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn no_loop_calls_a_function() {
     use iced_x86::{Decoder, DecoderOptions, FlowControl};
-    /// Longer than any of these functions.
+    /// More than the length of any of these functions.
     const MOST: usize = 64 << 10;
     let (mut loops, mut calling) = (0, Vec::new());
     for build in variants::builds() {
         let start = build.run as usize as u64;
-        // SAFETY: code of this program, which is far longer than what is read before the function ends.
+        // SAFETY: code of this program, which is much longer than the part read before the function ends.
         let code = unsafe { std::slice::from_raw_parts(start as *const u8, MOST) };
         let decoder = Decoder::with_ip(64, code, start, DecoderOptions::NONE);
         let (mut calls, mut backward, mut furthest) = (Vec::new(), Vec::new(), start);
@@ -340,12 +340,12 @@ fn no_loop_calls_a_function() {
                 flow,
                 FlowControl::Return | FlowControl::UnconditionalBranch | FlowControl::Exception
             );
-            // Functions are apart by `int3`.
+            // `int3` separates functions.
             if flow == FlowControl::Interrupt || ends && ip >= furthest {
                 break;
             }
         }
-        // Of nested loops the innermost; the way out of another may lie anywhere within it.
+        // Of nested loops, the innermost counts; the exit of another loop may be anywhere within it.
         let holds = |(from, to): &(u64, u64), ip: u64| (*from..=*to).contains(&ip);
         let innermost = backward.iter().filter(|outer| {
             !backward

@@ -20,7 +20,7 @@ pub struct Values {
 /// Wrong element of an array, or wrong sum.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error(
-    "{what} is {got:e} where {expected:e} was expected (relative error {error:.1e}, allowed {allowed:.0e})"
+    "{what} is {got:e}, expected {expected:e} (relative error {error:.1e}, allowed {allowed:.0e})"
 )]
 pub struct WrongValue {
     /// Name of the element or sum, e.g. `b[17]`.
@@ -36,8 +36,8 @@ pub struct WrongValue {
 }
 
 impl Values {
-    /// Start values of a pass over the first `arrays` arrays. STREAM starts from 1, 2, 0 and doubles
-    /// `a`; `c` starts at 1 here because some memory systems store zeros faster than data.
+    /// Returns the start values of a pass over the first `arrays` arrays. STREAM starts from 1, 2, 0 and doubles `a`;
+    /// `c` starts at 1 here because some memory systems store zeros faster than data.
     ///
     /// # Panics
     /// If there are more than [`ARRAYS`] arrays.
@@ -51,7 +51,7 @@ impl Values {
         &Array::ALL[..self.arrays]
     }
 
-    /// Largest relative error allowed in an array; STREAM's own bounds.
+    /// Returns the largest relative error allowed in an array; STREAM's own bounds.
     pub fn tolerance(&self) -> f64 {
         match self.element {
             Element::F64 => 1e-13,
@@ -59,7 +59,7 @@ impl Values {
         }
     }
 
-    /// Largest relative error allowed in a sum: blocks of 256 additions a lane are summed in the
+    /// Returns the largest relative error allowed in a sum: blocks of 256 additions per lane are summed in the
     /// element's precision, each with an error of at most one unit in the last place.
     fn sum_tolerance(&self) -> f64 {
         match self.element {
@@ -68,7 +68,7 @@ impl Values {
         }
     }
 
-    /// Expected value of every element of an array.
+    /// Returns the expected value of every element of an array.
     pub fn of(&self, array: Array) -> f64 {
         self.at[array as usize]
     }
@@ -98,8 +98,8 @@ impl Values {
     /// Fills one thread's share.
     ///
     /// # Safety
-    /// The pointers of `args` to the arrays of the pass lead to `args.n` writable elements each that no
-    /// other thread uses.
+    /// The pointers of `args` to the arrays of the pass point to `args.n` writable elements each that no other thread
+    /// uses.
     pub unsafe fn fill(&self, args: &Args) {
         for (at, value) in args.at.into_iter().zip(self.at).take(self.arrays) {
             // SAFETY: guaranteed by the caller.
@@ -112,14 +112,14 @@ impl Values {
         }
     }
 
-    /// Checks every element of one thread's share, whose first element is number `first`.
+    /// Checks every element of one thread's share, whose first element has index `first`.
     ///
     /// # Errors
-    /// The worst element, if its error exceeds [`Values::tolerance`] or is NaN.
+    /// Returns the worst element, if its error exceeds [`Values::tolerance`] or is NaN.
     ///
     /// # Safety
-    /// The pointers of `args` to the arrays of the pass lead to `args.n` initialised elements each that no
-    /// thread writes.
+    /// The pointers of `args` to the arrays of the pass point to `args.n` initialised elements each that no thread
+    /// writes.
     pub unsafe fn check(&self, args: &Args, first: u64) -> Result<(), WrongValue> {
         for ((array, at), expected) in self.arrays().iter().zip(args.at).zip(self.at) {
             let allowed = self.tolerance();
@@ -145,10 +145,10 @@ impl Values {
         Ok(())
     }
 
-    /// Checks the sum over `n` elements of a kernel whose replay gave `each`.
+    /// Checks the sum over `n` elements of a kernel; `each` is the replay's term of one element.
     ///
     /// # Errors
-    /// If the sum is wrong or NaN.
+    /// Fails if the sum is wrong or NaN.
     pub fn check_sum(&self, kernel: Kernel, each: f64, n: u64, got: f64) -> Result<(), WrongValue> {
         let expected = each * n as f64;
         let error = relative_error(got, expected);
@@ -181,7 +181,7 @@ fn worst<T: Copy>(
     allowed: f64,
     value: impl Fn(T) -> f64,
 ) -> Option<(usize, f64)> {
-    /// Elements between chances to stop: some pages.
+    /// Number of elements between two checks for an early exit: some pages.
     const BLOCK: usize = 4096;
     let bound = allowed * expected.abs();
     // A NaN error is not within the bound. Blocks have no early exit, so that the loop is vectorised.
@@ -207,13 +207,13 @@ mod tests {
     use crate::{STREAM, STREAM_ARRAYS, arrays_of};
     use std::ptr::NonNull;
 
-    /// Arrays of words that hold an element each.
+    /// Returns arrays of words that hold one element each.
     fn filled(values: &Values) -> (Vec<Vec<u64>>, Args) {
         const N: usize = 10_000;
         let mut arrays = vec![vec![0_u64; N]; ARRAYS];
         let at = std::array::from_fn(|array| NonNull::from(&mut arrays[array][..]).cast());
         let args = Args { at, n: N, scalar: SCALAR, repeats: 1 };
-        // SAFETY: each array has room for N elements, and nobody else knows them.
+        // SAFETY: each array has room for N elements, and no other thread uses them.
         unsafe { values.fill(&args) };
         (arrays, args)
     }
@@ -240,7 +240,7 @@ mod tests {
                     values.apply(kernel);
                 }
                 assert!(values.at[0].is_finite() && values.at[0] < limit);
-                // The product of two arrays grows with the square.
+                // The product of two arrays grows with the square of their values.
                 assert!(values.at[3].is_finite() && values.at[3] < limit * limit);
             }
         }
@@ -262,7 +262,7 @@ mod tests {
     fn the_fourth_array_is_filled_and_checked_only_where_the_pass_has_it() {
         let four = Values::new(Element::F64, ARRAYS);
         let (_arrays, args) = filled(&four);
-        // SAFETY: element 5 of d is one of the 10000, and nobody else uses it.
+        // SAFETY: element 5 of d is one of the 10000, and no other thread uses it.
         unsafe { *args.at[3].cast::<f64>().add(5).as_ptr() = 0.5 };
         // SAFETY: all elements were filled above.
         let wrong = unsafe { four.check(&args, 0) }.unwrap_err();
@@ -280,7 +280,7 @@ mod tests {
     fn one_wrong_element_is_found_and_named() {
         let values = Values::new(Element::F64, STREAM_ARRAYS);
         let (_arrays, args) = filled(&values);
-        // SAFETY: element 4711 of b is one of the 10000, and nobody else uses it.
+        // SAFETY: element 4711 of b is one of the 10000, and no other thread uses it.
         unsafe { *args.at[1].cast::<f64>().add(4711).as_ptr() += 1e-9 };
         // SAFETY: all elements were filled above.
         let wrong = unsafe { values.check(&args, 100) }.unwrap_err();
@@ -293,7 +293,7 @@ mod tests {
             let values = Values::new(Element::F64, STREAM_ARRAYS);
             let (_arrays, args) = filled(&values);
             for i in 0..args.n {
-                // SAFETY: i is below n, and nobody else uses the array.
+                // SAFETY: i is below n, and no other thread uses the array.
                 unsafe { *args.at[0].cast::<f64>().add(i).as_ptr() = poison };
             }
             // SAFETY: all elements were filled above.

@@ -34,17 +34,17 @@ pub struct Variant {
 }
 
 impl Variant {
-    /// Kernel.
+    /// Returns the kernel.
     pub fn kernel(&self) -> Kernel {
         self.build.kernel
     }
 
-    /// Type of the elements.
+    /// Returns the element type.
     pub fn element(&self) -> Element {
         self.build.element
     }
 
-    /// Shape of the loop; a kernel without stores has regular ones.
+    /// Returns the shape of the loop; regular stores for a kernel without stores.
     pub fn shape(&self) -> KernelShape {
         self.shape
     }
@@ -52,9 +52,8 @@ impl Variant {
     /// Runs the kernel on one thread's share; returns the sum of a kernel that sums, else 0.
     ///
     /// # Safety
-    /// The pointers that the kernel uses lead to `n` elements each, aligned to the element. The
-    /// array written is writable, used by no other thread, and each array read is either the same array or
-    /// does not overlap with it.
+    /// The pointers that the kernel uses point to `n` elements each, aligned to the element. The array written is
+    /// writable, used by no other thread, and each array read is either the same array or does not overlap with it.
     #[inline]
     pub unsafe fn run(&self, args: &Args) -> f64 {
         // SAFETY: the instruction set was detected when this was made; the rest is guaranteed by
@@ -72,12 +71,12 @@ pub struct Resident {
 }
 
 impl Resident {
-    /// Kernel.
+    /// Returns the kernel.
     pub fn kernel(&self) -> Kernel {
         self.build.kernel
     }
 
-    /// Shape of the loop.
+    /// Returns the shape of the loop.
     pub fn shape(&self) -> KernelShape {
         self.shape
     }
@@ -100,7 +99,7 @@ pub(super) fn builds() -> impl Iterator<Item = &'static Build> {
     BUILDS.iter().flat_map(|kernels| kernels.iter()).flat_map(|builds| builds.iter())
 }
 
-/// Number of loops compiled into this program, for all instruction sets of its target.
+/// Returns the number of loops compiled into this program, for all instruction sets of its target.
 pub fn compiled_in() -> usize {
     builds().filter(|build| !build.resident).count()
 }
@@ -124,7 +123,7 @@ pub fn find(kernel: Kernel, element: Element, shape: KernelShape) -> Option<Vari
         .map(|build| Variant { build, shape })
 }
 
-/// Shapes of a build that are tried, with different numbers of pages side by side.
+/// Returns the shapes of a build to test, with different numbers of pages side by side.
 fn shapes(build: &Build) -> impl Iterator<Item = KernelShape> {
     let shape = build.shape;
     let pages: &[u8] = if shape.side_by_side == SideBySide::SOME { &[2, 4, 8] } else { &[1] };

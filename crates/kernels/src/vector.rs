@@ -1,8 +1,8 @@
-//! Vectors of the instruction sets behind one trait, so that each kernel is written once.
+//! Vectors of all instruction sets behind one trait, so that each kernel is written once.
 //!
-//! Every method is `#[inline(always)]` and becomes one instruction inside a function that carries
-//! the right `#[target_feature]`. A call from any other function is undefined behaviour on a
-//! processor without the feature, so the methods are `unsafe`.
+//! Every method is `#[inline(always)]` and becomes one instruction inside a function with the required
+//! `#[target_feature]`. A call from any other function is undefined behaviour on a processor without the feature, so
+//! the methods are `unsafe`.
 
 use super::shape::Element;
 
@@ -52,15 +52,15 @@ pub(super) trait Vector: Copy + 'static {
     unsafe fn load(from: *const Self::Scalar) -> Self;
     /// Stores to an aligned address through the caches.
     unsafe fn store(self, to: *mut Self::Scalar);
-    /// Stores to an aligned address past the caches, if the instruction set has such stores.
+    /// Stores to an aligned address, bypassing the caches if the instruction set has such stores.
     unsafe fn stream(self, to: *mut Self::Scalar);
-    /// Vector with the same value in all lanes.
+    /// Returns a vector with the same value in all lanes.
     unsafe fn splat(x: Self::Scalar) -> Self;
-    /// Sum, lane by lane.
+    /// Returns the sum, lane by lane.
     unsafe fn add(self, other: Self) -> Self;
-    /// Product, lane by lane.
+    /// Returns the product, lane by lane.
     unsafe fn mul(self, other: Self) -> Self;
-    /// `self * x + y`, fused if the instruction set has fused multiply-add.
+    /// Returns `self * x + y`, fused if the instruction set has fused multiply-add.
     #[inline(always)]
     unsafe fn mul_add(self, x: Self, y: Self) -> Self {
         // SAFETY: guaranteed by the caller.

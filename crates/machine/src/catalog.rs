@@ -143,7 +143,7 @@ fn tables() -> &'static ProcessorTables {
     static TABLES: OnceLock<ProcessorTables> = OnceLock::new();
     TABLES.get_or_init(|| {
         toml::from_str(include_str!("../data/processors.toml"))
-            .expect("the embedded table parses: a test reads it")
+            .expect("the embedded table is valid: a test parses it")
     })
 }
 
@@ -425,7 +425,7 @@ mod tests {
         assert_eq!(memory(nameless, 0xcf, 2), Some(358.4e9));
         assert_eq!(memory(nameless, 0xad, 1), Some(844.8e9));
         assert_eq!(memory(nameless, 0xaf, 3), Some(614.4e9));
-        // Memory of its own on the package, and no Xeon of servers.
+        // Xeon Max has memory on the package; the i9 is not a server processor.
         assert_eq!(memory("Intel(R) Xeon(R) CPU Max 9460", 0x8f, 8), None);
         assert_eq!(memory("Intel(R) Core(TM) i9-7900X CPU @ 3.30GHz", 0x55, 4), None);
     }

@@ -179,7 +179,7 @@ mod tests {
     use super::*;
     use std::fs;
 
-    /// A tree of files in a temporary folder.
+    /// Creates a tree of files in a temporary folder.
     fn tree(files: &[(&str, &str)]) -> (tempfile::TempDir, SysRoot) {
         let folder = tempfile::tempdir().unwrap();
         for (path, text) in files {

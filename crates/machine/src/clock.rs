@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn the_chain_is_as_long_as_it_is_counted() {
-        // Not its speed: only that the compiler left it in, so that more rounds take longer.
+        // This checks only that the compiler did not remove the chain: more rounds take longer.
         if chain(1).is_none() {
             return;
         }
@@ -216,7 +216,7 @@ mod tests {
         }
         assert!(work.spent() < start.elapsed());
         if let Some(clock) = work.clock() {
-            // From a phone's slowest to twice the fastest ever cooled.
+            // The limits are the slowest clock of a phone and twice the fastest clock ever reached with cooling.
             assert!((1e8..2e10).contains(&clock.0), "{clock}");
         }
         if work.counter.is_none() && work.clock().is_some() {

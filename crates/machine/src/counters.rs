@@ -89,7 +89,7 @@ fn table() -> &'static Table {
     static TABLE: OnceLock<Table> = OnceLock::new();
     TABLE.get_or_init(|| {
         toml::from_str(include_str!("../data/counters.toml"))
-            .expect("the embedded table parses: a test reads it")
+            .expect("the embedded table is valid: a test parses it")
     })
 }
 

@@ -147,10 +147,11 @@ fn peak(processor: &Processor) -> Option<Figure> {
     let hz_basis = processor.hz_basis.as_ref().map_or("", ClockBasis::as_str);
     let mut detail = processor.flops_basis.clone().unwrap_or_default();
     if processor.hz_basis == Some(ClockBasis::Measured) {
-        detail += "; clock of all cores with scalar work, with wide vectors it may be lower";
+        detail +=
+            "; clock measured with scalar work on all cores; it may be lower with wide vectors";
     } else if let Some(measured) = processor.measured_hz {
         let peak = processor::peak(cores, measured, per_cycle);
-        detail += &format!("; at the {measured} measured with all cores at scalar work: {peak}");
+        detail += &format!("; {peak} at {measured}, measured with scalar work on all cores");
     }
     Some(Figure {
         value: processor::peak(cores, hz, per_cycle).0,

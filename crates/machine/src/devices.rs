@@ -7,7 +7,7 @@
 mod amd;
 pub mod catalog;
 mod nvidia;
-#[allow(unsafe_code, reason = "NVIDIA's library is asked in a process of its own")]
+#[allow(unsafe_code, reason = "NVIDIA's library is queried in a child process")]
 pub mod nvml;
 mod visible;
 

@@ -220,7 +220,7 @@ mod tests {
         let named = |chip| hypervisor(&root, &chip);
         assert_eq!(named(chip("x86_64", Some(""))).as_deref(), Some("hyperv"));
         assert_eq!(named(chip("x86_64", Some("kvm"))).as_deref(), Some("kvm"));
-        // The same maker sells laptops.
+        // The same manufacturer also sells laptops.
         assert_eq!(named(chip("x86_64", None)), None);
         assert_eq!(named(chip("aarch64", None)), None);
         let (_qemu_folder, qemu_root) = made_by("QEMU");

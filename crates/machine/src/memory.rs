@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn free_memory_in_large_blocks_is_a_share() {
-        // 512 single pages and one block of 512 pages: half and half.
+        // 512 single pages and one block of 512 pages: half of the memory is in a large block.
         let text = "Node 0, zone   Normal    512 0 0 0 0 0 0 0 0 1 0";
         assert_eq!(large_share(text, 4096), Some(Fraction(0.5)));
         assert_eq!(large_share("Node 0, zone   Normal 0 0", 4096), None);

@@ -179,7 +179,8 @@ mod tests {
         assert_eq!(of(0x0b40, INTEL, 0x2250, false), Some(DeviceKind::Coprocessor));
         assert_eq!(of(0x0207, 0x15b3, 0x1021, true), Some(DeviceKind::Network));
         assert_eq!(of(0x0200, 0x15b3, 0x1021, true), Some(DeviceKind::Network));
-        // A console's display, an engine for encryption, a guest's Ethernet, an NVSwitch.
+        // The display of a console, an encryption accelerator, the Ethernet adapter of a guest, and an NVSwitch are
+        // ignored.
         assert_eq!(of(0x0300, 0x1a03, 0x2000, false), None);
         assert_eq!(of(0x0b40, INTEL, 0x4940, false), None);
         assert_eq!(of(0x0200, 0x1af4, 0x1000, false), None);

@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn the_peak_of_two_genoas_on_their_base_clock() {
         assert_eq!(peak(192, Hertz(2.4e9), 16), FlopsPerSec(7.3728e12));
-        // T2K: 16 cores of 2.3 GHz
+        // T2K: 16 cores at 2.3 GHz.
         assert_eq!(peak(16, Hertz(2.3e9), 4), FlopsPerSec(147.2e9));
     }
 

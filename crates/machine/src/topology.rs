@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-#[allow(unsafe_code, reason = "hwloc may crash over a description, in a process of its own")]
+#[allow(unsafe_code, reason = "hwloc runs in a child process, because some descriptions crash it")]
 mod discovery;
 
 /// Machine to describe.

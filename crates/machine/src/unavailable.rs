@@ -1,4 +1,4 @@
-//! The reason why this node does not provide counters or sensors.
+//! Reason why this node does not provide counters or sensors.
 
 /// Reason in words why counters or sensors of this node cannot be read. Gauges put it into the record or into a
 /// message.

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Case {
-    /// The topology, as hwloc's synthetic description.
+    /// Topology, as hwloc's synthetic description.
     topology: String,
     /// CPUs that the process may use, `FIRST-LAST`; all if absent.
     allowed: Option<String>,

@@ -1,4 +1,4 @@
-//! The clock that times kernels: the monotonic clock of the operating system, read in user space through the
+//! Clock that times kernels: the monotonic clock of the operating system, read in user space through the
 //! vDSO. It is the same on all CPUs, so that the first start of a team can be subtracted from the last end.
 //!
 //! Granularity and cost of a reading are measured, not assumed.

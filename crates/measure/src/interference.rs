@@ -148,7 +148,7 @@ impl fmt::Display for Cause {
         match self {
             Self::WarmUp => f.write_str("warm-up"),
             Self::Preempted { switches: 0, lost } => {
-                write!(f, "off its cpu for {lost}, stolen or in an interrupt")
+                write!(f, "off its CPU for {lost}, because of stolen time or an interrupt")
             }
             Self::Preempted { switches, lost } => {
                 write!(f, "preempted {switches} times for {lost}")
@@ -157,7 +157,11 @@ impl fmt::Display for Cause {
             Self::Stolen { ticks } => write!(f, "{ticks} ticks stolen by the hypervisor"),
             Self::Moved => f.write_str("core-to-core round trip changed during the sample"),
             Self::OtherProgram { share } => {
-                write!(f, "another program had a core for {} of the time", share.in_whole_percent())
+                write!(
+                    f,
+                    "another program used a core for {} of the time",
+                    share.in_whole_percent()
+                )
             }
         }
     }

@@ -132,7 +132,7 @@ impl Key {
     }
 }
 
-/// A key that several kinds of figures share. Implemented by [`keys!`](crate::keys!) only.
+/// Key that several kinds of figures share. Implemented by [`keys!`](crate::keys!) only.
 pub trait SharedKey {
     /// Type of the value.
     type Value;
@@ -163,7 +163,7 @@ pub fn scalar(value: &Value) -> Option<String> {
     }
 }
 
-/// The configuration of a kind of figure. Implemented by [`config!`](crate::config) only.
+/// Configuration of a kind of figure. Implemented by [`config!`](crate::config) only.
 pub trait Config: JsonSchema {
     /// Keys in the order of the record.
     const KEYS: &'static [Key];
@@ -284,7 +284,7 @@ macro_rules! keys {
     )*) => {
         $(
             $(#[doc = $doc])*
-            #[expect(non_camel_case_types, reason = "named as the record has it")]
+            #[expect(non_camel_case_types, reason = "the name is that of the key in the record")]
             #[derive(Debug)]
             pub enum $name {}
 

@@ -222,6 +222,15 @@ pub fn counted(count: usize, noun: &str) -> String {
     }
 }
 
+/// Writes `text` in the width that `f` asks for.
+///
+/// A precision is a mistake of the caller: quantities choose their digits themselves, and [`fmt::Formatter::pad`] would
+/// cut the text at that many characters.
+fn padded(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+    debug_assert!(f.precision().is_none(), "a quantity, {text}, is formatted with a precision");
+    f.pad(text)
+}
+
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const STEPS: [(u64, &str); 4] =
@@ -233,7 +242,7 @@ impl fmt::Display for Bytes {
             Some((step, unit)) => format!("{:.1} {unit}", self.as_f64() / *step as f64),
             None => format!("{} B", self.0),
         };
-        f.pad(&text)
+        padded(f, &text)
     }
 }
 
@@ -247,7 +256,7 @@ macro_rules! display_si {
     ($($type:ident $unit:literal),*) => {$(
         impl fmt::Display for $type {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.pad(&prefixed(self.0, $unit))
+                padded(f, &prefixed(self.0, $unit))
             }
         }
     )*};
@@ -262,7 +271,7 @@ impl fmt::Display for Seconds {
             t if t >= 1e-6 => (1e6, "us"),
             _ => (1e9, "ns"),
         };
-        f.pad(&format!("{} {unit}", significant(self.0 * scale)))
+        padded(f, &format!("{} {unit}", significant(self.0 * scale)))
     }
 }
 
@@ -277,20 +286,20 @@ impl Fraction {
 /// In percent, with one digit after the point unless it is a whole number.
 impl fmt::Display for Fraction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&format!("{} %", trimmed(self.0 * 100.0 + 0.0)))
+        padded(f, &format!("{} %", trimmed(self.0 * 100.0 + 0.0)))
     }
 }
 
 impl fmt::Display for Watts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&format!("{:.0} W", self.0))
+        padded(f, &format!("{:.0} W", self.0))
     }
 }
 
 /// In MT/s, the unit of data sheets of memory modules.
 impl fmt::Display for TransfersPerSec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&format!("{:.0} MT/s", self.0 / 1e6))
+        padded(f, &format!("{:.0} MT/s", self.0 / 1e6))
     }
 }
 

@@ -119,8 +119,8 @@ pub fn assign(regimes: &[Regime], before: f64, after: f64) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// Round trips of a simulated machine, ns: `n` of each `(n, centre, spread)`, evenly over a factor
-    /// of `spread` around the centre in an order that means nothing.
+    /// Returns the round trips of a simulated machine, seconds: for each `(n, centre, spread)`, `n` random round trips
+    /// within a factor of `spread` around the centre, which is in nanoseconds.
     fn histogram(seed: u64, modes: &[(usize, f64, f64)]) -> Vec<f64> {
         let mut random = fastrand::Rng::with_seed(seed);
         let of = |(n, centre, spread): (usize, f64, f64)| {
@@ -143,30 +143,30 @@ mod tests {
     fn one_mode_is_one_regime() {
         for n in [4, 10, 40, 400] {
             found(1, 100, &[(n, 115.0, 1.05)]);
-            // A mesh within one L3, evenly or with most cores at its far end.
+            // A mesh within one L3: round trips are evenly distributed, or most cores are at the far end.
             found(1, 100, &[(n, 202.0, 1.6)]);
             found(1, 100, &[(n, 165.0, 1.06), (2 * n, 250.0, 1.04)]);
-            // Ways that differ by a factor of four with nothing between them missing.
+            // Round trips that differ by a factor of four, without a gap.
             found(1, 95, &[(n, 200.0, 4.0)]);
         }
     }
 
     #[test]
     fn two_modes_are_two_regimes() {
-        // A Zen 4 guest: one CCD, and two CCDs of widely different round trips.
+        // A Zen 4 guest: round trips within one CCD, and round trips between two CCDs, which vary widely.
         for (near, far) in [(6, 6), (40, 40), (10, 90), (180, 20), (19, 1)] {
             let modes = [(near, 115.0, 1.04), (far, 640.0, 2.5)];
             found(if far == 1 { 1 } else { 2 }, 98, &modes);
         }
         found(2, 100, &[(20, 90.0, 1.1), (20, 390.0, 1.1)]);
-        // Socket and other socket of a Xeon, and three kinds of way.
+        // A Xeon: round trips within a socket and between sockets; then three classes of distance.
         found(2, 100, &[(30, 100.0, 1.1), (30, 220.0, 1.1)]);
         found(3, 98, &[(30, 46.0, 1.1), (30, 214.0, 1.1), (30, 700.0, 1.1)]);
     }
 
     #[test]
     fn what_lies_between_two_modes_joins_neither() {
-        // No two neighbours of this chain differ by a factor of 1.6.
+        // Neighbouring clusters differ by a factor of less than 1.6.
         let mut trips = histogram(1, &[(40, 100.0, 1.04), (40, 350.0, 1.04)]);
         trips.extend([140e-9, 190e-9, 260e-9]);
         let found = regimes(&trips);
@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(assign(&found, 6e-3, 6e-3), None);
         assert!(regimes(&[6e-3; 8]).is_empty());
-        // A stray that could be a way is none either, where the others are many.
+        // A single plausible round trip is no regime among many others.
         let mut two_trips = histogram(2, &[(8, 115.0, 1.04), (8, 380.0, 1.12)]);
         two_trips.push(3e-6);
         let two_found = regimes(&two_trips);
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_ramp_is_one_regime() {
-        // The clock of the caches rises: linearly, and towards its end.
+        // Round trips become shorter, linearly or exponentially, while the clock of the caches rises.
         for n in [10, 30, 100, 1000] {
             let to_end = |i: u32| 90e-9 * (1.0 + 1.2 * (-6.0 * f64::from(i) / f64::from(n)).exp());
             let ramps = [
@@ -211,8 +211,8 @@ mod tests {
 
     #[test]
     fn other_runs_help_to_tell_what_is_near() {
-        // Two round trips that alone could be of a mesh are told apart by twenty of other runs; what the
-        // run did not meet is none of its regimes.
+        // Round trips of other runs separate two clusters that are too small on their own. Regimes that occur only in
+        // other runs are left out.
         let known = histogram(3, &[(10, 115.0, 1.05), (10, 390.0, 1.05), (10, 900.0, 1.05)]);
         let own = [118e-9, 400e-9, 395e-9];
         assert_eq!(among(&own, &known).len(), 2);

@@ -1,4 +1,4 @@
-//! The rule that ends repetition: the best and the median of every figure are stable, or the time or the number of
+//! Rule that ends repetition: the best and the median of every figure are stable, or the time or the number of
 //! samples is used up.
 
 use crate::Fraction;
@@ -24,7 +24,7 @@ impl fmt::Display for Stop {
         f.pad(match self {
             Self::Stable => "best and median stable",
             Self::Budget => "time budget spent",
-            Self::Samples => "samples as asked",
+            Self::Samples => "requested number of samples",
             Self::Interrupted => "interrupted",
         })
     }

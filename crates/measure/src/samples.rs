@@ -271,13 +271,13 @@ impl Sorted {
         if let Some(unsettled) = self.unsettled {
             let why = match (unsettled, guest) {
                 (Unsettled::Changed, true) => {
-                    format!("the hypervisor moved the cpus in every {one}")
+                    format!("the hypervisor moved the CPUs in every {one}")
                 }
                 (Unsettled::Changed, false) => {
-                    format!("the clock of the caches, or that of the cores, changed in every {one}")
+                    format!("the clock of the caches or cores changed in every {one}")
                 }
                 (Unsettled::Scattered, _) => {
-                    "no two round trips of a cache line between the cpus agree".to_owned()
+                    "no two round trips of a cache line between the CPUs agree".to_owned()
                 }
             };
             return Some(format!("{why}: {several} of different regimes are pooled"));
@@ -285,7 +285,7 @@ impl Sorted {
         if for_lack {
             let all = group.all.len();
             return Some(format!(
-                "{disturbed} of {all} {several} were disturbed, so disturbed ones count too"
+                "{disturbed} of {all} {several} were disturbed, so disturbed {several} are included"
             ));
         }
         let moved = self.set_aside.iter().filter(|(_, causes)| causes.contains(&Cause::Moved));

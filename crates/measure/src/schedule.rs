@@ -63,8 +63,8 @@ impl Limits {
             return None;
         }
         let text = format!(
-            "took {:.1} s instead of {:.1} s ({:.1} s for setup): the shortest budget that works here is \
-             --budget {:.0}",
+            "budget exceeded: {:.1} s instead of {:.1} s ({:.1} s for setup); the shortest sufficient budget on \
+             this machine is --budget {:.0}",
             elapsed.as_secs_f64(),
             self.budget.as_secs_f64(),
             setting_up.as_secs_f64(),
@@ -85,13 +85,14 @@ impl Limits {
         let budget = self.budget.as_secs_f64();
         let least = least.as_secs_f64();
         if !self.asked {
-            return Ok(format!(": takes {:.0} s at least", least.ceil()));
+            return Ok(format!(": takes at least {:.0} s", least.ceil()));
         }
-        let message = format!("--budget {budget} is too short: this takes {least:.1} s at least");
+        let message =
+            format!("--budget {budget} is too short: the run takes at least {least:.1} s");
         // The estimate may be too low by a tenth.
         let enough = (1.1 * least).ceil();
         Err(Failure::usage(message).hint(format!(
-            "give --budget {enough:.0}, smaller arrays (--size), or ask for less at once"
+            "use --budget {enough:.0}, use smaller arrays (--size), or request fewer measurements"
         )))
     }
 

@@ -201,12 +201,12 @@ pub fn check<S: Setting>(axes: &[Axis<S>], is_fixed: impl Fn(&str) -> bool) -> R
     }
     if let Some(axis) = axes.iter().find(|axis| is_fixed(axis.name())) {
         let name = axis.name();
-        return Err(Failure::usage(format!("--{name} is fixed and swept at once"))
+        return Err(Failure::usage(format!("--{name} is both fixed and swept"))
             .hint(format!("give it once, e.g. --sweep {axis}")));
     }
     if axes.len() > MOST_AXES {
         let failure = Failure::usage("a sweep has at most two axes");
-        return Err(failure.hint("fix one with its own option"));
+        return Err(failure.hint("set one of them with its own option"));
     }
     Ok(())
 }
@@ -243,8 +243,9 @@ pub fn combinations<S: Setting>(axes: &[Axis<S>], gauge: &str) -> (Vec<Vec<S>>, 
 /// Fails if there are more combinations than one run measures.
 pub fn check_count(combinations: usize) -> Result<(), Failure> {
     if combinations > MOST_COMBINATIONS {
-        let message = format!("{combinations} combinations are more than {MOST_COMBINATIONS}");
-        return Err(Failure::usage(message).hint("take fewer values"));
+        let message =
+            format!("{combinations} combinations exceed the maximum of {MOST_COMBINATIONS}");
+        return Err(Failure::usage(message).hint("use fewer values"));
     }
     Ok(())
 }

@@ -1,11 +1,11 @@
-//! The contribution of each choice on this node (`explain`): steps from an unbound run with regular stores on 4 KiB
-//! pages and arrays one after another, to the best that `stream` reaches, one choice at a time.
+//! Contribution of each choice on this node (`explain`): steps, one choice at a time, from an unbound run with
+//! regular stores, 4 KiB pages and contiguous arrays to the best configuration of `stream`.
 //!
-//! All steps are measured by turns in random order, with `memcpy` of the C library beside Copy. What
-//! is quoted is STREAM's statistic: the factor of a step is its best rate over the best of the step
-//! before, so the factors multiply to the factor of the whole, exactly, and the end is `stream`'s
-//! figure; passes one after another, as `stream` makes them, follow and say whether it is. Rounds
-//! whose passes saw different regimes are left out whole.
+//! All steps are measured interleaved in random order, together with `memcpy` of the C library for comparison with
+//! Copy. The quoted value is STREAM's statistic: the factor of a step is its best rate divided by the best rate of
+//! the step before. The factors therefore multiply exactly to the factor of the whole, and the last rate is that of
+//! `stream`. Consecutive passes, as in `stream`, are measured afterwards to confirm this. A round is left out
+//! completely if its passes belong to different regimes.
 
 use crate::GAUGE;
 use crate::arrangement::{self, Arrangement, Ready, SettingUp};
@@ -29,33 +29,33 @@ use nodegauge_measure::{Bytes, BytesPerSec, Failure, Notice, NoticeId, Observer,
 use nodegauge_placement::Placement;
 use std::time::Duration;
 
-/// The test of its figures.
+/// Name of the test in records.
 pub const TEST: &str = "explain";
-/// The figure that is the product of all others.
+/// Figure that is the product of all others.
 pub const WHOLE: &str = "whole";
-/// The figures of single choices.
+/// Figures of single choices.
 const STEPS: [&str; 7] =
     ["threads", "binding", "layout", "pages", "stores", "loop", "side_by_side"];
-/// The figure of `memcpy` of the C library over Copy.
+/// Ratio of `memcpy` of the C library to Copy.
 pub const MEMCPY: &str = "memcpy";
-/// With fewer rounds of one regime than this, all count.
+/// Minimum number of rounds in one regime; with fewer, all rounds count.
 const FEWEST_ROUNDS: usize = 3;
-/// Fewer rounds than STREAM's passes leave much to luck.
+/// Number of STREAM's passes. The best of fewer rounds depends on chance.
 const ENOUGH_ROUNDS: usize = 10;
-/// Arrangements of threads and arrays at most: baseline, threads, binding, layout, pages. The steps
-/// behind them differ in their loops.
+/// Maximum number of different threads and arrays: baseline, threads, binding, layout, pages. The later steps differ
+/// only in their loops.
 const MOST_POINTS: u64 = 5;
 
-/// A planned ablation: the best that `stream` does on a placement, taken apart.
+/// Planned ablation: the best configuration of `stream` on a placement, in steps.
 pub struct AblationPlan(Arrangement);
 
 impl AblationPlan {
-    /// Time for everything unless the user says otherwise: the steps share it.
+    /// Default time budget of all steps together.
     pub const BUDGET: Duration = Duration::from_secs(30);
-    /// The share of the memory for each arrangement, which has arrays of its own.
+    /// Share of the memory for each arrangement; each has its own arrays.
     pub const SHARE: f64 = 1.0 / MOST_POINTS as f64;
 
-    /// Plans it.
+    /// Plans the ablation.
     pub fn new(arrangement: Arrangement) -> Self {
         Self(arrangement)
     }
@@ -92,7 +92,7 @@ impl Planned for AblationPlan {
         let steps = steps(best.config(), placement, &site.topology, &mut arrangement.notices);
         let begun = limits.elapsed();
         let count = distinct(&steps) as u32;
-        // Every element is compared in the end, about half as long as it took to fill them.
+        // The final check of every element takes about half as long as filling the arrays.
         let said = limits.beforehand(begun + each * (3 * count - 2) / 2)?;
         observer.phase(&format!("preparing {} steps{said}", steps.len()));
         let mut points = vec![best];
@@ -163,9 +163,8 @@ impl Planned for AblationPlan {
     }
 }
 
-/// The rounds whose watched cells all saw the regime that most rounds saw, and whether they are
-/// enough; all rounds when they are not. What interfered only makes a pass slower, and does not touch
-/// the best.
+/// Returns the rounds whose watched cells all belong to the regime of most rounds, and true if these are enough;
+/// otherwise all rounds. Interference only makes a pass slower and does not change the best.
 fn of_one_regime<'a>(rounds: &'a [Vec<Sample>], watched: &[bool]) -> (Vec<&'a [Sample]>, bool) {
     let quiet =
         |sample: &Sample| Sample { causes: Vec::new(), part_causes: Vec::new(), ..sample.clone() };
@@ -179,9 +178,9 @@ fn of_one_regime<'a>(rounds: &'a [Vec<Sample>], watched: &[bool]) -> (Vec<&'a [S
     }
 }
 
-/// One choice more than the step before.
+/// Step that adds one choice to the step before.
 struct Step {
-    /// Stable name, e.g. `binding`; `baseline` for the first.
+    /// Stable name, e.g. `binding`; `baseline` for the first step.
     name: &'static str,
     /// Change of this step, in words.
     what: String,
@@ -190,25 +189,25 @@ struct Step {
 
 /// Samples of all steps.
 struct Measured<'a> {
-    /// Baseline first.
+    /// Steps, the baseline first.
     steps: &'a [Step],
-    /// In the order of a pass.
+    /// Kernels in the order of a pass.
     kernels: Vec<Kernel>,
     /// Bytes that each kernel counts.
     bytes: Vec<f64>,
-    /// Which of them is Copy, beside which `memcpy` was measured, in the cell behind the steps.
+    /// Index of Copy in `kernels`; the cell after the steps then has the samples of `memcpy`.
     copy: Option<usize>,
-    /// The rounds that count, one sample of each cell.
+    /// Rounds that count, with one sample per cell.
     rounds: Vec<&'a [Sample]>,
-    /// Number of rounds left out for another regime.
+    /// Number of rounds left out because of another regime.
     left_out: usize,
-    /// True if those that count are of one regime.
+    /// True if the rounds that count belong to one regime.
     settled: bool,
-    /// Passes of the last step one after another, the warm-up first.
+    /// Consecutive passes of the last step, the warm-up first.
     alone: &'a [Sample],
-    /// The first wrong value found in any step's arrays.
+    /// First wrong value in the arrays of any step.
     wrong: Option<String>,
-    /// True if the arrays follow STREAM's rule; `None` when caches are not known.
+    /// True if the arrays follow STREAM's rule; `None` if the caches are unknown.
     follows_rule: Option<bool>,
     /// Result of the size check; `None` if it was not made.
     check: Option<SizeCheck>,
@@ -216,19 +215,20 @@ struct Measured<'a> {
 }
 
 impl Measured<'_> {
-    /// Rates of a part of a cell by round, bytes a second, of kernel number `kernel`.
+    /// Returns the rates of kernel `kernel` (part `part` of a sample) of a cell, by round, in bytes per second.
     fn rates(&self, cell: usize, part: usize, kernel: usize) -> Vec<f64> {
         let rate = |round: &&[Sample]| self.bytes[kernel] / round[cell].seconds[part];
         self.rounds.iter().map(rate).collect()
     }
 
-    /// Number of the explained kernel: Triad when it ran, else the last.
+    /// Returns the index of the explained kernel: Triad if it was measured, else the last one.
     fn explained(&self) -> usize {
         let triad = self.kernels.iter().position(|kernel| *kernel == Kernel::Triad);
         triad.unwrap_or(self.kernels.len() - 1)
     }
 
-    /// `memcpy` over Copy of the last step.
+    /// Returns the ratio of `memcpy` to Copy of the last step, the ratio of each round, and the best rate of
+    /// `memcpy`.
     fn memcpy(&self) -> Option<(Ratio, Vec<f64>, f64)> {
         let copy = self.copy?;
         let own = self.rates(self.steps.len() - 1, copy, copy);
@@ -244,14 +244,14 @@ impl Measured<'_> {
         let [low, high] = ratio.interval.filter(|[low, _]| *low > 1.0)?;
         let digits = bests::digits([low, high]);
         Some(format!(
-            "memcpy of the C library leads the best loop for copy by a factor of {:.digits$} \
+            "memcpy of the C library is faster than the best loop for copy by a factor of {:.digits$} \
              ({low:.digits$} to {high:.digits$})",
             ratio.value
         ))
     }
 
-    /// Compares the last step with the same configuration measured as `stream` does: the best of consecutive passes
-    /// in the regime that most of them met.
+    /// Compares the last step with the same configuration measured as in `stream`: the best of consecutive passes in
+    /// the regime of most of them.
     fn agreement(&self) -> Option<StreamAgreement> {
         let sorted = samples::sort(self.alone);
         let group = sorted.headline()?;
@@ -267,8 +267,8 @@ impl Measured<'_> {
         })
     }
 
-    /// One figure a step of the explained kernel, [`WHOLE`], their product, and [`MEMCPY`]. None
-    /// without a counted round.
+    /// Returns a figure for each step of the explained kernel, their product ([`WHOLE`]), and [`MEMCPY`]; empty if no
+    /// round counts.
     fn figures(&self) -> Vec<Measurement> {
         let explained = self.explained();
         let name = |i: usize| self.kernels[i].name().to_owned();
@@ -323,7 +323,7 @@ impl Measured<'_> {
             let memcpy_config = ExplainConfig {
                 engine: Some(MEMCPY.to_owned()),
                 kernel: Some(Kernel::Copy.name().to_owned()),
-                what: Some("memcpy of the C library over the best loop for copy".to_owned()),
+                what: Some("memcpy of the C library relative to the best loop for copy".to_owned()),
                 to: Some(BytesPerSec(rate)),
                 ..ExplainConfig::default()
             };
@@ -335,25 +335,25 @@ impl Measured<'_> {
     fn validity(&self) -> Validity {
         let mut validity = Validity::valid();
         if let Some(wrong) = &self.wrong {
-            let reason = format!("the arrays do not hold what they must: {wrong}");
+            let reason = format!("wrong values in the arrays: {wrong}");
             validity.invalid(reason);
         }
         if self.follows_rule == Some(false) {
             let reason =
-                "the arrays are smaller than STREAM's rule asks for, and may lie in a cache";
+                "the arrays are smaller than STREAM's rule requires and may fit in a cache";
             validity.suspect(reason);
         }
         if let Some(doubt) = self.check.and_then(|check| check.doubt()) {
             validity.suspect(doubt);
         }
         if !self.settled {
-            validity.suspect("hardly a round met one regime, so all rounds count");
+            validity.suspect("too few rounds in one regime: all rounds count");
         }
         let rounds = self.rounds.len();
         if rounds < ENOUGH_ROUNDS {
             validity.suspect(format!(
-                "only {} count: the best of fewer than {ENOUGH_ROUNDS} is a matter of luck; give a \
-                 longer --budget",
+                "only {} count: the best of fewer than {ENOUGH_ROUNDS} depends on chance; use a \
+                 larger --budget",
                 counted(rounds, "round")
             ));
         }
@@ -361,7 +361,7 @@ impl Measured<'_> {
     }
 }
 
-/// Arrangements of threads and arrays that steps have.
+/// Returns the number of different threads and arrays of the steps.
 fn distinct(steps: &[Step]) -> usize {
     let known = |i: usize, step: &Step| {
         steps[..i].iter().any(|other| other.config.is_arranged_like(&step.config))
@@ -369,14 +369,14 @@ fn distinct(steps: &[Step]) -> usize {
     steps.iter().enumerate().filter(|(i, step)| !known(*i, step)).count()
 }
 
-/// The steps, each one choice away from the one before; the last is `best`.
+/// Returns the steps from the baseline to `best`; each differs from the step before in one choice.
 fn steps(
     best: &TargetConfig,
     placement: &Placement,
     topology: &Topology,
     notices: &mut Vec<Notice>,
 ) -> Vec<Step> {
-    // What a compiler makes of the plain loop: the widest vectors, unrolled a little.
+    // Typical result of a compiler for the plain loop: the widest vectors, slightly unrolled.
     let plain = KernelShape {
         isa: kernels::available_isas()[0],
         stores: Stores::Regular,
@@ -402,7 +402,7 @@ fn steps(
         let mut config = before.clone();
         change(&mut config);
         if config == *before {
-            let text = format!("{name}: nothing to vary here");
+            let text = format!("{name}: no alternative on this machine");
             notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text));
         } else {
             steps.push(Step { name, what: description, config });
@@ -420,7 +420,7 @@ fn steps(
         c.layout = best.layout;
     });
     add("pages", format!("{} pages", best.pages), &|c| c.pages = best.pages);
-    add("stores", "non-temporal stores where they win".to_owned(), &|c| {
+    add("stores", "non-temporal stores where they are faster".to_owned(), &|c| {
         for ((_, shape), (_, chosen)) in c.kernels.iter_mut().zip(&best.kernels) {
             shape.stores = chosen.stores;
         }
@@ -429,7 +429,7 @@ fn steps(
         c.kernels.clone_from(&best.kernels);
         c.kernels.iter_mut().for_each(|(_, shape)| shape.side_by_side = SideBySide::ONE);
     });
-    add("side_by_side", "pages walked side by side where it wins".to_owned(), &|c| {
+    add("side_by_side", "pages side by side where that is faster".to_owned(), &|c| {
         c.kernels.clone_from(&best.kernels);
     });
     steps

@@ -1,5 +1,5 @@
-//! A configuration of STREAM that has been planned: where threads and arrays go, in one process or in
-//! several ranks, how long the arrays are, and which loops there are to choose from.
+//! Planned configuration of STREAM: the places of threads and arrays, in one process or in several ranks, the length
+//! of the arrays, and the loops to choose from.
 
 mod options;
 mod sizing;
@@ -27,33 +27,34 @@ use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Unit, clock,
 use nodegauge_placement::{MemoryPolicy, Placement, PlacementRequest, RankPlace, RankPlan};
 use std::time::{Duration, Instant};
 
-/// Parts of an array that are together as large as the last-level caches: a trial of STREAM's four
-/// kernels goes over ten of them, each time others, and so beyond the caches.
+/// Number of parts of an array that together are as large as the last-level caches. A trial of STREAM's four kernels
+/// traverses ten parts, each time different ones, and therefore exceeds the caches.
 const PARTS_A_CACHE: f64 = 4.0;
-/// Parts where nobody knows how large the caches are: those of arrays that just follow STREAM's rule.
+/// Number of parts if the size of the caches is unknown: the number for arrays of the minimum length of STREAM's
+/// rule.
 const USUAL_PARTS: u64 = 16;
 
-/// A planned configuration.
+/// Planned configuration.
 #[derive(Debug, Clone)]
 pub struct Arrangement {
-    /// Places of its threads; with ranks, of all of them together.
+    /// Places of all threads, of all ranks together.
     pub(crate) placement: Placement,
-    /// Places of its ranks; `None` for one process.
+    /// Places of the ranks; `None` for one process.
     pub(crate) ranks: Option<RankPlan>,
     pub(crate) options: StreamOptions,
     /// Size of the arrays of all processes together.
     pub(crate) size: ArraySize,
     /// Configuration of each process.
     pub(crate) configs: Vec<TargetConfig>,
-    /// Notices on what was honoured, clamped and chosen.
+    /// Notices about options that were honoured, clamped or chosen.
     pub(crate) notices: Vec<Notice>,
 }
 
 impl Arrangement {
-    /// Plans one process with the threads that `request` asks for; `notices` are of the request.
+    /// Plans one process with the threads of `request`; `notices` are those of the request.
     ///
     /// # Errors
-    /// When threads or arrays do not fit, or there are no such loops.
+    /// Fails if threads or arrays do not fit, and if the requested loops do not exist.
     pub fn new(
         site: &Site,
         request: &PlacementRequest,
@@ -68,17 +69,17 @@ impl Arrangement {
         Ok(Self { placement, ranks: None, options, size, configs: vec![config], notices })
     }
 
-    /// Plans several ranks, each with arrays of its own. `auto` and `4xLLC` are held against the
-    /// arrays of all ranks together, of which each takes its part; any other length is that of each
-    /// rank's own arrays.
+    /// Plans several ranks, each with its own arrays. `auto` and `4xLLC` give the size of the arrays of all ranks
+    /// together, divided evenly among the ranks; any other length is that of the arrays of each rank.
     ///
     /// # Errors
-    /// When the arrays do not fit, or there are no such loops.
+    /// Fails if the arrays do not fit, and if the requested loops do not exist.
     pub fn of_ranks(site: &Site, ranks: RankPlan, options: StreamOptions) -> Result<Self, Failure> {
         let count = ranks.ranks.len() as u64;
         let shared = matches!(options.size, SizeSpec::Auto | SizeSpec::TimesLlc(_));
         let placement = ranks.together();
-        // The widest policy decides what memory can be had: ranks bound to different nodes have all.
+        // The widest policy determines the available memory: ranks bound to different nodes use the memory of all
+        // these nodes.
         let mut together = StreamOptions { policy: whole_policy(&ranks), ..options.clone() };
         if !shared {
             together.memory_fraction = together.memory_fraction / count as f64;
@@ -86,7 +87,7 @@ impl Arrangement {
         let (mut size, config) = plan(site, &placement, &together)?;
         let elements = if shared { size.elements.div_ceil(count) } else { size.elements };
         if !shared {
-            // The rule asks for the arrays of all ranks.
+            // STREAM's rule applies to the arrays of all ranks together.
             let bytes = (size.elements * options.element.bytes()) as f64;
             let llc = size.times_llc.map(|times| bytes / times);
             size = ArraySize::of(elements * count, options.element, llc, size.notices);
@@ -104,46 +105,46 @@ impl Arrangement {
         Ok(Self { placement, ranks: Some(ranks), options, size, configs, notices })
     }
 
-    /// Elements of each array of each process.
+    /// Returns the number of elements of each array of each process.
     pub(crate) fn elements(&self) -> u64 {
         self.configs[0].elements
     }
 
-    /// The kernels of a pass with the loops that they begin with.
+    /// Returns the kernels of a pass with their initial loops.
     pub(crate) fn kernels(&self) -> Vec<(Kernel, KernelShape)> {
         self.configs[0].kernels.clone()
     }
 
-    /// True if it is one process that differs from `config` in nothing but its loops.
+    /// True for one process that differs from `config` at most in its loops.
     pub(crate) fn is_of(&self, config: &TargetConfig) -> bool {
         let own = &self.configs[0];
         self.ranks.is_none()
             && *own == TargetConfig { kernels: own.kernels.clone(), ..config.clone() }
     }
 
-    /// Returns the time and memory that it needs, with `copies` of its arrays.
+    /// Returns the time and the memory for `copies` of the arrays.
     pub(crate) fn foreseen(&self, copies: u64) -> Foreseen {
         let each: u64 = self.configs.iter().map(TargetConfig::bytes).sum();
         Foreseen { time: Some(self.options.budget), memory: Some(Bytes(copies * each)) }
     }
 
-    /// STREAM's figures of its kernels.
+    /// Returns STREAM's figures for the planned kernels.
     pub(crate) fn figures(&self, site: &Site) -> Vec<Figures> {
         stream_figures(&self.options.kernels, site)
     }
 
-    /// Returns its limits of time and samples, from now on.
+    /// Returns the limits of time and samples, from now on.
     pub(crate) fn limits(&self) -> Limits {
         let limits = Limits::new(self.options.budget, self.options.samples);
         Limits { asked: self.options.budget_asked, ..limits }
     }
 
-    /// Sets it up in this process.
+    /// Sets the configuration up in this process.
     pub(crate) fn point(&self) -> Result<StreamPoint, ArenaError> {
         StreamPoint::prepare(self.configs[0].clone())
     }
 
-    /// Sets it up, in this process or in the ranks of `coordinator`.
+    /// Sets the configuration up, in this process or in the ranks of `coordinator`.
     pub(crate) fn target(
         &self,
         site: &Site,
@@ -158,7 +159,7 @@ impl Arrangement {
         })
     }
 
-    /// Says what is set up.
+    /// Announces the set-up.
     pub(crate) fn announce(&self, observer: &mut dyn Observer) {
         let array = Bytes(self.elements() * self.options.element.bytes());
         let owners = match &self.ranks {
@@ -169,7 +170,7 @@ impl Arrangement {
         observer.phase(&format!("preparing {arrays} arrays of {array} {owners}"));
     }
 
-    /// Chooses the loops that the options leave open, until `deadline`; `None` where none was open.
+    /// Chooses the loops that the options leave open, until `deadline`; returns `None` if none is open.
     pub(crate) fn choose(
         &mut self,
         target: &mut dyn Target,
@@ -199,7 +200,7 @@ fn environment(said: &[String]) -> impl Iterator<Item = Notice> {
     said.iter().map(|text| Notice::new(NoticeId::Environment, GAUGE, text))
 }
 
-/// The policy over all ranks' nodes: bound memory is bound to the nodes of all of them together.
+/// Returns a policy for the memory of all ranks: the nodes of all ranks together if each is bound.
 fn whole_policy(ranks: &RankPlan) -> MemoryPolicy {
     let mut all = Vec::new();
     for place in &ranks.ranks {
@@ -213,8 +214,8 @@ fn whole_policy(ranks: &RankPlan) -> MemoryPolicy {
     MemoryPolicy::Bind(all)
 }
 
-/// All caches that may hold what the threads go over again and again: the last-level caches that they reach,
-/// and those that stand before the memory near them; `None` when the former are not known.
+/// Returns the size of all caches that may hold data of the threads between two passes: the last-level caches of
+/// their CPUs, and the memory-side caches of their NUMA nodes; `None` if the former are unknown.
 pub(crate) fn caches_in_use(site: &Site, placement: &Placement) -> Option<Bytes> {
     let cpus = placement.cpus();
     let near = |node: &&NumaNode| cpus.iter().any(|cpu| node.cpus.contains(&cpu.0));
@@ -234,10 +235,10 @@ fn surroundings(site: &Site, placement: &Placement, options: &StreamOptions) -> 
     }
 }
 
-/// Plans a run on a team: how long the arrays are and on which pages.
+/// Plans a run on a team: the length of the arrays, and their pages.
 ///
 /// # Errors
-/// When they do not fit.
+/// Fails if the arrays do not fit, and if the requested loops do not exist.
 pub fn plan(
     site: &Site,
     placement: &Placement,
@@ -264,7 +265,7 @@ pub fn plan(
     Ok((size, config))
 }
 
-/// The loops that the options leave to choose from.
+/// Returns the loops that the options allow.
 pub(crate) fn candidates(
     options: &StreamOptions,
     breadth: Breadth,
@@ -275,21 +276,20 @@ pub(crate) fn candidates(
         (Some(prefetch), Some(pages), _)
             if prefetch != Prefetch::Off && pages.several().is_some() =>
         {
-            Err(Failure::beyond("loops that walk pages side by side have no software prefetch")
+            Err(Failure::beyond("no software prefetch in loops with pages side by side")
                 .hint("leave out --prefetch, or give --side-by-side 1"))
         }
         (_, _, Some(stores)) => Err(Failure::missing(format!(
             "this processor has no {stores} stores that nodegauge supports"
         ))
         .hint("use --stores regular")),
-        _ => Err(Failure::beyond(
-            "this processor has no loops with software prefetch that nodegauge knows",
-        )
-        .hint("leave out --prefetch")),
+        _ => Err(Failure::beyond("no loops with software prefetch for this processor")
+            .hint("leave out --prefetch")),
     }
 }
 
-/// The loop chosen before, else the first, for a start; kernels without stores have regular ones only.
+/// Returns the initial loop: the one chosen before, else the first one. Kernels without stores only have loops with
+/// regular stores.
 fn loop_for(kernel: Kernel, options: &StreamOptions, shapes: &[KernelShape]) -> KernelShape {
     if let Some((_, shape)) = options.loops.iter().find(|(known, _)| *known == kernel) {
         return *shape;
@@ -301,13 +301,13 @@ fn loop_for(kernel: Kernel, options: &StreamOptions, shapes: &[KernelShape]) -> 
     shape
 }
 
-/// Returns the notice on the tuner's result: the loops, the lead of each, and the loops that were not tried.
+/// Returns the notice about the tuner's result: the loops, the lead of each, and the loops that were not tried.
 pub(crate) fn chosen_notice(chosen: &ChosenLoops) -> Notice {
     let (tried, untried) = (chosen.tried.len(), chosen.untried.len());
     let among = match (tried, untried) {
-        (0, _) => "not chosen by trial, for which there was no time".to_owned(),
-        (_, 0) => format!("chosen by trial among {tried} loops"),
-        _ => format!("chosen by trial among {tried} of {} loops", tried + untried),
+        (0, _) => "default loops, no time for a trial".to_owned(),
+        (_, 0) => format!("fastest of {tried} loops in a trial"),
+        _ => format!("fastest of {tried} loops in a trial ({} exist)", tried + untried),
     };
     let mut parts = vec![format!("{among}: {}", describe(&chosen.loops))];
     let (ahead, not_told): (Vec<_>, Vec<_>) =
@@ -317,7 +317,7 @@ pub(crate) fn chosen_notice(chosen: &ChosenLoops) -> Notice {
     if !ahead.is_empty() {
         let one = |(kernel, lead): &(Kernel, Lead)| format!("{kernel} {:.2} x", lead.ratio);
         let each: Vec<String> = ahead.iter().map(one).collect();
-        parts.push(format!("ahead of the next: {}", each.join(", ")));
+        parts.push(format!("lead over the second best: {}", each.join(", ")));
     }
     if !not_told.is_empty() {
         let kernels: Vec<Kernel> = not_told.iter().map(|(kernel, _)| *kernel).collect();
@@ -325,7 +325,7 @@ pub(crate) fn chosen_notice(chosen: &ChosenLoops) -> Notice {
     }
     if !chosen.by_default.is_empty() {
         let kernels = names(&chosen.by_default);
-        parts.push(format!("non-temporal stores by default, as not all were tried: {kernels}"));
+        parts.push(format!("non-temporal stores by default because not all were tried: {kernels}"));
     }
     if tried > 0 && untried > 0 {
         parts.push(format!("not tried: {}", untried_in_words(&chosen.tried, &chosen.untried)));
@@ -356,7 +356,7 @@ fn untried_in_words(tried: &[KernelShape], untried: &[KernelShape]) -> String {
     if all.is_empty() { "other combinations of these".to_owned() } else { all.join("; ") }
 }
 
-/// The chosen loops in words, kernels with the same loop together.
+/// Describes the chosen loops; kernels with the same loop are listed together.
 pub(crate) fn describe(chosen: &[(Kernel, KernelShape)]) -> String {
     let mut groups: Vec<(KernelShape, Vec<&str>)> = Vec::new();
     for (kernel, shape) in chosen {
@@ -372,7 +372,7 @@ pub(crate) fn describe(chosen: &[(Kernel, KernelShape)]) -> String {
         .join("; ")
 }
 
-/// STREAM's figures of these kernels.
+/// Returns STREAM's figures for `kernels`.
 pub(crate) fn stream_figures(kernels: &[Kernel], site: &Site) -> Vec<Figures> {
     let limited = nodegauge_machine::bandwidth_of(&site.machine, &[]).is_some();
     let names = kernels.iter().map(|kernel| kernel.name());

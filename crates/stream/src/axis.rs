@@ -1,10 +1,10 @@
-//! The grammar of `--sweep AXIS=VALUES`: which option a sweep varies, and through which values.
+//! Grammar of `--sweep AXIS=VALUES`: the option that a sweep varies, and its values.
 //!
-//! `threads=1,2-32:2` and `per-cache=1,2,4` take counts; `places` takes places separated by `;`;
-//! `size`, `stores`, `pages`, `side-by-side` and `prefetch` take lists (prefetch with two distances is written
-//! `4096+512`); `compiler` takes commands separated by `;` that stands outside of quotes, `native`
-//! for nodegauge's own kernels, and `all` for what is installed. `stores`, `pages` and `rank-map` alone mean
-//! all kinds that need no reservation.
+//! `threads=1,2-32:2` and `per-cache=1,2,4` take counts; `places` takes places separated by `;`; `size`, `stores`,
+//! `pages`, `side-by-side` and `prefetch` take lists (a prefetch with two distances is written `4096+512`);
+//! `compiler` takes commands separated by `;` outside of quotes, `native` for nodegauge's own kernels, and `all` for
+//! all installed compilers. `stores`, `pages` and `rank-map` without values stand for all kinds that require no
+//! reservation.
 
 use crate::compiled::CompilerChoice;
 use crate::kernels::{Prefetch, SideBySide, Stores};
@@ -14,12 +14,12 @@ use nodegauge_measure::sweep::{self, AxisSyntax, one, several};
 use nodegauge_placement::{LecturePolicy, PlacesSpec, Policies, RankMap, ThreadList};
 use std::fmt;
 
-/// A value of an option that can be swept.
+/// Value of an option that can be swept.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StreamSetting {
     /// Number of threads.
     Threads(u32),
-    /// Threads on each last-level cache.
+    /// Number of threads per last-level cache.
     PerCache(u32),
     /// Places.
     Places(PlacesSpec),
@@ -31,7 +31,7 @@ pub enum StreamSetting {
     Size(SizeSpec),
     /// Prefetch distance.
     Prefetch(Prefetch),
-    /// Pages walked side by side.
+    /// Number of pages traversed side by side.
     SideBySide(SideBySide),
     /// Number of ranks.
     Ranks(u32),
@@ -44,7 +44,7 @@ pub enum StreamSetting {
 }
 
 impl StreamSetting {
-    /// The compiler, where it is one.
+    /// Returns the compiler; `None` on other axes.
     pub fn compiler(&self) -> Option<&CompilerChoice> {
         match self {
             Self::Compiler(choice) => Some(choice),
@@ -52,7 +52,7 @@ impl StreamSetting {
         }
     }
 
-    /// The number on an axis of numbers.
+    /// Returns the number; `None` if the axis has no numbers.
     pub(crate) fn count(&self) -> Option<u32> {
         match self {
             Self::Threads(count) | Self::PerCache(count) | Self::Ranks(count) => Some(*count),
@@ -78,7 +78,7 @@ impl fmt::Display for StreamSetting {
     }
 }
 
-/// The values of one option.
+/// Axis: all values of one option.
 pub type StreamAxis = sweep::Axis<StreamSetting>;
 
 impl sweep::Setting for StreamSetting {
@@ -127,7 +127,7 @@ impl sweep::Setting for StreamSetting {
                 )
             }),
             "side-by-side" => parted(|text| one(text, Self::SideBySide)),
-            // Two distances are joined by '+', because ',' separates values.
+            // Two distances are joined by '+' because ',' separates values.
             "prefetch" => parted(|text| one(&text.replace('+', ","), Self::Prefetch)),
             _ => None,
         }

@@ -1,8 +1,8 @@
-//! STREAM's loops by the compilers of this system: compiled on the node, tested in a process of their own, loaded,
-//! and run on the arrays and threads of the native kernels, interleaved.
+//! STREAM's loops built by the compilers of this system: compiled on the node, tested in a separate process, loaded,
+//! and run on the arrays and threads of the native kernels, interleaved with them.
 //!
-//! `choice` is what a user asks for, `build` makes and tests kernels, [`self_test`] is what the
-//! process of its own does, `comparison` the protocol, and `plan` all of it in order.
+//! `choice` holds the request of the user, `build` compiles and tests kernels, [`self_test`] is the code of the
+//! separate process, `comparison` is the measurement protocol, and `plan` calls all of them in order.
 
 mod build;
 mod choice;

@@ -14,18 +14,18 @@ use nodegauge_placement::{MemoryPolicy, PlacementRequest};
 use nodegauge_published::PublishedConfig;
 use std::time::Duration;
 
-/// Time in a full run: long enough to meet regimes that last for tens of seconds.
+/// Time budget in a full run: long enough to observe regimes that last for tens of seconds.
 const FULL: Duration = Duration::from_secs(60);
 
-/// The gauge of STREAM.
+/// Gauge of STREAM.
 #[derive(Debug, Clone, Default)]
 pub struct Stream {
-    /// Columns of STREAM's table in which sweeps are shown; none for medians and their spread.
+    /// Columns of STREAM's table to show for sweeps; if empty, medians and their spread.
     pub show: Vec<Statistic>,
 }
 
 impl Stream {
-    /// The gauge as it shows figures by itself.
+    /// Gauge with the default view.
     pub const PLAIN: Self = Self { show: Vec::new() };
 }
 
@@ -44,7 +44,8 @@ impl Gauge for Stream {
         ]
     }
 
-    /// STREAM with threads where the environment says, else as they were tuned, else one a core.
+    /// Plans STREAM with the threads that the environment requests, else with those of an earlier tuning, else with
+    /// one thread per core.
     fn summary_plan(
         &self,
         site: &Site,
@@ -73,7 +74,7 @@ impl Gauge for Stream {
         Ok(Some(Box::new(StreamPlan::new(arrangement, None).beside(mixes))))
     }
 
-    /// The kernels of the newest STREAM that compute, with the bytes that moved.
+    /// Returns the roofline points of the newest STREAM: kernels with arithmetic, with the bytes that they moved.
     fn points(&self, newest: &dyn Fn(&str, &str) -> Option<Record>) -> Vec<RooflinePoint> {
         newest(STREAM, TRIAD).map(|record| view::points(&record)).unwrap_or_default()
     }

@@ -1,7 +1,7 @@
 //! STREAM: the sustained bandwidth of main memory, in all modes of `nodegauge stream` and `explain`.
 //!
-//! Machine, placement and options go in, measurements come out; nothing here prints, saves or
-//! knows another gauge. What each module is stands in ARCHITECTURE.md, from the bottom up.
+//! The input is machine, placement and options; the output is measurements. Nothing here prints, saves or depends on
+//! another gauge. ARCHITECTURE.md describes the modules, from the bottom up.
 
 pub mod ablation;
 mod arrangement;

@@ -1,5 +1,5 @@
-//! Comparison of Triad with other mixes of reads and writes: a note if one reaches clearly more, among the kernels of
-//! a run and the newest `memory mix` saved on this machine. Nothing is measured for it.
+//! Comparison of Triad with other mixes of reads and writes: a note if one has a clearly higher rate, among the
+//! kernels of a run and the newest `memory mix` saved on this machine. It requires no measurement of its own.
 
 use crate::GAUGE;
 use crate::config::StreamConfig;
@@ -11,16 +11,16 @@ use nodegauge_measure::keys::shared;
 use nodegauge_measure::record::{Measurement, Record, Status};
 use nodegauge_measure::{BytesPerSec, Notice, NoticeId, regime};
 
-/// Mixes that were measured on this machine before.
+/// Mixes measured on this machine by an earlier run.
 #[derive(Debug, Clone)]
 pub struct SavedMixes {
     measurements: Vec<Measurement>,
-    /// When, and in which run.
+    /// Date and run.
     from: String,
 }
 
-/// The newest mixes of this machine as it is; `newest` finds the newest record with a figure of a test
-/// and a name.
+/// Returns the newest saved mixes if the machine has not changed; `newest` finds the newest record with a figure of a
+/// test and a name.
 pub fn saved(site: &Site, newest: &dyn Fn(&str, &str) -> Option<Record>) -> Option<SavedMixes> {
     let record = newest(MIX, "1:1")?;
     if !machine_changes(&record.machine, &site.machine).is_empty() {
@@ -32,8 +32,8 @@ pub fn saved(site: &Site, newest: &dyn Fn(&str, &str) -> Option<Record>) -> Opti
     Some(SavedMixes { measurements: mixes.collect(), from })
 }
 
-/// The mix other than Triad's that reaches most, if its median is above 95 % of Triad's samples in the same
-/// regime and neither is in doubt.
+/// Returns a note about the fastest mix other than Triad's, if its median is above the 95th percentile of Triad's
+/// samples in the same regime and both are valid.
 pub(crate) fn notice(run: &[Measurement], saved: Option<&SavedMixes>) -> Option<Notice> {
     let good = |m: &&Measurement| m.value.is_some() && m.validity.status == Status::Valid;
     let triad = run.iter().filter(good).find(|m| m.name == Kernel::Triad.name())?;
@@ -60,26 +60,26 @@ pub(crate) fn notice(run: &[Measurement], saved: Option<&SavedMixes>) -> Option<
         .filter(|(m, ..)| median(m) > of_triad.p95)
         .max_by(|(x, ..), (y, ..)| median(x).total_cmp(&median(y)))?;
     let text = format!(
-        "this node moves more than Triad says: {mix} reads to writes reaches {} ({from}; medians), {:.2} x \
-         Triad, which is {own_mix}; a program may expect the figure of its own mix",
+        "Triad is not the fastest mix on this node: {mix} reads to writes reaches {} ({from}; medians), {:.2} x \
+         Triad ({own_mix}); programs are limited by their own mix",
         BytesPerSec(median(most)),
         median(most) / of_triad.median,
     );
     Some(Notice::new(NoticeId::Method, GAUGE, text))
 }
 
-/// Arrays that a kernel reads to those that it writes.
+/// Returns the numbers of arrays that a kernel reads and writes, e.g. `2:1`.
 fn mix_of(kernel: Kernel) -> String {
     format!("{}:{}", kernel.spec().reads.len(), usize::from(kernel.writes()))
 }
 
-/// True if what a kernel counts is all that it moves.
+/// True if the kernel counts all bytes that it moves.
 fn counts_all(m: &Measurement, kernel: Kernel) -> bool {
     let config: StreamConfig = m.read_config();
     !kernel.spec().write_allocates() || config.stores.as_deref() == Some("nontemporal")
 }
 
-/// The mix of a saved figure, without the kind of its stores.
+/// Returns the mix of a saved figure, without the kind of store.
 fn mix_name(m: &Measurement) -> &str {
     m.name.trim_end_matches("-nt")
 }
@@ -121,8 +121,8 @@ mod tests {
             "{told}"
         );
         assert!(told.contains("1.25 x Triad"), "{told}");
-        // Within Triad's own spread, of its own mix, and of what moves more than it counts, nothing is said;
-        // nor of figures that are in doubt.
+        // No note for a rate within Triad's own spread, for Triad's own mix, for a kernel that moves more than it
+        // counts, and for figures in doubt.
         assert_eq!(text(&[triad(), stream("add", nt, 60e9)], None), "");
         let mut doubtful = stream("copy", nt, 60e9);
         doubtful.validity.suspect("disturbed");
@@ -142,7 +142,7 @@ mod tests {
             doubled.contains("1:1 reads to writes reaches 60.00 GB/s (memory mix of"),
             "{doubled}"
         );
-        // Another regime is another machine.
+        // Figures of different regimes are not compared.
         assert!(text(&run, Some(&mixes(400e-9))).contains("update"));
         assert_eq!(text(&run[1..], None), "");
     }

@@ -1,5 +1,5 @@
-//! One configuration that is measured: a team, its arrays, and a loop for each kernel. Everything
-//! above (stream, its tuner, explain) interleaves passes of points and keeps their samples.
+//! One configuration under measurement: a team, its arrays, and a loop for each kernel. The protocols on top (stream,
+//! its tuner, explain) interleave passes of points and keep their samples.
 
 use crate::kernels::{self, Element, Kernel, KernelShape, Loop, STREAM_ARRAYS};
 pub use crate::target::TargetConfig;
@@ -15,13 +15,13 @@ use nodegauge_team::core_to_core::{self, SharedLines};
 use nodegauge_team::{Laps, Member, Span, Team};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// When each kernel of a pass started on the first thread and ended on the last.
+/// Time of each kernel of a pass, from the start on the first thread to the end on the last thread.
 pub(crate) type Spans = Vec<Span>;
 
-/// Waits until every process of several is here.
+/// Function that waits until all processes arrive; `None` for one process.
 pub(crate) type Gate<'a> = Option<&'a (dyn Fn() + Sync)>;
 
-/// A configuration with its team and its arrays, ready to be measured.
+/// Configuration with its team and its arrays, ready to be measured.
 pub struct StreamPoint {
     config: TargetConfig,
     loops: Vec<Loop>,
@@ -29,19 +29,19 @@ pub struct StreamPoint {
     arrays: Arrays,
     shared_lines: SharedLines,
     values: Values,
-    /// Trial passes since the arrays were filled, after which no replay says what they hold.
+    /// Number of trials since the arrays were filled. After a trial the expected values are unknown.
     trials: usize,
-    /// The first check that failed.
+    /// First check that failed.
     pub wrong: Option<WrongValue>,
     /// Number of checks of all arrays.
     pub checks: u32,
 }
 
 impl StreamPoint {
-    /// Forms the team, maps the arrays, and lets each thread touch its own share first.
+    /// Starts the team, maps the arrays, and lets each thread touch its own share first.
     ///
     /// # Errors
-    /// No such loops, pages, memory or CPUs.
+    /// Fails if the loops do not exist, or if pages, memory or CPUs are not available.
     pub fn prepare(config: TargetConfig) -> Result<Self, ArenaError> {
         let loops = native_loops(&config.kernels, config.element)?;
         check_arrays(&loops, config.arrays)?;
@@ -64,8 +64,8 @@ impl StreamPoint {
         Ok(point)
     }
 
-    /// Lets the first thread ping-pong with a thread of another process over `line`; the one that
-    /// pings, as it says, returns the round trip in seconds. `meet` waits until both are there.
+    /// Measures the core-to-core latency between the first thread and a thread of another process over `line`. If the
+    /// flag is true, this thread pings and returns the round trip in seconds. `meet` waits for the other process.
     pub(crate) fn ping_pong(
         &mut self,
         line: Option<(&AtomicU64, bool)>,
@@ -91,10 +91,10 @@ impl StreamPoint {
         Ok(trips.into_iter().flatten().next())
     }
 
-    /// Fills the arrays with their start values, each thread its share.
+    /// Fills the arrays with their start values; each thread fills its share.
     ///
     /// # Errors
-    /// When a member of the team fails.
+    /// Fails if a thread of the team fails.
     pub fn fill(&mut self) -> Result<(), ArenaError> {
         let values = Values::new(self.config.element, self.config.arrays);
         let arrays = &self.arrays;
@@ -108,10 +108,10 @@ impl StreamPoint {
         Ok(())
     }
 
-    /// Checks and fills anew arrays whose values have grown too far for another pass.
+    /// Checks the arrays and fills them again if their values are too large for another pass.
     ///
     /// # Errors
-    /// When a member of the team fails.
+    /// Fails if a thread of the team fails.
     pub fn renew(&mut self) -> Result<(), ArenaError> {
         if self.trials > 0 {
             self.fill()?;
@@ -122,23 +122,22 @@ impl StreamPoint {
         Ok(())
     }
 
-    /// Runs kernel number `i` once, and no other; its time is not taken. After [`StreamPoint::renew`], each
-    /// kernel may run once.
+    /// Runs only the kernel with index `i`, untimed. After [`StreamPoint::renew`], each kernel may run once.
     ///
     /// # Errors
-    /// When a member of the team fails.
+    /// Fails if a thread of the team fails.
     pub fn run_alone(&mut self, i: usize) -> Result<(), ArenaError> {
         let (arrays, each) = (&self.arrays, &self.loops[i]);
         let sums = self.team.map(|member| {
             let args = arrays.share(share_of(member));
-            // SAFETY: as in a pass: the loop can run here, and the share is this member's alone.
+            // SAFETY: as in a pass: this processor supports the loop, and no other member accesses the share.
             unsafe { each.run(&args) }
         })?;
         self.account(i, sums.iter().sum());
         Ok(())
     }
 
-    /// Takes into account that kernel number `i` ran, and checks what it returned if it only reads.
+    /// Records that the kernel with index `i` ran, and checks the result of a kernel that only reads.
     fn account(&mut self, i: usize, sum: f64) {
         let kernel = self.loops[i].kernel();
         let each = self.values.apply(kernel);
@@ -150,7 +149,7 @@ impl StreamPoint {
         }
     }
 
-    /// As [`Target::pass`], and before each kernel the team waits at the gate for other processes.
+    /// Runs [`Target::pass`]; before each kernel the team waits for the other processes at the gate.
     pub(crate) fn pass_with(&mut self, gate: Gate<'_>) -> Result<(Sample, Spans), ArenaError> {
         self.renew()?;
         let (sample, spans, sums) = self.timed(gate, None)?;
@@ -160,15 +159,15 @@ impl StreamPoint {
         Ok((sample, spans))
     }
 
-    /// As [`Target::trial`], and before each kernel the team waits at the gate for other processes.
+    /// Runs [`Target::trial`]; before each kernel the team waits for the other processes at the gate.
     pub(crate) fn trial_with(&mut self, gate: Gate<'_>) -> Result<(Sample, Spans), ArenaError> {
         let parts = self.parts();
         self.over_part(gate, ArrayShare { index: self.trials % parts, count: parts })
     }
 
-    /// Runs each kernel once over the whole arrays, or over a part of them: `part` for the first
-    /// kernel, and another part for each of the others, so that none finds in a cache what the
-    /// one before left. Returns also what each kernel summed.
+    /// Runs each kernel once over the whole arrays, or over a part of them: `part` for the first kernel, and a
+    /// different part for each of the others, so that no kernel finds data of the kernel before in a cache. Also
+    /// returns the sum of each kernel.
     fn timed(
         &mut self,
         gate: Gate<'_>,
@@ -183,17 +182,18 @@ impl StreamPoint {
         Ok((sample, timed.spans, sums))
     }
 
-    /// As [`Target::part`], and before each kernel the team waits at the gate for other processes. No replay
-    /// will say what the part holds.
+    /// Runs [`Target::part`]; before each kernel the team waits for the other processes at the gate. The values in
+    /// the part are not checked.
     pub(crate) fn over_part(
         &mut self,
         gate: Gate<'_>,
         part: ArrayShare,
     ) -> Result<(Sample, Spans), ArenaError> {
-        /// Number of times that all kernels may run over a part before it is filled again: values grow at
-        /// most fiftyfold each time, and single precision ends at 50^22.
+        /// Number of runs of all kernels over a part before it is filled again: each run multiplies the values by at
+        /// most 50, and single precision overflows at 50^22.
         const TIMES: usize = 16;
-        /// Trials with the fourth array before a refill: it holds a product of two others and grows with the square.
+        /// Number of runs with the fourth array before it is filled again: it holds a product of two arrays, so the
+        /// exponent doubles.
         const TIMES_OF_PRODUCTS: usize = TIMES / 2;
         let times = if self.config.arrays > STREAM_ARRAYS { TIMES_OF_PRODUCTS } else { TIMES };
         if self.trials >= times * part.count {
@@ -204,10 +204,10 @@ impl StreamPoint {
         Ok((sample, spans))
     }
 
-    /// Parts of the arrays for trials: as many as are asked for, unless a part would not last far longer
-    /// than a reading of the clock and a barrier.
+    /// Returns the number of parts of the arrays for trials: as requested, but not so many that the time of a part is
+    /// comparable with a clock reading and a barrier.
     fn parts(&self) -> usize {
-        /// Bytes of one array that each thread has in a part at least.
+        /// Minimum number of bytes of one array per thread in a part.
         const LEAST: u64 = 4 << 20;
         let each = self.arrays.array_bytes().0 / self.team.len() as u64;
         (each / LEAST).clamp(1, self.config.trial_parts.max(1)) as usize
@@ -261,7 +261,7 @@ impl Target for StreamPoint {
         let outcomes = self.team.map(|member| {
             let args = arrays.share(share_of(member));
             let first = (args.at[0].addr().get() - base) as u64 / arrays.element().bytes();
-            // SAFETY: the arrays were filled, and no thread writes them during a check.
+            // SAFETY: the arrays are filled, and no thread writes to them during a check.
             unsafe { values.check(&args, first) }
         })?;
         self.checks += 1;
@@ -301,7 +301,7 @@ impl Target for StreamPoint {
     }
 }
 
-/// One thread's part of a pass; what each kernel returned.
+/// Runs one thread's part of a pass; returns the result of each kernel.
 fn run(
     member: &Member<'_>,
     laps: &mut Laps<'_>,
@@ -327,9 +327,8 @@ fn run(
             }
         };
         together();
-        // SAFETY: the loop was found available on this processor, or was tried on it; the share has
-        // `n` elements of the loop's type in each array, and is this member's alone between two
-        // barriers.
+        // SAFETY: this processor supports the loop, or the loop was tested on it; the share has `n` elements of the
+        // loop's type in each array, and no other member accesses it between two barriers.
         laps.time(|| unsafe { each.run(&args) })
     };
     let sums = loops.iter().enumerate().map(run).collect();
@@ -337,7 +336,7 @@ fn run(
     sums
 }
 
-/// Share of the arrays that a member of the team works on.
+/// Returns the share of the arrays that belongs to a member of the team.
 fn share_of(member: &Member<'_>) -> ArrayShare {
     ArrayShare { index: member.index, count: member.count }
 }
@@ -345,7 +344,7 @@ fn share_of(member: &Member<'_>) -> ArrayShare {
 /// Checks that no loop uses an array beyond the first `arrays`.
 ///
 /// # Errors
-/// If one does.
+/// Fails if a loop does.
 fn check_arrays(loops: &[Loop], arrays: usize) -> Result<(), ArenaError> {
     let needs_more = |each: &&Loop| kernels::arrays_of([each.kernel()]) > arrays;
     let Some(each) = loops.iter().find(needs_more) else { return Ok(()) };
@@ -355,7 +354,7 @@ fn check_arrays(loops: &[Loop], arrays: usize) -> Result<(), ArenaError> {
     ))))
 }
 
-/// The native loops of these shapes.
+/// Returns the native loops of these shapes.
 pub(crate) fn native_loops(
     kernels: &[(Kernel, KernelShape)],
     element: Element,
@@ -363,10 +362,8 @@ pub(crate) fn native_loops(
     let native = |(kernel, shape): &(Kernel, KernelShape)| {
         Loop::native(*kernel, element, *shape).ok_or_else(|| {
             ArenaError::Loops(
-                Failure::missing(format!(
-                    "there is no {kernel} kernel with {shape} for this processor"
-                ))
-                .hint("leave the choice to nodegauge"),
+                Failure::missing(format!("this processor has no {kernel} kernel with {shape}"))
+                    .hint("leave out the options of the loop"),
             )
         })
     };
@@ -390,7 +387,7 @@ mod tests {
         }
     }
 
-    /// One thread, and arrays of several parts.
+    /// One thread, and arrays with several parts.
     fn config(element: Element, kernels: &[Kernel]) -> TargetConfig {
         TargetConfig {
             places: vec![Vec::new()],
@@ -417,7 +414,7 @@ mod tests {
             assert_eq!(point.arrays.count(), 4);
             let words = crate::result::counted(&point, 4) / point.config.elements as f64;
             assert_eq!(words, 4.0 * element.bytes() as f64);
-            // More passes and trials than the values can grow without renewal.
+            // More passes and trials than the values allow without renewal.
             for _ in 0..60 {
                 assert_eq!(point.pass().unwrap().seconds.len(), 5);
             }
@@ -460,7 +457,7 @@ mod tests {
             for _ in 0..40 {
                 assert_eq!(point.trial().unwrap().seconds.len(), STREAM.len());
             }
-            // Nothing is known of arrays after trials; a pass fills them before it runs.
+            // The values after trials are not checked; a pass fills the arrays before it runs.
             point.check().unwrap();
             assert_eq!((point.checks, point.wrong.is_none()), (0, true));
             point.pass().unwrap();
@@ -476,7 +473,7 @@ mod tests {
             let part = ArrayShare { index, count };
             assert_eq!(point.part(part).unwrap().unwrap().seconds.len(), STREAM.len());
         }
-        // Nothing has overflowed, and a pass begins with fresh values.
+        // No value has overflowed, and a pass begins with fresh values.
         point.pass().unwrap();
         point.check().unwrap();
         assert_eq!((point.checks, point.wrong.is_none()), (1, true));

@@ -1,5 +1,5 @@
-//! From what was observed to what is reported: one [`Measurement`] a kernel, with its
-//! configuration as asked and as got, its limit, and every reason for doubt.
+//! Conversion of observations to results: one [`Measurement`] per kernel, with the requested and the observed
+//! configuration, its limit, and every reason for doubt.
 
 mod ranks;
 
@@ -27,7 +27,7 @@ use nodegauge_measure::{BytesPerSec, Fraction, Outcome, Seconds, Unit};
 use nodegauge_placement::{Bind, MemoryPolicy, ThreadPlace};
 use nodegauge_toolchain::Compiler;
 
-/// All that is known of a run when its figures are made.
+/// All inputs for the figures of a run.
 pub(crate) struct StreamEvidence<'a> {
     pub site: &'a Site,
     pub arrangement: &'a Arrangement,
@@ -46,7 +46,7 @@ pub(crate) struct StreamEvidence<'a> {
 }
 
 impl<'a> StreamEvidence<'a> {
-    /// Makes the evidence of a run whose loops were given and whose traffic was not counted.
+    /// Creates the evidence of a run whose loops were given and whose traffic was not counted.
     pub(crate) fn new(
         site: &'a Site,
         arrangement: &'a Arrangement,
@@ -85,19 +85,19 @@ pub(crate) fn outcome(evidence: &StreamEvidence<'_>) -> Outcome {
     }
 }
 
-/// Bytes that STREAM counts for a pass of kernel number `i`, of all processes.
+/// Returns the bytes that STREAM counts for a pass of the kernel with index `i`, in all processes.
 pub(crate) fn counted(target: &dyn Target, i: usize) -> f64 {
     let config = target.config();
     let elements = config.elements * target.processes();
     (target.loops()[i].kernel().counted(config.element) * elements) as f64
 }
 
-/// A figure of a kernel, of which nothing is known yet.
+/// Returns an empty measurement of a kernel.
 pub(crate) fn figure(kernel: Kernel) -> Measurement {
     Measurement::new(GAUGE, STREAM, kernel.name(), Unit::BytesPerSecond)
 }
 
-/// One measurement a kernel; none when not a single pass counts.
+/// Returns one measurement per kernel; empty if no pass counts.
 pub(crate) fn measurements(evidence: &StreamEvidence<'_>) -> Vec<Measurement> {
     if evidence.sorted.headline().is_none() {
         return Vec::new();
@@ -127,9 +127,7 @@ fn one(
     if let (Stop::Budget, passes @ ..samples::LEAST_IN_REGIME) =
         (evidence.stop, timed.group.all.len())
     {
-        validity.suspect(format!(
-            "the time was enough for {passes} passes only: give a larger --budget"
-        ));
+        validity.suspect(format!("only {passes} passes in the budget: use a larger --budget"));
     }
     let guest = evidence.site.machine.virtualisation.is_some();
     if let Some(doubt) = sorted.doubt(timed.samples, timed.group, i, samples::PASSES, guest) {
@@ -141,7 +139,7 @@ fn one(
     let ticks = bytes / best / evidence.clock.granularity.0;
     if ticks < MIN_TICKS {
         let reason =
-            format!("a loop lasts only {ticks:.0} ticks of the clock; {MIN_TICKS:.0} are needed");
+            format!("a loop lasts only {ticks:.0} clock ticks; the minimum is {MIN_TICKS:.0}");
         validity.suspect(reason);
     }
     let mut config = config.clone();
@@ -166,14 +164,14 @@ fn one(
 }
 
 impl StreamEvidence<'_> {
-    /// True if all that the loops read and write crosses the memory bus.
+    /// True if all bytes that the loops read and write cross the memory bus.
     fn is_out_of_cache(&self) -> bool {
         self.arrangement.size.follows_rule == Some(true)
             && !self.check.is_some_and(|check| check.finds_cache())
     }
 }
 
-/// Returns the computed traffic of a loop; `None` if it is unknown, and unless the arrays exceed the caches.
+/// Returns the computed traffic of a loop; `None` if it is unknown, or if the arrays may fit in the caches.
 fn computed_traffic(evidence: &StreamEvidence<'_>, each: &Loop, best: f64) -> Option<Traffic> {
     let element = evidence.target.config().element;
     let allocates = evidence.site.machine.processor.write_allocate == Some(true);
@@ -182,9 +180,9 @@ fn computed_traffic(evidence: &StreamEvidence<'_>, each: &Loop, best: f64) -> Op
     evidence.is_out_of_cache().then(|| Traffic { value: best * factor, basis: basis.to_owned() })
 }
 
-/// Bytes that cross the memory bus for each that is counted: `None` where it depends on stores that are
-/// not known, or on whether the processor reads the lines that regular stores overwrite, unless it is known
-/// that it `allocates` them.
+/// Returns the ratio of the bytes that cross the memory bus to the counted bytes; `None` if it depends on unknown
+/// stores, or if regular stores may or may not read the overwritten lines. `allocates` is true if the processor is
+/// known to read them.
 fn traffic_factor(
     kernel: Kernel,
     element: Element,
@@ -199,8 +197,9 @@ fn traffic_factor(
     (possible[0] == possible[1] && (possible[0] == 1.0 || allocates)).then_some(possible[0])
 }
 
-/// Returns the traffic of kernel number `i` at `best` counted bytes per second: as counted by the memory controllers,
-/// with the computed traffic in the configuration; without counts, as computed, with the reason.
+/// Returns the traffic of the kernel with index `i` at `best` counted bytes per second. If the memory controllers
+/// counted it, the computed traffic is in the configuration; otherwise the computed traffic is returned, and the
+/// reason is in the configuration.
 fn traffic(
     evidence: &StreamEvidence<'_>,
     i: usize,
@@ -262,7 +261,7 @@ fn made_by(compiler: &Compiler, config: &mut StreamConfig) {
     });
 }
 
-/// The measurement of a kernel of which a compiler made nothing that could be run.
+/// Returns the measurement of a kernel that a compiler did not build successfully.
 pub(crate) fn missing(compiler: &Compiler, kernel: Kernel, why: &str) -> Measurement {
     let mut config = StreamConfig::default();
     made_by(compiler, &mut config);
@@ -271,10 +270,10 @@ pub(crate) fn missing(compiler: &Compiler, kernel: Kernel, why: &str) -> Measure
 
 fn above_limit(evidence: &StreamEvidence<'_>, best: f64, limit: &Limit) -> String {
     let reason = if evidence.arrangement.size.follows_rule != Some(true) {
-        "the arrays lie in a cache: use a larger --size"
+        "the arrays fit in a cache: use a larger --size"
     } else {
-        "the theoretical figure does not belong to this memory: check --dimms, or a cache is \
-         larger than reported"
+        "either the theoretical figure is wrong (check --dimms), or a cache is larger than \
+         reported"
     };
     format!(
         "{} is above the theoretical {} ({}); {reason}",
@@ -284,8 +283,8 @@ fn above_limit(evidence: &StreamEvidence<'_>, best: f64, limit: &Limit) -> Strin
     )
 }
 
-/// Returns the NUMA nodes of the arrays' pages; with several processes, of all together, because each has a policy of
-/// its own.
+/// Returns the NUMA nodes of the arrays' pages; with several processes, the nodes of all together, because each
+/// process has its own policy.
 fn numa(evidence: &StreamEvidence<'_>) -> NumaConfig {
     let policy = &evidence.target.config().policy;
     let nodes = evidence.site.topology.nodes.len();
@@ -303,7 +302,7 @@ fn numa(evidence: &StreamEvidence<'_>) -> NumaConfig {
     }
 }
 
-/// Doubts that hold for every kernel of the run.
+/// Returns the doubts that concern every kernel of the run.
 fn common_validity(evidence: &StreamEvidence<'_>, numa: &NumaConfig) -> Validity {
     let mut validity = Validity::valid();
     if let Some(wrong) = &evidence.seen.wrong {
@@ -312,8 +311,8 @@ fn common_validity(evidence: &StreamEvidence<'_>, numa: &NumaConfig) -> Validity
     if evidence.arrangement.size.follows_rule == Some(false) {
         let times = evidence.arrangement.size.times_llc.unwrap_or(0.0);
         validity.suspect(format!(
-            "arrays are {times:.2} times the last-level caches in use; STREAM's rule asks for \
-                 {RULE_FACTOR:.0} times and a million elements"
+            "arrays are {times:.2} times the last-level caches in use; STREAM's rule requires \
+                 at least {RULE_FACTOR:.0} times and a million elements"
         ));
     }
     evidence
@@ -332,8 +331,8 @@ fn common_validity(evidence: &StreamEvidence<'_>, numa: &NumaConfig) -> Validity
     validity
 }
 
-/// Returns the findings of the run about the machine: several regimes, and CPUs that are reported to share a
-/// last-level cache but are further apart in one regime than in another, as two caches would be.
+/// Returns the findings of the run about the machine: several regimes, and CPUs with a reported common last-level
+/// cache whose core-to-core latency is much longer in one regime than in another, as between two caches.
 pub(crate) fn findings(evidence: &StreamEvidence<'_>) -> Vec<Finding> {
     let trips: Vec<f64> = evidence.sorted.groups.iter().map(|group| group.round_trip).collect();
     let guest = evidence.site.machine.virtualisation.is_some();
@@ -349,8 +348,8 @@ pub(crate) fn findings(evidence: &StreamEvidence<'_>) -> Vec<Finding> {
             id: "topology-untrue".to_owned(),
             severity: Severity::Warning,
             text: format!(
-                "the guest is told that its cpus share one last-level cache, but a line takes now {}, \
-                 now {} between them and back: at times they behave as on two",
+                "the hypervisor reports one last-level cache for these cpus, but their core-to-core round \
+                 trip varies between {} and {}, as if they sometimes had two",
                 Seconds(near),
                 Seconds(far)
             ),
@@ -361,17 +360,17 @@ pub(crate) fn findings(evidence: &StreamEvidence<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Pages that are not where the policy wants them.
+/// Returns a finding if pages are not on the nodes of the policy.
 fn memory_elsewhere(evidence: &StreamEvidence<'_>) -> Option<Finding> {
     let policy = &evidence.target.config().policy;
     let text = location::broken(&numa(evidence), policy)?;
     let remedy = match policy {
         MemoryPolicy::Default | MemoryPolicy::Local => {
-            "free memory on each node (numactl --hardware shows it), and switch NUMA balancing off \
+            "free memory on each node (numactl --hardware shows it), and disable NUMA balancing \
              while measuring: echo 0 > /proc/sys/kernel/numa_balancing"
         }
         _ => {
-            "free memory on the nodes that were asked for (numactl --hardware shows it), or use \
+            "free memory on the requested nodes (numactl --hardware shows it), or use \
              smaller arrays"
         }
     };
@@ -384,7 +383,7 @@ fn memory_elsewhere(evidence: &StreamEvidence<'_>) -> Option<Finding> {
     })
 }
 
-/// The configuration, as asked and as got, that all kernels of the run share.
+/// Returns the requested and the observed configuration, common to all kernels of the run.
 fn common_config(evidence: &StreamEvidence<'_>, numa: &NumaConfig) -> StreamConfig {
     let StreamEvidence { seen, arrangement, .. } = evidence;
     let placement = &arrangement.placement;
@@ -429,11 +428,12 @@ mod tests {
         assert_eq!(factor(Kernel::Copy, regular, true), Some(1.5));
         assert_eq!(factor(Kernel::Copy, regular, false), None);
         assert_eq!(factor(Kernel::Copy, past, false), Some(1.0));
-        // What a compiler stores is not known, and does not matter to a kernel that overwrites what it read.
+        // The stores of a compiled loop are unknown; they do not matter if the kernel has read the lines that it
+        // overwrites.
         assert_eq!(factor(Kernel::Copy, None, true), None);
         assert_eq!(factor(Kernel::Update, None, false), Some(1.0));
         assert_eq!(factor(Kernel::Read, None, false), Some(1.0));
-        // Three streams are read and one is written, whose lines are read before.
+        // Three streams are read, and one is written after its lines are read.
         assert_eq!(factor(Kernel::VectorTriad, regular, true), Some(5.0 / 4.0));
         assert_eq!(factor(Kernel::VectorTriad, past, true), Some(1.0));
     }

@@ -1,4 +1,4 @@
-//! A target on which time passes only on the clock of budgets: for simulations of protocols.
+//! Simulated target for tests of protocols: time passes only on the clock of budgets.
 
 use crate::kernels::{Element, Kernel, KernelShape, Loop};
 use crate::target::{Seen, Target, TargetConfig};
@@ -7,19 +7,19 @@ use nodegauge_measure::clock;
 use nodegauge_measure::samples::Sample;
 use std::time::Duration;
 
-/// A machine with a cache that it does not tell of: what fits runs eight times as fast. Time passes on
-/// the clock of budgets alone.
+/// Machine with a cache that it does not report: data that fits in the cache is traversed eight times as fast. Time
+/// passes only on the clock of budgets.
 pub(crate) struct Simulated {
     config: TargetConfig,
     loops: Vec<Loop>,
-    /// Seconds to go over a byte out of cache.
+    /// Time per byte out of cache, seconds.
     byte: f64,
-    /// Bytes that it holds.
+    /// Size of the cache, bytes.
     cache: f64,
 }
 
 impl Simulated {
-    /// Setting up costs ten times what a pass costs.
+    /// Creates the target; the set-up takes ten times as long as a pass.
     pub(crate) fn set_up(config: &TargetConfig, byte: f64, cache: f64) -> Box<dyn Target> {
         let config = config.clone();
         let loops = crate::point::native_loops(&config.kernels, Element::F64).unwrap();
@@ -28,7 +28,7 @@ impl Simulated {
         Box::new(target)
     }
 
-    /// Time of one traversal of a share of the arrays, seconds.
+    /// Returns the time of one traversal of a share of the arrays, seconds.
     fn seconds(&self, share: f64) -> f64 {
         let bytes = share * self.config.bytes() as f64;
         self.byte * bytes / if bytes < self.cache { 8.0 } else { 1.0 }

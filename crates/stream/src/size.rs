@@ -1,4 +1,4 @@
-//! Length of the arrays: STREAM's rule, and the check whether a cache holds part of them.
+//! Length of the arrays: STREAM's rule, and a check for a cache that holds part of them.
 
 pub(crate) mod check;
 

@@ -1,8 +1,8 @@
-//! The real STREAM: the user's own unmodified stream.c (or stream.f), compiled and run as it is.
+//! Standard STREAM: the user's own unmodified stream.c (or stream.f), compiled and run.
 //!
-//! [`output`] reads what it prints, [`figures`] judges that and makes measurements of it, labelled
-//! as standard results, [`build`] compiles it for the sizes and threads of the native run, and
-//! `comparison` runs both by turns, so that they meet the same machine.
+//! [`output`] parses its output, [`figures`] judges the output and converts it to measurements, labelled as standard
+//! results, [`build`] compiles it for the sizes and threads of the native run, and `comparison` runs both
+//! alternately, so that they are measured in the same state of the machine.
 
 pub mod build;
 mod comparison;

@@ -1,8 +1,8 @@
 //! STREAM: the sustainable bandwidth of main memory, after McCalpin's benchmark.
 //!
-//! A plan fixes the arrays and the threads; the tuner chooses the loops that the user left open; then
-//! passes of all kernels, in STREAM's order, repeat until the figures are stable or the time is
-//! spent; the arrays are checked; and only then is there a result. Prints nothing.
+//! The plan fixes the arrays and the threads. The tuner chooses the loops that the user left open. Passes of all
+//! kernels, in STREAM's order, are then repeated until the figures are stable or the time is spent. The arrays are
+//! checked before any result is returned. Prints nothing.
 
 use crate::GAUGE;
 use crate::arrangement::{self, Ready, SettingUp};
@@ -22,7 +22,7 @@ use nodegauge_measure::{BytesPerSec, Failure, Observer, Outcome};
 use nodegauge_placement::{RankPlace, cpus};
 use std::time::Duration;
 
-/// One configuration, measured until it is stable.
+/// Plan for one configuration, measured until it is stable.
 pub struct StreamPlan {
     arrangement: Arrangement,
     joined: Option<SharedStreamCoordinator>,
@@ -30,16 +30,15 @@ pub struct StreamPlan {
 }
 
 impl StreamPlan {
-    /// Time for everything unless the user says otherwise.
+    /// Default time budget.
     pub const BUDGET: Duration = Duration::from_secs(10);
 
-    /// Plans a run; `joined` are ranks that a launcher has started, else they are started when it
-    /// runs.
+    /// Plans a run; `joined` are ranks that a launcher has started. Without them, the run starts ranks itself.
     pub fn new(arrangement: Arrangement, joined: Option<SharedStreamCoordinator>) -> Self {
         Self { arrangement, joined, mixes: None }
     }
 
-    /// Sets the mixes of reads and writes that were measured on this machine before.
+    /// Sets the mixes of reads and writes that an earlier run measured on this machine.
     pub fn beside(self, mixes: Option<SavedMixes>) -> Self {
         Self { mixes, ..self }
     }
@@ -73,10 +72,10 @@ impl Planned for StreamPlan {
     }
 }
 
-/// Makes what is measured of an arrangement.
+/// Function that sets up the target of an arrangement.
 type SetUp<'a> = dyn FnMut(&Arrangement) -> Result<Box<dyn Target>, ArenaError> + 'a;
 
-/// Measures what `set_up` makes of an arrangement, within `limits`.
+/// Measures the target that `set_up` returns for an arrangement, within `limits`.
 pub(crate) fn measure(
     site: &Site,
     mut arrangement: Arrangement,
@@ -93,7 +92,7 @@ pub(crate) fn measure(
     let shown = arrangement::shown(target.loops());
     let kernel = target.loops()[shown].kernel();
     observer.phase("measuring");
-    // Every element is compared behind the passes, about as long as it took to fill them.
+    // The check of every element after the passes takes about half as long as filling the arrays.
     let limits = Limits { reserve: setting_up / 2, ..limits };
     let mut schedule = Schedule::new(policy::STREAM, limits, 1);
     let bytes = result::counted(&*target, shown);
@@ -115,7 +114,7 @@ pub(crate) fn measure(
     Ok(outcome)
 }
 
-/// Returns the current state of a run for the user: the best of Triad so far, or of the first kernel.
+/// Returns the current state of a run for the user: the best rate so far of Triad or of the first kernel.
 fn latest(samples: &[Sample], shown: usize, kernel: Kernel, bytes: f64) -> String {
     let fastest = samples.iter().map(|s| s.seconds[shown]).fold(f64::INFINITY, f64::min);
     format!("{kernel} {}", BytesPerSec(bytes / fastest))
@@ -139,7 +138,7 @@ mod tests {
     use nodegauge_placement::PlacementRequest;
 
     /// Returns the outcome of a run of `budget` seconds if a pass over all arrays takes `pass` seconds and a cache
-    /// holds this many times the arrays; and its elapsed seconds.
+    /// holds `cache` times the arrays; and its elapsed seconds.
     fn run(size: SizeSpec, budget: f64, pass: f64, cache: f64) -> (Outcome, f64) {
         let source =
             TopologySource::Synthetic("Package:1 L3Cache:1(size=2MB) Core:2 PU:1".to_owned());
@@ -171,7 +170,7 @@ mod tests {
                 assert_eq!(outcome.measurements.len(), 4);
             }
         }
-        // Setting up alone takes ten seconds, and the least that gives a figure some passes more.
+        // The set-up alone takes ten seconds, and the minimum number of passes some more.
         let (outcome, took) = run(SizeSpec::Auto, 5.0, 4.0, 0.0);
         assert!(took < 45.0, "{took}");
         assert!(outcome.notices.iter().any(|notice| notice.id == NoticeId::Budget));
@@ -183,7 +182,7 @@ mod tests {
             |outcome: &Outcome| outcome.measurements[0].config["array_bytes"].as_u64().unwrap();
         let status = |outcome: &Outcome| outcome.measurements[0].validity.status;
         let (honest, _) = run(SizeSpec::Auto, 10.0, 0.001, 0.0);
-        // The half fits, the whole does not: twice that has a half that does not.
+        // Half of the arrays fits the cache, the whole does not. Half of the doubled arrays does not fit.
         let (small, _) = run(SizeSpec::Auto, 10.0, 0.001, 0.9);
         assert_eq!((bytes(&small), status(&small)), (2 * bytes(&honest), Status::Valid));
         assert!(small.notices.iter().any(|notice| notice.id == NoticeId::Contradicted));

@@ -1,9 +1,8 @@
-//! Many configurations in one run: sweeps over threads, places, stores, pages, size, prefetch,
-//! compilers.
+//! Many configurations in one run: sweeps over threads, places, stores, pages, size, prefetch, compilers.
 //!
-//! All cells live side by side and run interleaved, in an order that is random (with a fixed seed)
-//! and new each round, so that drift of the machine becomes spread and not a trend. A cell that
-//! breaks the trend of its neighbours is measured again before it is believed.
+//! All cells exist at the same time and are measured interleaved, in a random order (with a fixed seed) that is new
+//! in each round, so that drift of the machine increases the spread but does not appear as a trend. A cell that
+//! breaks the trend of its neighbours is measured again.
 
 mod grid;
 mod trend;
@@ -40,25 +39,25 @@ use std::time::Duration;
 use trend::Trends;
 pub(crate) use trend::{SATURATED, is_dip};
 
-/// Share of the budget from which on loops are the best guess.
+/// Share of the budget after which no trial of loops starts.
 const CHOOSE_UNTIL: f64 = 0.5;
-/// Threads of all cells together at most: all of them live at once.
+/// Maximum number of threads of all cells together; all cells exist at the same time.
 const MOST_THREADS: usize = 8192;
 
 /// One configuration of a sweep.
 struct SweepCell {
     /// Value on each axis, in the order of the axes.
     settings: Vec<StreamSetting>,
-    /// All that follows from them.
+    /// Arrangement that follows from the settings.
     arrangement: Arrangement,
-    /// The cell that its rates are held against.
+    /// Index of the cell with which its rates are compared.
     reference: Option<usize>,
     /// Kernels of a compiler; `None` for the native loops.
     compiled: Option<Arc<CompiledKernels>>,
 }
 
 impl SweepCell {
-    /// True if there is something to run: a compiler may have made nothing.
+    /// True if there are loops to run; a compiler may have built none.
     fn can_run(&self) -> bool {
         self.compiled.as_ref().is_none_or(|compiled| !compiled.loops().is_empty())
     }
@@ -70,7 +69,7 @@ impl SweepCell {
         self.settings.iter().map(entry).collect()
     }
 
-    /// Adds the coordinates to measurements; kernels that its compiler did not make get the reason.
+    /// Adds the coordinates to measurements. Kernels that the compiler did not build get the reason.
     fn located(&self, measured: Vec<Measurement>) -> Vec<Measurement> {
         let mut all = match &self.compiled {
             Some(compiled) => compiled.complete(measured, None),
@@ -85,7 +84,7 @@ impl SweepCell {
     }
 }
 
-/// A planned sweep.
+/// Planned sweep.
 pub struct SweepPlan {
     cells: Vec<SweepCell>,
     compilers: Vec<ChosenCompiler>,
@@ -95,16 +94,16 @@ pub struct SweepPlan {
 }
 
 impl SweepPlan {
-    /// Time for everything unless the user says otherwise.
+    /// Default time budget.
     pub const BUDGET: Duration = Duration::from_secs(45);
 
-    /// Plans a sweep over `axes`; `fixed` are the number of ranks and their policy where they are
-    /// given, `joined` ranks that a launcher has started, else they are started when it runs.
-    /// `arrange` plans a configuration with some settings and a share of the memory.
+    /// Plans a sweep over `axes`. `fixed` are the number of ranks and their policy if given; `joined` are ranks that
+    /// a launcher has started. Without them, the run starts ranks itself. `arrange` plans a configuration with some
+    /// settings and a share of the memory.
     ///
     /// # Errors
-    /// When there are too many configurations or threads, compilers and ranks at once, and when this node
-    /// can measure none of them. Of several what it cannot do is left out.
+    /// Fails if there are too many configurations or threads, if compilers and ranks are combined, and if this node
+    /// can measure none of the configurations. Configurations that this node cannot measure are left out of several.
     pub fn new(
         mut axes: Vec<StreamAxis>,
         fixed: &[StreamSetting],
@@ -116,7 +115,7 @@ impl SweepPlan {
         let share = 1.0 / combinations.len() as f64;
         let (mut cells, mut left_out): (Vec<SweepCell>, Vec<(Vec<StreamSetting>, Failure)>) =
             Default::default();
-        // The cell of each combination, where this node can measure it.
+        // Index of the cell of each combination; `None` if this node cannot measure it.
         let mut cell_of: Vec<Option<usize>> = Vec::new();
         for Combination { settings, reference } in combinations {
             let choices = settings.iter().filter_map(StreamSetting::compiler);
@@ -150,20 +149,20 @@ impl SweepPlan {
         let threads: usize = cells.iter().map(|c| c.arrangement.placement.threads.len()).sum();
         if threads > MOST_THREADS {
             return Err(Failure::usage(format!(
-                "the configurations have {threads} threads in all, more than {MOST_THREADS}"
+                "the configurations have {threads} threads in total; the maximum is {MOST_THREADS}"
             ))
-            .hint("take fewer values"));
+            .hint("give fewer values"));
         }
         let ranks = most_ranks(&cells);
         if ranks.is_some() && !compilers.is_empty() {
-            return Err(Failure::usage("--sweep compiler runs one process, and ranks are several")
-                .hint("leave one of them out"));
+            return Err(Failure::usage("--sweep compiler runs in one process, not in ranks")
+                .hint("leave out the compilers or the ranks"));
         }
         if let (Some(asked), Some(joined)) = (ranks, joined) {
             let started = joined.started.ranks as usize;
             if asked > started {
                 return Err(Failure::usage(format!(
-                    "the sweep asks for {asked} ranks, but {started} are started"
+                    "the sweep requires {asked} ranks, but {started} are started"
                 ))
                 .hint(format!("start {asked}")));
             }
@@ -172,7 +171,7 @@ impl SweepPlan {
         Ok(Self { cells, compilers, compile_limits: compiled::limits()?, joined, notices })
     }
 
-    /// Lets the compilers make their loops; `false` when the user ends the run.
+    /// Compiles the loops of all compilers; returns `false` if the user interrupts.
     fn compile(&mut self, observer: &mut dyn Observer) -> Result<bool, Failure> {
         let (false, Some(cell)) = (self.compilers.is_empty(), self.cells.first()) else {
             return Ok(true);
@@ -186,7 +185,7 @@ impl SweepPlan {
         let Some(made) = made else { return Ok(false) };
         self.set_compiled(made.variants);
         self.notices.extend(made.notices);
-        // Compiled loops are as they are, whatever the axis of an option of the native ones says.
+        // An axis for an option of the native loops does not change compiled loops.
         let native = |setting: &&StreamSetting| {
             matches!(
                 setting,
@@ -197,15 +196,14 @@ impl SweepPlan {
         };
         let axis = self.cells.first().and_then(|one| one.settings.iter().find(native));
         if let Some(axis) = axis.map(StreamSetting::axis) {
-            let text =
-                format!("{axis} is of the native loops alone: what a compiler made is as it is");
+            let text = format!("{axis} applies to the native loops only, not to compiled ones");
             self.notices.push(Notice::new(NoticeId::Method, GAUGE, text));
         }
         Ok(true)
     }
 
-    /// Gives each cell the loops that its compiler made, by the words that chose it. Cells whose
-    /// compiler made none, because it was a preset that it refuses, are left out.
+    /// Sets the loops of each cell to those of its compiler. Cells of a preset that the compiler refused are left
+    /// out.
     fn set_compiled(&mut self, made: Vec<(String, CompiledKernels)>) {
         let made: Vec<(String, Arc<CompiledKernels>)> =
             made.into_iter().map(|(words, compiled)| (words, Arc::new(compiled))).collect();
@@ -220,8 +218,8 @@ impl SweepPlan {
     }
 }
 
-/// Cells of whose arrays one tells whether a cache helps all: of one length on as many bytes of caches; of
-/// each kind the cell with most threads first.
+/// Groups the cells whose size check is the same: arrays of the same length, and the same size of caches in use. The
+/// cell with most threads is the first of its group.
 fn alike(site: &Site, cells: &[SweepCell]) -> Vec<Vec<usize>> {
     let kind = |i: usize| {
         let arrangement = &cells[i].arrangement;
@@ -242,7 +240,7 @@ fn alike(site: &Site, cells: &[SweepCell]) -> Vec<Vec<usize>> {
     kinds.into_values().map(widest_first).collect()
 }
 
-/// Ranks of the cell that has most of them.
+/// Returns the maximum number of ranks of any cell.
 fn most_ranks(cells: &[SweepCell]) -> Option<usize> {
     cells.iter().filter_map(|cell| Some(cell.arrangement.ranks.as_ref()?.ranks.len())).max()
 }
@@ -285,11 +283,11 @@ impl Planned for SweepPlan {
     }
 }
 
-/// A target that is measured, and what was tried for its loops.
+/// Target under measurement, with the choice of its loops.
 struct MeasuredTarget {
     target: Box<dyn Target>,
     chosen: Option<ChosenLoops>,
-    /// Result of the size check for arrays like its own.
+    /// Result of the size check of its group.
     check: Option<SizeCheck>,
 }
 
@@ -299,7 +297,7 @@ impl MeasuredTarget {
     }
 }
 
-/// A sweep whose cells are ready to be measured.
+/// Sweep whose cells are ready to be measured.
 struct Running {
     cells: Vec<SweepCell>,
     candidates: Vec<MeasuredTarget>,
@@ -309,8 +307,8 @@ struct Running {
 }
 
 impl Running {
-    /// Every cell with a team and arrays of its own. Of cells whose arrays are as long on as many caches,
-    /// the one with most threads comes first, and tells whether a cache helps them.
+    /// Sets up a team and arrays for each cell. The first cell of each group, which has most threads, is checked for
+    /// a cache that helps.
     fn prepare(
         site: &Site,
         mut cells: Vec<SweepCell>,
@@ -329,7 +327,7 @@ impl Running {
             let first = &mut cells[members[0]].arrangement;
             let ready = set_up.run(first, &limits, observer)?;
             let left = (cells.len() - candidates.len()) as u32;
-            // Every element is compared behind the passes, about half as long as it took to fill them.
+            // The check of every element after the passes takes about half as long as filling the arrays.
             let said =
                 limits.beforehand(limits.elapsed() + ready.setting_up * (3 * left - 2) / 2)?;
             observer.phase(&format!("preparing {} configurations{said}", cells.len()));
@@ -367,7 +365,7 @@ impl Running {
             });
         let (stop, failure) = match measured {
             Ok(stop) => (stop, None),
-            // A rank has ended: what was measured until then is kept.
+            // If a rank is lost, the samples so far are kept.
             Err(ArenaError::Rank(error)) => (Stop::Interrupted, Some(error)),
             Err(error) => return Err(error.into()),
         };
@@ -376,7 +374,7 @@ impl Running {
             candidates.iter_mut().zip(&cells).zip(&schedule.samples)
         {
             let arrangement = &cell.arrangement;
-            // Ranks that have ended check nothing; their cells say how often they were checked before.
+            // Lost ranks cannot check; the cells report the number of earlier checks.
             if failure.is_none() || arrangement.ranks.is_none() {
                 target.check()?;
             }
@@ -392,9 +390,8 @@ impl Running {
         Ok(Outcome { measurements, notices, stop, failure, ..Outcome::default() })
     }
 
-    /// Chooses loops once for each set of constraints, on the cell with most threads; all cells with
-    /// the same constraints run them, so that they differ in nothing but their coordinates. What a
-    /// compiler made is as it is.
+    /// Chooses loops once for each set of constraints, on the cell with most threads. All cells with the same
+    /// constraints run these loops, so that they differ only in their coordinates. Compiled loops are not chosen.
     fn choose_loops(&mut self, observer: &mut dyn Observer) -> Result<(), Failure> {
         let Self { cells, candidates, limits, notices, .. } = self;
         let mut groups: Vec<(Constraints, Vec<usize>)> = Vec::new();
@@ -429,8 +426,8 @@ impl Running {
     }
 }
 
-/// Gives each figure its rate over that of the same kernel in the reference cell, medians; `figures`
-/// are those of each cell.
+/// Sets the ratio of each figure's median to that of the same kernel in the reference cell; `figures` has those of
+/// each cell.
 fn relate(figures: &mut [Vec<Measurement>], cells: &[SweepCell]) {
     let median = |m: &Measurement| m.summary.as_ref().map(|summary| summary.median);
     let medians: Vec<Vec<(String, Option<f64>)>> = figures

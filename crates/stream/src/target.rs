@@ -1,5 +1,5 @@
-//! Targets of measurement, pass by pass: a [`Point`](crate::point::StreamPoint) of this process, or one that several
-//! processes share. The protocols above (tuner, stream, sweep) treat both alike.
+//! Targets of measurement: a [`Point`](crate::point::StreamPoint) of this process, or one that several processes
+//! share. The protocols (tuner, stream, sweep) treat both alike.
 
 use crate::config::RankConfig;
 use crate::kernels::{Element, Kernel, KernelShape, Loop};
@@ -19,11 +19,11 @@ use std::collections::BTreeMap;
 pub struct TargetConfig {
     /// CPUs of each thread; an empty list leaves that thread unbound.
     pub places: Vec<Vec<CpuId>>,
-    /// Number of arrays: as many as the kernels of a pass need.
+    /// Number of arrays, as required by the kernels of a pass.
     pub arrays: usize,
-    /// Elements per array.
+    /// Number of elements per array.
     pub elements: u64,
-    /// Their type.
+    /// Element type.
     pub element: Element,
     /// Pages.
     pub pages: RequestedPages,
@@ -33,55 +33,55 @@ pub struct TargetConfig {
     pub policy: MemoryPolicy,
     /// Kernels in the order of a pass, each with its native loop.
     pub kernels: Vec<(Kernel, KernelShape)>,
-    /// Parts into which trials of loops cut the arrays.
+    /// Number of parts of the arrays for trials of loops.
     pub trial_parts: u64,
 }
 
 impl TargetConfig {
-    /// True if threads and arrays are the same, whatever the loops.
+    /// True if threads and arrays are the same; the loops may differ.
     pub(crate) fn is_arranged_like(&self, other: &Self) -> bool {
         *self == Self { kernels: self.kernels.clone(), ..other.clone() }
     }
 
-    /// Arrays of the configuration.
+    /// Returns the arrays of the configuration.
     pub(crate) fn arrays_config(&self) -> ArraysConfig {
         let Self { elements, element, pages, layout, .. } = *self;
         ArraysConfig { count: self.arrays, elements, element, pages, layout }
     }
 
-    /// Bytes of all arrays together.
+    /// Returns the bytes of all arrays together.
     pub(crate) fn bytes(&self) -> u64 {
         self.arrays as u64 * self.elements * self.element.bytes()
     }
 
-    /// Checks that enough huge pages are reserved for the arrays of `processes` such processes, if the
-    /// arrays are to be on huge pages.
+    /// Checks that enough huge pages are reserved for the arrays of `processes` processes, if the arrays require huge
+    /// pages.
     pub(crate) fn check_pages(&self, processes: u64) -> Result<(), ArenaError> {
         Ok(self.arrays_config().check(processes)?)
     }
 }
 
-/// One configuration under measurement. Every method fails when a member of a team, or a process, does.
+/// Configuration under measurement. Every method fails if a thread of a team, or a process, fails.
 pub trait Target {
     /// Returns the requested configuration; with several processes, that of the first.
     fn config(&self) -> &TargetConfig;
 
-    /// Returns the number of processes that measure at once, each with arrays of its own.
+    /// Returns the number of processes that measure at the same time, each with its own arrays.
     fn processes(&self) -> u64 {
         1
     }
 
-    /// The loops of a pass, in its order.
+    /// Returns the loops of a pass, in order.
     fn loops(&self) -> &[Loop];
 
-    /// Puts other loops in the place of those of the configuration, for the same arrays: native ones,
-    /// or what a compiler made.
+    /// Sets other loops for the same arrays: native or compiled ones.
     ///
     /// # Errors
-    /// Loops for other elements or for more arrays, or that cannot be had where they are to run.
+    /// Fails for loops of another element type, for loops that require more arrays, and for loops that are not
+    /// available in the processes of the target.
     fn set_loops(&mut self, loops: Vec<Loop>) -> Result<(), ArenaError>;
 
-    /// The core-to-core latency of where the team runs now, seconds; NaN where there is none.
+    /// Returns the current core-to-core latency of the team, seconds; NaN if there is none.
     ///
     /// # Errors
     /// As all methods.
@@ -89,16 +89,15 @@ pub trait Target {
         Ok(f64::NAN)
     }
 
-    /// Runs one pass over all kernels. Arrays whose values have grown too far are checked and filled
-    /// anew before.
+    /// Runs one pass over all kernels. If the values have grown too large, the arrays are checked and filled again
+    /// first.
     ///
     /// # Errors
     /// As all methods.
     fn pass(&mut self) -> Result<Sample, ArenaError>;
 
-    /// Runs each kernel once over a part of the arrays, for trials of loops: times are comparable among
-    /// trials only. Parts take turns, so that none is found in a cache. The next pass fills the arrays
-    /// anew.
+    /// Runs each kernel once over a part of the arrays, for trials of loops. The times are comparable only with those
+    /// of other trials. Parts take turns, so that none is found in a cache. The next pass fills the arrays again.
     ///
     /// # Errors
     /// As all methods.
@@ -115,27 +114,27 @@ pub trait Target {
         Ok(None)
     }
 
-    /// Checks every element of the arrays against the replay; the first that is wrong is kept and
+    /// Compares every element of the arrays with the expected values. The first wrong value is kept and returned by
     /// [`seen`](Target::seen).
     ///
     /// # Errors
     /// As all methods.
     fn check(&mut self) -> Result<(), ArenaError>;
 
-    /// Chooses other kernels or other native loops for the same arrays.
+    /// Sets other kernels or other native loops for the same arrays.
     ///
     /// # Errors
-    /// No such loops.
+    /// Fails if the loops do not exist.
     fn reshape(&mut self, kernels: Vec<(Kernel, KernelShape)>) -> Result<(), ArenaError>;
 
-    /// Asks the kernel what was got. Walks page tables: ask once.
+    /// Asks the operating system for placement and pages. It walks page tables and is therefore expensive.
     ///
     /// # Errors
     /// As all methods.
     fn seen(&mut self) -> Result<Seen, ArenaError>;
 
-    /// Lets the memory controllers count what each kernel moves; the reason where they cannot, `None`
-    /// for what is not counted at all.
+    /// Counts the traffic of each kernel with the memory controllers; returns the reason if that is not possible, and
+    /// `None` for a target that does not count.
     ///
     /// # Errors
     /// As all methods.
@@ -144,12 +143,12 @@ pub trait Target {
     }
 }
 
-/// Observation: what the kernel granted.
+/// Observed placement and pages, and results of the checks.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Seen {
     /// CPUs of each thread.
     pub affinity: Vec<ObservedAffinity>,
-    /// Share of the arrays on pages of each size, bytes to 0..1.
+    /// Share of the arrays on pages of each size; keys are bytes, shares are 0 to 1.
     pub pages: Option<BTreeMap<u64, Fraction>>,
     /// NUMA nodes of sampled pages of each thread's share of each array; empty if the kernel does not report them,
     /// and for several processes.
@@ -157,21 +156,21 @@ pub struct Seen {
     pub shares: Vec<Share>,
     /// Share of each array on each NUMA node.
     pub nodes: Vec<Option<BTreeMap<NodeId, Fraction>>>,
-    /// The first check that failed, in words.
+    /// First check that failed, in words.
     pub wrong: Option<String>,
     /// Number of checks of all arrays.
     pub checks: u32,
-    /// Each of several processes.
+    /// Observation of each of several processes.
     pub ranks: Vec<RankSeen>,
 }
 
 /// Request and observation of one of several processes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RankSeen {
-    /// As the record has it, without its rates.
+    /// Configuration in the record, without rates.
     pub config: RankConfig,
-    /// The memory policy that was asked for.
+    /// Requested memory policy.
     pub policy: MemoryPolicy,
-    /// Nodes on which its pages are to be; `None` where anything will do.
+    /// NUMA nodes on which its pages are expected; `None` if any node will do.
     pub expected: Option<Vec<u32>>,
 }

@@ -1,37 +1,36 @@
 //! Traffic of each kernel between caches and memory, counted by the memory controllers.
 //!
-//! Counted are passes of their own behind the timed ones, one kernel at a time, with the counters read
-//! before and after it: reading them takes a while, and would delay one thread inside a timed pass. The
-//! bytes of a kernel do not depend on when it runs. Where there are no counters nothing is done but to
-//! say why.
+//! Traffic is counted in separate passes after the timed ones, one kernel at a time, with the counters read before
+//! and after each kernel. Reading them takes time and would delay one thread inside a timed pass. The bytes of a
+//! kernel do not depend on when it runs. Without counters, only the reason is reported.
 
 use crate::config::CountedConfig;
 use nodegauge_machine::counters::{CounterReading, MemoryCounters, MemoryTraffic};
 use nodegauge_machine::{SysRoot, Unavailable};
 use std::time::{Duration, Instant};
 
-/// Passes that are counted: other traffic of the node is some per cent of one pass, and less of five.
+/// Number of passes to count. Other traffic of the node is a few per cent of one pass, and a smaller share of five.
 const PASSES: usize = 5;
-/// For how long the node is watched while it rests.
+/// Duration of the measurement of the idle node.
 const REST: Duration = Duration::from_millis(50);
 
 /// Counts of the memory controllers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Counted {
-    /// The family of counters.
+    /// Family of counters.
     pub family: String,
     /// Number of counters.
     pub counters: usize,
-    /// Bytes that each kernel of the point moves in one run; `None` where a counter did not count.
+    /// Bytes that each kernel of the point moves in one run; `None` if a counter did not count.
     pub kernels: Vec<Option<MemoryTraffic>>,
-    /// Passes that were counted.
+    /// Number of counted passes.
     pub passes: usize,
     /// Traffic while the team is idle, B/s; `None` if a counter did not count.
     pub at_rest: Option<f64>,
 }
 
-/// Counts what each of `kernels` moves; the reason in words when that is not possible. `run` runs the
-/// kernel of a number, or renews the values of the arrays.
+/// Counts the traffic of each of `kernels`; returns the reason if that is not possible. `run` runs the kernel of an
+/// index, or renews the values of the arrays for `None`.
 pub(crate) fn measure<E>(
     kernels: usize,
     run: &mut dyn FnMut(Option<usize>) -> Result<(), E>,
@@ -48,8 +47,7 @@ fn count<E>(
     counters: &MemoryCounters,
 ) -> Result<Result<Counted, Unavailable>, E> {
     let mut intervals: Vec<Vec<(CounterReading, CounterReading)>> = vec![Vec::new(); kernels];
-    let lost =
-        |error: std::io::Error| Unavailable(format!("the counters could not be read: {error}"));
+    let lost = |error: std::io::Error| Unavailable(format!("cannot read the counters: {error}"));
     let (before, begun) = (counters.read(), Instant::now());
     std::thread::sleep(REST);
     let (after, rested) = (counters.read(), begun.elapsed());
@@ -85,7 +83,8 @@ fn count<E>(
 }
 
 impl Counted {
-    /// As the record keeps it of kernel number `i`: bytes moved over the `counted` bytes of a run.
+    /// Returns the counts of the kernel with index `i` for the record: bytes moved divided by the `counted` bytes of
+    /// a run.
     pub(crate) fn of_kernel(&self, i: usize, counted: f64) -> CountedConfig {
         let moved = self.kernels.get(i).copied().flatten();
         let factor = |bytes: f64| bytes / counted;
@@ -133,7 +132,7 @@ mod tests {
     fn counted_passes_leave_the_values_as_they_must_be() {
         let mut point = point();
         for _ in 0..300 {
-            // More than doubles can grow without renewal.
+            // More runs than doubles allow without renewal.
             point.renew().unwrap();
             (0..4).for_each(|i| point.run_alone(i).unwrap());
         }

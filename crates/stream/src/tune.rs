@@ -1,17 +1,16 @@
-//! `--tune`: the best of all threads, places, pages, stores, vector widths, unrolls and prefetches.
+//! `--tune`: search for the best threads, places, pages, stores, vector widths, unrolls and prefetches.
 //!
-//! The whole space is a product, too large to measure (some hundred configurations on a small
-//! machine, thousands on a large one). Three stages go through it, each by successive halving over
-//! passes in random order:
+//! The whole space is a product and too large to measure (a few hundred configurations on a small machine, thousands
+//! on a large one). The search has three stages, each by successive halving over passes in random order:
 //!
-//! 1. **placements**: every team and kind of page, each with the best guess of both kinds of store;
-//! 2. **loops**: on the best of them every loop, for each kernel by itself;
-//! 3. **final**: the best placements and the plain one with these loops, until no other can be faster by
-//!    more than half a percent.
+//! 1. **placements**: every team and kind of page, with the best guess for each kind of store;
+//! 2. **loops**: on the best of them every loop, for each kernel separately;
+//! 3. **final**: the best placements and the plain one with these loops, until no other can be faster by more than
+//!    half a percent.
 //!
-//! This takes stores together with the placement, on which they depend most (a few threads gain from
-//! caches what many lose to write-allocate), and all else after it. docs/benchmarks.md sets the
-//! result beside an exhaustive search.
+//! The kind of store is searched together with the placement because it depends on it most (a few threads gain more
+//! from caches than they lose by write-allocate, many threads lose more); all other properties are searched
+//! afterwards. docs/benchmarks.md compares the result with an exhaustive search.
 
 mod affordable;
 mod choice;
@@ -47,16 +46,16 @@ use nodegauge_placement::{MemoryPolicy, PlacementRequest};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Share of the budget for the search; the rest measures what it chose.
+/// Share of the budget for the search; the rest is for the measurement of the choice.
 const SEARCH: f64 = 0.7;
-/// Shares of the time until which the first and the second stage may go on; the final has the rest.
+/// Share of the search time at which the first stage ends.
 const SETUPS_UNTIL: f64 = 0.45;
-/// See [`SETUPS_UNTIL`].
+/// Share of the search time at which the second stage ends; the final has the rest.
 const LOOPS_UNTIL: f64 = 0.75;
-/// Entries that reach the final, the plain one not counted.
+/// Number of entries in the final, without the plain one.
 const FINALISTS: usize = 3;
-/// Setups closer than this to the leader are worth a second look with better loops: what choosing them
-/// gains beyond the best guess.
+/// Minimum ratio of a setup's rate to the leader's rate to be considered in the next stage: better loops may make up
+/// for the difference.
 const WORTH_A_LOOK: f64 = 0.90;
 /// Rules of halving for setups: two rounds before the first cut, so that the noise is known.
 const PLACEMENTS: Rules = Rules {
@@ -71,12 +70,12 @@ const PLACEMENTS: Rules = Rules {
 /// Rules for finalists: at least eight rounds each, then until no other can be faster than the leader by more than
 /// half a percent.
 const FINAL: Rules = Rules { leave: RoundRule::Nobody(0.005), least_rounds: 8, ..PLACEMENTS };
-/// Times a disturbed pass is run in all.
+/// Maximum number of runs of a disturbed pass.
 const TRIES: usize = 3;
 
-/// A setup with loops, and all that was measured of it.
+/// Setup with loops, and its samples.
 struct Entry {
-    /// Number of the setup.
+    /// Index of the setup.
     setup: usize,
     loops: Vec<(Kernel, KernelShape)>,
     /// Geometric mean of the kernels' rates, B/s, and the round trip of the regime.
@@ -86,30 +85,30 @@ struct Entry {
 }
 
 impl Entry {
-    /// The kind of store that it began with; `None` when no kernel stores.
+    /// Returns its initial kind of store; `None` if no kernel stores.
     fn stores(&self) -> Option<Stores> {
         self.loops.iter().find(|(kernel, _)| kernel.writes()).map(|(_, shape)| shape.stores)
     }
 }
 
-/// A search, and a measurement of what it chose.
+/// Search, and a measurement of its choice.
 pub struct TunePlan {
     options: StreamOptions,
     /// Setups to choose from.
     pub space: Space,
-    /// The arrays of each setup; the memory is shared out among them.
+    /// Arrays of each setup, which share the memory.
     configs: Vec<TargetConfig>,
     notices: Vec<Notice>,
 }
 
 impl TunePlan {
-    /// Time for everything unless the user says otherwise.
+    /// Default time budget.
     pub const BUDGET: Duration = Duration::from_secs(30);
 
-    /// Plans a search of all that `request` and `options` leave open; `notices` are of the request.
+    /// Plans a search of everything that `request` and `options` leave open; `notices` are those of the request.
     ///
     /// # Errors
-    /// When a setup does not fit.
+    /// Fails if a setup does not fit.
     pub fn new(
         site: &Site,
         request: &PlacementRequest,
@@ -117,7 +116,7 @@ impl TunePlan {
         mut notices: Vec<Notice>,
     ) -> Result<Self, Failure> {
         if options.policy != MemoryPolicy::Default {
-            return Err(Failure::usage("--tune places memory where the threads are")
+            return Err(Failure::usage("--tune uses the memory of the threads' own nodes")
                 .hint("leave out --numa"));
         }
         let space = Space::of(site, request, &options)?;
@@ -135,10 +134,10 @@ impl TunePlan {
         Ok(Self { options, space, configs, notices })
     }
 
-    /// Searches within `budget`. There is no choice when it was interrupted.
+    /// Searches within `limits`. The result has no choice if the search was interrupted.
     ///
     /// # Errors
-    /// When a setup cannot be had or measured.
+    /// Fails if a setup cannot be prepared or measured.
     pub fn search(&self, limits: Limits, observer: &mut dyn Observer) -> Result<Found, Failure> {
         let until = |share: f64| limits.at(Fraction(SEARCH * share));
         let Self { options, space, .. } = self;
@@ -150,10 +149,10 @@ impl TunePlan {
         let mut search = Search { points, passes: 0 };
         let (tried, all) = (search.points.len(), space.setups.len());
 
-        observer.phase(&format!("{tried} teams and pages"));
+        observer.phase(&format!("measuring {tried} teams and pages"));
         let mut entries = search.first_entries(space);
         let order = search.halve(&mut entries, until(SETUPS_UNTIL), &PLACEMENTS, observer)?;
-        // The best entry of each setup, leader first; and what a run without tuning would take.
+        // Best entry of each setup, the leader first, and that of a run without tuning.
         let mut best: Vec<usize> = Vec::new();
         let line =
             order.first().map_or(0.0, |first| WORTH_A_LOOK * middle(&entries[*first].samples));
@@ -171,19 +170,19 @@ impl TunePlan {
         let mut finalists: Vec<Entry> = Vec::new();
         for (done, i) in best.iter().enumerate() {
             let (setup, stores) = (entries[*i].setup, entries[*i].stores());
-            // Setups that store alike choose alike.
+            // Setups with the same kind of store use the same loops.
             let known = best[..done].iter().position(|other| entries[*other].stores() == stores);
             let loops = match known {
                 Some(known) => finalists[known].loops.clone(),
                 None => {
-                    observer.phase(&format!("{} loops for each kernel", space.shapes.len()));
+                    observer.phase(&format!("trying {} loops for each kernel", space.shapes.len()));
                     search.choose_loops(setup, space, until(LOOPS_UNTIL), observer)?
                 }
             };
             finalists.push(Entry { setup, loops, samples: Vec::new(), stage: "final" });
         }
 
-        observer.phase("the best, interleaved");
+        observer.phase("measuring the finalists");
         let final_order = search.halve(&mut finalists, until(1.0), &FINAL, observer)?;
         let mut outcome = Outcome {
             measurements: entries
@@ -194,8 +193,7 @@ impl TunePlan {
             ..Outcome::default()
         };
         if tried < all {
-            let text =
-                format!("{tried} of {all} teams and pages were tried: there was no time for more");
+            let text = format!("{tried} of {all} teams and pages tried: no time for more");
             outcome.notices.push(Notice::new(NoticeId::Budget, GAUGE, text));
         }
         let winner =
@@ -222,7 +220,7 @@ pub struct Found {
     pub outcome: Outcome,
     /// Choice; `None` if the search was interrupted.
     pub choice: Option<Choice>,
-    /// The arrays and the team of the choice.
+    /// Arrays and team of the choice.
     target: Option<Box<dyn Target>>,
     setting_up: Duration,
 }
@@ -253,7 +251,7 @@ impl Planned for TunePlan {
         let mut options = self.options;
         choice.fill(&mut options);
         let chosen = Arrangement::new(site, &choice.request, options, Vec::new())?;
-        // What the search ran on serves where nothing but the loops differs.
+        // The target of the search is used again if only the loops differ.
         let mut ready = target.filter(|target| chosen.is_of(target.config()));
         let mut set_up = |arrangement: &Arrangement| match ready.take() {
             Some(mut known) => {
@@ -263,7 +261,7 @@ impl Planned for TunePlan {
             None => arrangement.target(site, None),
         };
         let mut measured = stream::measure(site, chosen, limits, &mut set_up, observer)?;
-        // Said once, with what the search set up.
+        // The notice is added once, below, with the set-up time of the search.
         measured.notices.retain(|notice| notice.id != NoticeId::Budget);
         outcome.extend(measured);
         outcome.notices.extend(limits.overrun(GAUGE, setting_up));
@@ -271,15 +269,15 @@ impl Planned for TunePlan {
     }
 }
 
-/// The setups that are still in, and what it took.
+/// Remaining setups, and the number of passes.
 struct Search {
-    /// Targets, by number of the setup.
+    /// Targets, by index of the setup.
     points: BTreeMap<usize, Box<dyn Target>>,
     passes: usize,
 }
 
 impl Search {
-    /// Each setup with the best guess of each kind of store.
+    /// Returns an entry for each setup and each kind of store, with the best guess for the loop.
     fn first_entries(&self, space: &Space) -> Vec<Entry> {
         let entry = |setup: usize, point: &dyn Target, guess: KernelShape| {
             let config = point.config();
@@ -298,8 +296,8 @@ impl Search {
             .collect()
     }
 
-    /// Measures entries by turns under `rules`. The first round is always completed. Returns the entries that are
-    /// left, by rank.
+    /// Measures entries alternately under `rules`. The first round is always completed. Returns the remaining
+    /// entries, by rank.
     fn halve(
         &mut self,
         entries: &mut [Entry],
@@ -308,7 +306,7 @@ impl Search {
         observer: &mut dyn Observer,
     ) -> Result<Vec<usize>, Failure> {
         let mut groups = [Halving::new(0..entries.len())];
-        // The first pass of a configuration warms it up.
+        // The first pass of a configuration is its warm-up.
         for entry in entries.iter() {
             self.pass(entry, 1)?;
         }
@@ -318,8 +316,8 @@ impl Search {
         Ok((0..halving.len()).map(|i| *halving.get(i)).collect())
     }
 
-    /// One pass of an entry: geometric mean of its kernels' rates, B/s, and the round trip between
-    /// the CPUs of the plain team, seconds, which tells the regime of the machine whoever runs.
+    /// Runs a pass of an entry. Returns the geometric mean of the kernels' rates in B/s, and the round trip between
+    /// the CPUs of the plain team in seconds, which identifies the regime of the machine for all teams.
     fn pass(&mut self, entry: &Entry, tries: usize) -> Result<(f64, f64), Failure> {
         let mut before = self.reference_trip()?;
         // On a busy machine the last try counts, disturbed or not.
@@ -352,7 +350,7 @@ impl Search {
         }
     }
 
-    /// The best loop for each kernel on a setup.
+    /// Returns the best loop for each kernel on a setup.
     fn choose_loops(
         &mut self,
         setup: usize,
@@ -367,13 +365,13 @@ impl Search {
         Ok(chosen.loops)
     }
 
-    /// Gives back the memory and the threads of all setups but these and the plain one.
+    /// Frees the memory and the threads of all setups except these and the plain one.
     fn keep_only(&mut self, setups: &[usize]) {
         self.points.retain(|setup, _| *setup == 0 || setups.contains(setup));
     }
 }
 
-/// Entries by turns, known by their numbers.
+/// Entries that take turns, identified by their index.
 struct EntryTurns<'a> {
     search: &'a mut Search,
     entries: &'a mut [Entry],
@@ -402,18 +400,18 @@ impl Candidates for EntryTurns<'_> {
     }
 
     fn round_ended(&mut self, elapsed: f64, left: usize) {
-        self.observer.progress(elapsed, &format!("{left} still in"));
+        self.observer.progress(elapsed, &format!("{left} left"));
     }
 }
 
-/// The team of a setup: `2 threads on places cores (close)`.
+/// Returns the team of a setup: `2 threads on places cores (close)`.
 fn team_in_words(setup: &TeamSetup) -> String {
     let threads = setup.placement.threads.len();
     let plural = if threads == 1 { "thread" } else { "threads" };
     format!("{threads} {plural} on places {} ({})", setup.placement.places, setup.placement.bind)
 }
 
-/// Rates of those samples that are of the regime most samples are of.
+/// Returns the rates of the samples in the most frequent regime.
 fn rates(samples: &[(f64, f64)]) -> Vec<f64> {
     let trips: Vec<f64> = samples.iter().map(|(_, trip)| *trip).collect();
     let regimes = regime::regimes(&trips);
@@ -423,7 +421,7 @@ fn rates(samples: &[(f64, f64)]) -> Vec<f64> {
     samples.iter().filter(|(_, trip)| counts(*trip)).map(|(rate, _)| *rate).collect()
 }
 
-/// The median rate, B/s.
+/// Returns the median rate, B/s.
 fn middle(samples: &[(f64, f64)]) -> f64 {
     stats::median(&rates(samples))
 }

@@ -1,11 +1,11 @@
-//! `auto`: which stores, vector width, unroll, pages side by side and prefetch serve each kernel best
-//! here, found by measuring shortly on the very arrays and threads of the run.
+//! Choice of loops: stores, vector width, unroll, pages side by side and prefetch for each kernel, by a short
+//! measurement on the arrays and threads of the run.
 //!
-//! Candidates run interleaved in random order, so that drift of the machine hits all alike; the slower
-//! half leaves after each round ([`halving`]), and how far the winner is ahead is
-//! told. Each kernel gets a loop of its own, since the best unroll differs (on a Zen 5 guest Copy
-//! gained 7 % from one line a step, reads from four). What a processor says of itself leaves nothing
-//! out: no leaf of CPUID says how many lines a core has under way or what its prefetchers follow.
+//! Candidates run interleaved in random order, so that drift of the machine affects all equally. The slower half is
+//! dropped after each round ([`halving`]), and the lead of the winner is reported. Each kernel has its own loop
+//! because the best unroll differs (on a Zen 5 guest Copy gained 7 % from one line per step, reads from four). The
+//! description of the processor excludes no candidate: CPUID does not report the number of outstanding lines of a
+//! core or the access patterns that its prefetchers follow.
 
 use crate::kernels::{self, Element, Isa, Kernel, KernelShape, Prefetch, SideBySide, Stores};
 use crate::target::Target;
@@ -20,19 +20,19 @@ use std::time::Instant;
 /// Constraints of the user on the loops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Constraints {
-    /// Kind of store; `None` tries both.
+    /// Kind of store; `None` for both.
     pub stores: Option<Stores>,
-    /// Software prefetch; `None` tries without and with.
+    /// Software prefetch; `None` for loops without and with it.
     pub prefetch: Option<Prefetch>,
-    /// Pages walked side by side; `None` tries one after another and several.
+    /// Number of pages side by side; `None` for one page and several.
     pub side_by_side: Option<SideBySide>,
 }
 
-/// Distances that are tried ahead of a stream, bytes: eight lines, about what hides one miss at
-/// full rate, and half a base page.
+/// Prefetch distances of usual runs, bytes: eight lines, which about hide one miss at full rate, and half a base
+/// page.
 const PREFETCH_TRIED: [Prefetch; 2] = [Prefetch::Near(512), Prefetch::Near(2048)];
-/// Distances that tuning tries: from four lines to a base page, and both levels as the compilers'
-/// options do (`64,8` lines in the recipe for the Xeon Phi).
+/// Prefetch distances of a tuning: from four lines to a base page, and both levels as with the compilers' options
+/// (`64,8` lines in the recipe for the Xeon Phi).
 const PREFETCH_WIDE: [Prefetch; 7] = [
     Prefetch::Near(256),
     Prefetch::Near(512),
@@ -44,36 +44,36 @@ const PREFETCH_WIDE: [Prefetch; 7] = [
 ];
 /// Unroll of the loops with prefetch.
 const PREFETCH_UNROLL: u8 = 4;
-/// Unrolls tried.
+/// Unroll factors.
 const UNROLLS: [u8; 4] = [1, 2, 4, 8];
-/// Numbers of pages side by side that are tried: what best serves reads and copies, and stores.
+/// Numbers of pages side by side in usual runs: the best for reads and copies, and for stores.
 const SIDE_BY_SIDE_TRIED: [u8; 2] = [4, 8];
-/// Numbers of pages side by side that tuning tries.
+/// Numbers of pages side by side in a tuning.
 const SIDE_BY_SIDE_WIDE: [u8; 5] = [2, 4, 6, 8, 16];
-/// Times a disturbed pass is run in all.
+/// Maximum number of runs of a disturbed pass.
 const TRIES: usize = 3;
-/// Vector widths tried, widest first.
+/// Number of vector widths in usual runs, widest first.
 const ISAS_TRIED: usize = 2;
-/// Vector widths that tuning tries.
+/// Number of vector widths in a tuning.
 const ISAS_WIDE: usize = 3;
 
 /// Breadth of the search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Breadth {
-    /// Loops that are likely best, before each run.
+    /// Loops that are likely to be the best, for usual runs.
     Likely,
-    /// Everything that may be best, for tuning.
+    /// All loops that may be the best, for tuning.
     Wide,
 }
 
-/// The loops that serve the constraints on this processor, best guess first.
+/// Returns the loops on this processor that satisfy the constraints, best guess first.
 pub fn candidates(constraints: Constraints, breadth: Breadth) -> Vec<KernelShape> {
     let (most, prefetching, distances, pages) = match breadth {
         Breadth::Likely => (ISAS_TRIED, 1, &PREFETCH_TRIED[..], &SIDE_BY_SIDE_TRIED[..]),
         Breadth::Wide => (ISAS_WIDE, ISAS_TRIED, &PREFETCH_WIDE[..], &SIDE_BY_SIDE_WIDE[..]),
     };
     let pages = several_pages(constraints, pages);
-    // Several pages side by side are walked line by line, and without prefetch.
+    // Loops with several pages side by side have an unroll of one line and no prefetch.
     let several = constraints.prefetch.is_none_or(|prefetch| prefetch == Prefetch::Off);
     let one_by_one = constraints.side_by_side.is_none_or(|given| given == SideBySide::ONE);
     let isas: Vec<Isa> = kernels::available_isas().into_iter().take(most).collect();
@@ -107,7 +107,7 @@ pub fn candidates(constraints: Constraints, breadth: Breadth) -> Vec<KernelShape
             }
         }
     }
-    // Best guess first, kinds of store by turns: what is tried when time is short.
+    // Best guess first, with alternating kinds of store, because a short search only tries the first ones.
     let guess = |shape: &KernelShape| {
         let walk = (shape.side_by_side.pages(), shape.unroll);
         [(1, 4), (4, 1), (8, 1), (1, 1), (1, 8)].iter().position(|known| *known == walk)
@@ -123,7 +123,7 @@ pub fn candidates(constraints: Constraints, breadth: Breadth) -> Vec<KernelShape
     shapes
 }
 
-/// Numbers of pages side by side that are tried, of several.
+/// Returns the numbers of pages side by side to try, without one page.
 pub(crate) fn pages_tried(constraints: Constraints) -> Vec<SideBySide> {
     several_pages(constraints, &SIDE_BY_SIDE_TRIED)
 }
@@ -139,38 +139,38 @@ fn several_pages(constraints: Constraints, usual: &[u8]) -> Vec<SideBySide> {
 /// Chosen loops.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ChosenLoops {
-    /// A loop for each kernel.
+    /// Loop of each kernel.
     pub loops: Vec<(Kernel, KernelShape)>,
-    /// Lead over the second, if it is known.
+    /// Lead over the second best, if known.
     pub leads: Vec<(Kernel, Lead)>,
-    /// The loops that were tried, of the kernel with most of them; none when there was not even time
-    /// for two: then the loops are the best guess.
+    /// Loops that were tried, of the kernel with most of them; empty if there was no time for two: the loops are then
+    /// the best guess.
     pub tried: Vec<KernelShape>,
     /// Loops of the same kernels that were not tried.
     pub untried: Vec<KernelShape>,
-    /// Kernels in which regular stores led, but had not met all non-temporal ones: theirs is the best
-    /// of these, because beyond the caches it is non-temporal stores that save traffic.
+    /// Kernels in which regular stores led before all non-temporal loops were tried. These kernels use the best
+    /// non-temporal loop so far, because non-temporal stores reduce the traffic out of cache.
     pub by_default: Vec<Kernel>,
-    /// Candidates that it took.
+    /// Number of passes.
     pub passes: usize,
 }
 
-/// Passes at most, over the number of candidates: all once, half of them twice, a quarter three
-/// times, and so on; where the noise keeps more of them in, what is left is alike.
+/// Maximum number of passes divided by the number of candidates: all run once, half of them twice, a quarter three
+/// times, and so on. If the noise keeps more candidates, they are equivalent.
 const PASSES_A_CANDIDATE: usize = 4;
 
-/// Chooses a loop for each kernel of `target` among `shapes`, best guess first, until `deadline` at
-/// the latest or until `stop` says so. When time is short only the first are tried.
+/// Chooses a loop for each kernel of `target` among `shapes`, best guess first, until `deadline` at the latest or
+/// until `stop` returns true. A short search only tries the first ones.
 ///
 /// # Errors
-/// When the target cannot be measured.
+/// Fails if the target cannot be measured.
 pub fn choose(
     target: &mut dyn Target,
     shapes: &[KernelShape],
     deadline: Instant,
     stop: impl FnMut() -> bool,
 ) -> Result<ChosenLoops, ArenaError> {
-    // The first trial warms up; what follows tells how many there is time for.
+    // The first trial is the warm-up; the time of the second gives the number of affordable trials.
     target.trial()?;
     let begun = clock::now();
     target.trial()?;
@@ -203,7 +203,7 @@ pub fn choose(
 }
 
 impl ChosenLoops {
-    /// Takes the winner of a kernel, of `all` its loops.
+    /// Adds the winner of a kernel; `all` are the loops of the kernel.
     fn take(&mut self, kernel: Kernel, halving: &Halving<KernelShape>, all: Vec<KernelShape>) {
         let tried: Vec<KernelShape> = halving.measured().into_iter().copied().collect();
         let untried: Vec<KernelShape> =
@@ -239,13 +239,13 @@ const RULES: Rules = Rules {
     check: DeadlineCheck::Turn,
 };
 
-/// Loops by turns on a target, all kernels in one pass.
+/// Loops that take turns on a target, all kernels in one pass.
 struct Loops<'a, F> {
     target: &'a mut dyn Target,
     kernels: &'a [Kernel],
     /// Passes so far.
     passes: usize,
-    /// Passes after which the search ends.
+    /// Number of passes after which the search ends.
     most_passes: usize,
     stop: F,
 }
@@ -275,14 +275,14 @@ impl<F: FnMut() -> bool> Candidates for Loops<'_, F> {
         self.passes > self.most_passes || (self.stop)()
     }
 
-    /// Regular stores leave a cache full of lines that the next kernel writes back: all kernels of a pass store
-    /// alike, as far as there are equally many.
+    /// Regular stores leave dirty lines in a cache, which the next kernel writes back: all kernels of a pass use the
+    /// same kind of store, as far as possible.
     fn sort_key(&self, shape: &KernelShape) -> u8 {
         u8::from(shape.stores == Stores::Regular)
     }
 }
 
-/// The distinct loops of a kernel that exist; kinds of store are one for kernels without stores.
+/// Returns the distinct existing loops of a kernel; for a kernel without stores, the kind of store is ignored.
 pub(crate) fn loops(kernel: Kernel, element: Element, shapes: &[KernelShape]) -> Vec<KernelShape> {
     let mut loops = Vec::new();
     for shape in shapes {
@@ -328,7 +328,7 @@ mod tests {
         let part = chosen(Kernel::Copy, &[nt, regular, more]);
         assert_eq!((part.loops[0].1, part.by_default), (nt, vec![Kernel::Copy]));
         assert_eq!((part.tried.len(), part.untried), (2, vec![more]));
-        // What is read anyhow is not read for the store's sake.
+        // The kernel reads the lines that it overwrites anyway, so regular stores add no traffic.
         assert_eq!(chosen(Kernel::Update, &[nt, regular, more]).loops[0].1, regular);
     }
 

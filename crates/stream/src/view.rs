@@ -1,4 +1,4 @@
-//! View of the gauge's part of a record: a module for each family of figures.
+//! View of the gauge's part of a record: one module for each family of figures.
 
 mod ablation;
 pub mod classic;
@@ -29,7 +29,8 @@ const OWN_FINDINGS: [&str; 1] = ["topology-untrue"];
 /// Tests of this gauge.
 const KNOWN: [&str; 3] = [STREAM, TUNE, crate::ablation::TEST];
 
-/// The sections of all families, in the order of a page; a sweep with these columns of STREAM's table.
+/// Returns the sections of all families, in the order of a page; a sweep is shown with the columns `show` of STREAM's
+/// table.
 pub(crate) fn sections(record: &Record, detail: Detail, show: &[Statistic]) -> Vec<Section> {
     let mut sections = of_stream(record, detail);
     sections.extend(sweep::section(record, show));
@@ -40,14 +41,14 @@ pub(crate) fn sections(record: &Record, detail: Detail, show: &[Statistic]) -> V
     sections
 }
 
-/// Native loops, those of compilers and stream.c side by side: which runs the last kernel faster.
+/// Returns the comparison of native loops, compiled loops and stream.c: the fastest for the last kernel.
 fn closing(record: &Record) -> Option<String> {
     let all = figures::all(record);
     let (last, _) = all.iter().rfind(|(m, _)| !m.is_published())?;
     let own = all.iter().filter(|(m, _)| m.name == last.name && !m.is_published());
     let (native, others): (Vec<&StreamFigure<'_>>, Vec<_>) = own
         .partition(|(m, config)| m.category == Category::Variant && !figures::is_compiled(config));
-    // Figures of different regimes are not set beside each other.
+    // Figures of different regimes are not compared.
     let of_one_regime = |figure: &&&StreamFigure<'_>| {
         others.iter().all(|(_, config)| comparable(figure, config) == figure.0.value)
     };
@@ -59,7 +60,7 @@ fn closing(record: &Record) -> Option<String> {
     (!sentences.is_empty()).then(|| sentences.join("\n"))
 }
 
-/// The sections of `stream` in all its modes but sweeps.
+/// Returns the sections of `stream` in all its modes except sweeps.
 fn of_stream(record: &Record, detail: Detail) -> Vec<Section> {
     let rates = if has_sweep(record) {
         Section::new("stream")
@@ -83,7 +84,7 @@ pub fn has_sweep(record: &Record) -> bool {
     figures::variants(record).iter().any(|(_, config)| config.sweep.is_some())
 }
 
-/// Figures of tests that this version does not know.
+/// Returns a section with the figures of tests that this version does not know.
 fn unknown(record: &Record) -> Option<Section> {
     let is_known = |test: &str| KNOWN.contains(&test) || CURVES.contains(&test);
     let unknown = |m: &&Measurement| m.gauge == GAUGE && !is_known(&m.test);

@@ -1,9 +1,9 @@
-//! Core-to-core latency: the round trip of a cache line that members of a team share, by which the
-//! places where it runs are known.
+//! Core-to-core latency: the round trip of a cache line between two members of a team, which characterises the CPUs
+//! on which they run.
 //!
-//! Members ping-pong in neighbouring pairs, all pairs at once; the median over pairs identifies the
-//! regime of a machine whose CPUs are moved (see [`nodegauge_measure::regime`]). It takes
-//! a fraction of a millisecond and is measured before and after every pass.
+//! Members ping-pong in neighbouring pairs, all pairs at the same time; the median over pairs identifies the regime
+//! of a machine whose CPUs are moved (see [`nodegauge_measure::regime`]). It takes a fraction of a millisecond and is
+//! measured before and after every pass.
 
 use crate::{Member, Team, TeamError};
 use nodegauge_machine::CpuId;
@@ -13,35 +13,35 @@ use nodegauge_os::{CacheLine, Spin};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Round trips in a batch; the fastest batch counts, so that an interrupt in one does no harm.
+/// Number of round trips in a batch; the fastest batch counts, so that an interrupt in one of them does not matter.
 const TRIPS: u64 = 64;
-/// Round trips between looks at the clock, whose cost would else be counted in.
+/// Number of round trips between two readings of the clock; a reading after each would add to the result.
 const TRIPS_A_LOOK: u64 = 16;
-/// Batches.
+/// Number of batches.
 const BATCHES: u64 = 8;
-/// Longest time for one pair: members that share a CPU take a scheduler's turn for each trip.
+/// Maximum time for one pair: if members share a CPU, each trip takes a time slice of the scheduler.
 const TIMEOUT: Duration = Duration::from_millis(2);
-/// Tells the partner to end.
+/// Value that ends the loop of the partner.
 const END: u64 = u64::MAX;
 
-/// The lines that the pairs of a team share.
+/// Cache lines shared by the pairs of a team.
 #[derive(Debug)]
 pub struct SharedLines(Vec<CacheLine<AtomicU64>>);
 
 impl SharedLines {
-    /// Lines for a team of `members`.
+    /// Creates lines for a team of `members`.
     pub fn new(members: usize) -> Self {
         Self((0..members / 2).map(|_| CacheLine::default()).collect())
     }
 
-    /// Lines for a team on these places; none where round trips would be no latency.
+    /// Creates lines for a team on these places; none if round trips would not be a latency.
     pub fn of_places(places: &[Vec<CpuId>]) -> Self {
         Self::new(if have_cpus_of_their_own(places) { places.len() } else { 0 })
     }
 }
 
-/// True if every thread is bound and no two share a CPU. Round trips between threads that do, or
-/// that wander, are turns of the scheduler and no latency.
+/// True if every thread is bound and no two threads share a CPU. Otherwise a round trip is a time slice of the
+/// scheduler and not a latency.
 pub fn have_cpus_of_their_own(places: &[Vec<CpuId>]) -> bool {
     let mut cpus: Vec<CpuId> = places.iter().flatten().copied().collect();
     let all = cpus.len();
@@ -50,11 +50,11 @@ pub fn have_cpus_of_their_own(places: &[Vec<CpuId>]) -> bool {
     cpus.len() == all && places.iter().all(|place| !place.is_empty())
 }
 
-/// The core-to-core latency of `team`: the median round trip over its pairs, in seconds; NaN for a
-/// team of one, which has none.
+/// Returns the core-to-core latency of `team`: the median round trip over its pairs, in seconds; NaN for a team of
+/// one thread.
 ///
 /// # Errors
-/// When a member of the team fails.
+/// Fails if a thread of the team fails.
 pub fn round_trip(team: &mut Team, lines: &SharedLines) -> Result<Seconds, TeamError> {
     if lines.0.is_empty() {
         return Ok(Seconds(f64::NAN));
@@ -64,7 +64,7 @@ pub fn round_trip(team: &mut Team, lines: &SharedLines) -> Result<Seconds, TeamE
     Ok(Seconds(stats::median(&trips)))
 }
 
-/// One member's part; the even one of a pair returns the round trip in seconds.
+/// Runs one member's part; the member with the even index of a pair returns the round trip in seconds.
 fn ping_pong(member: &Member<'_>, lines: &SharedLines) -> Option<f64> {
     let line = lines.0.get(member.index / 2);
     let pings = member.index.is_multiple_of(2);
@@ -80,8 +80,8 @@ fn ping_pong(member: &Member<'_>, lines: &SharedLines) -> Option<f64> {
     None
 }
 
-/// The first part of a pair on a line that holds 0 when both have come; returns the round trip in
-/// seconds. `idle` is called while the other takes long to answer.
+/// Runs the pinging part of a pair, on a line that holds 0 when both members start; returns the round trip in
+/// seconds. `idle` is called if the partner takes long to answer.
 pub fn ping(line: &AtomicU64, idle: &dyn Fn()) -> f64 {
     let start = Instant::now();
     let mut best = f64::INFINITY;
@@ -89,7 +89,7 @@ pub fn ping(line: &AtomicU64, idle: &dyn Fn()) -> f64 {
     for number in 0..BATCHES {
         let batch = Instant::now();
         let mut trips = 0;
-        // A CPU that was taken away during the first batch, for however long, leaves the second.
+        // If the CPU is taken away during the first batch, for however long, there is still a second one.
         while trips < TRIPS && (start.elapsed() < TIMEOUT || number < 2 && trips == 0) {
             for _ in 0..TRIPS_A_LOOK {
                 line.store(ping, Ordering::Release);
@@ -106,7 +106,7 @@ pub fn ping(line: &AtomicU64, idle: &dyn Fn()) -> f64 {
     best
 }
 
-/// The second part.
+/// Runs the answering part of a pair.
 pub fn pong(line: &AtomicU64, idle: &dyn Fn()) {
     loop {
         // Odd values are pings; a pong is the next even value.
@@ -118,7 +118,7 @@ pub fn pong(line: &AtomicU64, idle: &dyn Fn()) {
     }
 }
 
-/// Spins until `done` holds of the value, and returns it.
+/// Spins until `done` is true for the value, and returns the value.
 fn wait_until(line: &AtomicU64, idle: &dyn Fn(), done: impl Fn(u64) -> bool) -> u64 {
     let mut spin = Spin::default();
     loop {

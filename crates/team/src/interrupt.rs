@@ -5,35 +5,36 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-/// Usual interval between two checks.
+/// Default interval between two checks.
 const INTERVAL: Duration = Duration::from_millis(20);
 
-/// Connection to the user for a job: reports interrupts.
+/// Check for interrupts by the user during a job.
 pub struct Interrupt<'a> {
     interval: Duration,
     ask: Option<&'a mut dyn FnMut() -> bool>,
-    /// Panic of `ask`, which goes on when the job has ended.
+    /// Panic of `ask`, which is resumed after the end of the job.
     panic: Option<Box<dyn Any + Send>>,
 }
 
 impl<'a> Interrupt<'a> {
-    /// A job that is not interrupted.
+    /// Returns a job that is not interrupted.
     pub fn never() -> Self {
         Self { interval: INTERVAL, ask: None, panic: None }
     }
 
-    /// Calls `ask` regularly on the thread that waits for the job; it returns true when the user interrupts.
+    /// Calls `ask` regularly on the thread that waits for the job; `ask` returns true if the user interrupts.
     pub fn when(ask: &'a mut dyn FnMut() -> bool) -> Self {
         Self { ask: Some(ask), ..Self::never() }
     }
 
-    /// Sets the interval between two checks, less than a second. Ranks that have died are noticed at the same interval.
+    /// Sets the interval between two checks, less than a second. Ranks that have died are detected at the same
+    /// interval.
     #[must_use]
     pub fn every(self, interval: Duration) -> Self {
         Self { interval, ..self }
     }
 
-    /// Interval between two checks.
+    /// Returns the interval between two checks.
     pub(crate) fn interval(&self) -> Duration {
         self.interval
     }
@@ -43,7 +44,8 @@ impl<'a> Interrupt<'a> {
         self.ask.as_mut().is_some_and(|ask| ask())
     }
 
-    /// Receives from threads that run a job, and asks meanwhile: whether to end early is up to the job. Does not unwind.
+    /// Receives from threads that run a job, and calls `ask` in the meantime; ending early is up to the job. Does not
+    /// unwind.
     pub(crate) fn receive<T>(&mut self, from: &Receiver<T>) -> Option<T> {
         loop {
             let Some(ask) = &mut self.ask else { return from.recv().ok() };
@@ -59,7 +61,7 @@ impl<'a> Interrupt<'a> {
         }
     }
 
-    /// Continues a panic of `ask` after the end of the job.
+    /// Resumes a panic of `ask` after the end of the job.
     pub(crate) fn end(self) {
         if let Some(panic) = self.panic {
             resume_unwind(panic);

@@ -1,8 +1,8 @@
-//! Ranks that stay: processes that a launcher has started, or this program itself, and that serve requests.
+//! Persistent ranks: processes that a launcher or this program has started, and that serve requests.
 //!
-//! One process, the [`Coordinator`], sends requests, lines of JSON on a local socket without a file, and measures
-//! nothing; the others each [`serve()`] with a state of their own, and wait for each other at a barrier in shared memory.
-//! Requests and responses are a gauge's own, by [`Protocol`].
+//! One process, the [`Coordinator`], sends requests as lines of JSON over a local socket without a file, and measures
+//! nothing. The others [`serve()`] with a state of their own, and wait for each other at a barrier in shared memory.
+//! Each gauge defines its requests and responses by [`Protocol`].
 
 mod coordinator;
 mod link;
@@ -16,15 +16,15 @@ pub use serve::{RankBarrier, Service, serve};
 use nodegauge_measure::Failure;
 use std::time::Duration;
 
-/// Exit code of a rank whose coordinator, or another rank, has gone.
+/// Exit code of a rank that has lost its coordinator or another rank.
 pub(crate) const ABANDONED: u8 = 3;
 
-/// Time for which ranks wait for each other, unless [`JOIN_VARIABLE`] sets another.
+/// Timeout for ranks to join, unless [`JOIN_VARIABLE`] sets another.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(30);
-/// Variable with the seconds for which ranks wait for each other.
+/// Environment variable with the timeout for ranks to join, in seconds.
 const JOIN_VARIABLE: &str = "NODEGAUGE_JOIN_SECONDS";
 
-/// Time for which ranks wait for each other.
+/// Returns the timeout for ranks to join.
 fn join_timeout() -> Result<Duration, Failure> {
     let Ok(text) = std::env::var(JOIN_VARIABLE) else { return Ok(JOIN_TIMEOUT) };
     match text.parse::<f64>() {
@@ -32,11 +32,11 @@ fn join_timeout() -> Result<Duration, Failure> {
         _ => Err(Failure::usage(format!(
             "{JOIN_VARIABLE} is {text:?}: expected seconds from 0.1 to 3600"
         ))
-        .hint(format!("unset it for the usual {}", JOIN_TIMEOUT.as_secs()))),
+        .hint(format!("unset it for the default of {}", JOIN_TIMEOUT.as_secs()))),
     }
 }
 
-/// Failure of a system call that ranks need.
+/// Returns the failure of a system call for ranks.
 fn cannot(what: &str, cause: impl std::fmt::Display) -> Failure {
     Failure::missing(format!("cannot {what}: {cause}"))
 }

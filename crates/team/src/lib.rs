@@ -1,9 +1,9 @@
-//! A team of threads that stays: each pinned to its place before it touches memory, all released
-//! together by a spinning barrier, so that a timed loop starts on every CPU within a microsecond.
-//! Every gauge that loads CPUs itself works with one.
+//! Persistent team of threads: each is pinned to its place before it touches memory, and all are released together by
+//! a spinning barrier, so that a timed loop starts on every CPU within a microsecond. Every gauge that loads CPUs
+//! itself uses a team.
 //!
-//! Between jobs the members sleep; within a job they spin. Nothing is spawned while time is taken.
-//! [`workers`] has ranks in other processes do the same jobs.
+//! Members sleep between jobs and spin within a job. No thread is started while time is measured. [`workers`] runs
+//! the same jobs in ranks in other processes.
 
 pub mod core_to_core;
 mod interrupt;
@@ -30,31 +30,31 @@ use std::thread::JoinHandle;
 /// Failure to start a team or to finish a job.
 #[derive(Debug, thiserror::Error)]
 pub enum TeamError {
-    /// A thread could not be started, bound to its place, or asked where it may run.
+    /// A thread could not be started or bound, or its affinity could not be read.
     #[error("{0}")]
     Start(String),
-    /// Something that a team needs is missing.
+    /// A resource that a team requires is missing.
     #[error(transparent)]
     Missing(#[from] Failure),
-    /// A member of the team panicked: a bug.
+    /// A member of the team panicked, which is a bug.
     #[error("thread {0} of the team failed inside a job; this is a bug in nodegauge")]
     Panicked(usize),
-    /// A rank could not begin, or failed inside a job and reported why.
+    /// A rank could not start, or reported a failure inside a job.
     #[error("rank {rank}: {why}")]
     Failed {
-        /// Number of the rank.
+        /// Rank.
         rank: usize,
         /// Reason, in words.
         why: String,
     },
-    /// The process of a rank ended before its work.
-    #[error("rank {rank} (process {process}) ended in the middle of its work{}", how.as_deref().map_or_else(String::new, |how| format!(": {how}")))]
+    /// The process of a rank ended before the end of its job.
+    #[error("rank {rank} (process {process}) ended unexpectedly{}", how.as_deref().map_or_else(String::new, |how| format!(": {how}")))]
     Lost {
-        /// Number of the rank.
+        /// Rank.
         rank: usize,
-        /// Number of its process.
+        /// Process identifier.
         process: u32,
-        /// Status with which the process ended; `None` if it is the child of another process.
+        /// Exit status of the process; `None` if it is the child of another process.
         how: Option<String>,
     },
     /// The user interrupted the job.
@@ -71,14 +71,14 @@ impl From<TeamError> for Failure {
     }
 }
 
-/// Stack of a member, bytes: what a job calls may be another's library, which expects the usual room.
-/// Only what is used takes memory.
+/// Stack of a member, bytes: a job may call an external library that expects the usual size. Only the used part takes
+/// memory.
 const STACK: usize = 2 << 20;
 
-/// One of the workers that run a job, as the job sees itself.
+/// Worker that runs a job, as passed to the job.
 #[derive(Debug)]
 pub struct Member<'a> {
-    /// Number of this worker, from 0.
+    /// Index of this worker.
     pub index: usize,
     /// Number of workers.
     pub count: usize,
@@ -88,17 +88,17 @@ pub struct Member<'a> {
 /// Barrier of the members of a job.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum MemberBarrier<'a> {
-    /// In memory that they share.
+    /// Barrier in memory of this process.
     Gate(&'a Gate),
-    /// In memory that processes share.
+    /// Barrier in memory shared by processes.
     Processes(&'a ProcessBarrier),
     /// Barrier of MPI.
     World(&'a mpi::World),
 }
 
 impl Member<'_> {
-    /// Waits, spinning, until every member is here. When another member has failed, ends the job by a panic without a
-    /// message: the member that failed first reports the reason.
+    /// Waits, spinning, for every member. If another member has failed, ends the job by a panic without a message:
+    /// the member that failed first reports the reason.
     #[inline]
     pub fn barrier(&self) {
         match self.barrier {
@@ -108,7 +108,7 @@ impl Member<'_> {
             MemberBarrier::Gate(_) => {}
             MemberBarrier::Processes(shared) => {
                 if shared.wait(self.count).is_err() {
-                    // Another rank has gone: there is nothing left to do.
+                    // Another rank is lost: this process cannot continue.
                     std::process::exit(launched::ABANDONED.into());
                 }
             }
@@ -116,7 +116,7 @@ impl Member<'_> {
         }
     }
 
-    /// Ends the job of those who wait for this one.
+    /// Ends the job of members that wait for this one.
     pub(crate) fn poison(&self) {
         if let MemberBarrier::Gate(gate) = self.barrier {
             gate.poison();
@@ -124,33 +124,33 @@ impl Member<'_> {
     }
 }
 
-/// A job, with its lifetime erased; see the safety note in [`Team::run_until`].
+/// Job, with its lifetime erased; see the safety note in [`Team::run_until`].
 struct Job(*const (dyn Fn(&Member<'_>) + Sync));
 
-// SAFETY: the pointer is dereferenced only while `Team::run` keeps the job alive, and the job is
-// `Sync`, so sharing it among the members is what its type allows.
+// SAFETY: the pointer is dereferenced only while `Team::run` keeps the job alive, and the job is `Sync`, so the
+// members may share it.
 unsafe impl Send for Job {}
 
-/// A member's report: its number, and whether it has finished its job without a panic.
+/// Report of a member: its index, and true if it has finished its job without a panic.
 type Report = (usize, bool);
 
-/// A team of pinned threads.
+/// Team of pinned threads.
 pub struct Team {
-    /// To each member; one that has no more to come ends.
+    /// Channel to each member; a member ends when its channel is closed.
     jobs: Vec<SyncSender<Job>>,
     reports: Receiver<Report>,
     members: Vec<JoinHandle<()>>,
     observed: Vec<ObservedAffinity>,
-    /// The first member that panicked.
+    /// First member that panicked.
     failed: Option<usize>,
 }
 
 impl Team {
-    /// Starts one thread for each entry of `places` and binds it to those CPUs; an empty entry
-    /// leaves the thread unbound.
+    /// Starts one thread for each entry of `places` and binds it to those CPUs; an empty entry leaves the thread
+    /// unbound.
     ///
     /// # Errors
-    /// A thread that cannot be started, or whose affinity, read back, is not what was asked.
+    /// Fails if a thread cannot be started, or if its affinity, read back, differs from the requested one.
     pub fn start(places: &[Vec<CpuId>]) -> Result<Self, TeamError> {
         let count = places.len();
         let gate = Arc::new(Gate::default());
@@ -189,7 +189,7 @@ impl Team {
         self.members.len()
     }
 
-    /// True if there are none.
+    /// True if the team has no threads.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
@@ -202,12 +202,12 @@ impl Team {
     /// Runs `job` on every member and returns when all have finished.
     ///
     /// # Errors
-    /// When a member panics; the team is of no use afterwards.
+    /// Fails if a member panics; the team cannot be used afterwards.
     pub fn run(&mut self, job: impl Fn(&Member<'_>) + Sync) -> Result<(), TeamError> {
         self.run_until(Interrupt::never(), job)
     }
 
-    /// Runs `job` on every member and asks `interrupt` meanwhile: the job itself must end early when the user
+    /// Runs `job` on every member and checks `interrupt` in the meantime: the job itself must end early if the user
     /// interrupts it. Returns when all have finished.
     fn run_until(
         &mut self,
@@ -215,9 +215,9 @@ impl Team {
         job: impl Fn(&Member<'_>) + Sync,
     ) -> Result<(), TeamError> {
         let job: &(dyn Fn(&Member<'_>) + Sync) = &job;
-        // SAFETY: only the lifetime changes. This function neither returns nor unwinds before every member that
-        // was sent the job has reported, or is gone, so the pointer never outlives it: `receive` catches a panic of
-        // `interrupt`.
+        // SAFETY: only the lifetime changes. This function neither returns nor unwinds before every member that was
+        // sent the job has reported, or has ended, so the pointer never outlives the job: `receive` catches a panic
+        // of `interrupt`.
         let job = unsafe {
             std::mem::transmute::<
                 *const (dyn Fn(&Member<'_>) + Sync + '_),
@@ -234,7 +234,7 @@ impl Team {
         self.failed.map_or(Ok(()), |index| Err(TeamError::Panicked(index)))
     }
 
-    /// Runs `job` on every member and returns what each made, in order.
+    /// Runs `job` on every member and returns the results in order.
     ///
     /// # Errors
     /// As [`Team::run`].
@@ -245,7 +245,8 @@ impl Team {
         self.map_until(Interrupt::never(), job)
     }
 
-    /// Does the same, and asks `interrupt` meanwhile: the job itself must end early when the user interrupts it.
+    /// Runs `job` as [`Team::map`] and checks `interrupt` in the meantime: the job itself must end early if the user
+    /// interrupts it.
     pub(crate) fn map_until<T: Send>(
         &mut self,
         interrupt: Interrupt<'_>,
@@ -268,13 +269,13 @@ impl Drop for Team {
     fn drop(&mut self) {
         self.jobs.clear();
         for member in self.members.drain(..) {
-            // A member's panic was reported by `run`; there is nobody left to tell.
+            // `run` has reported a member's panic.
             let _ = member.join();
         }
     }
 }
 
-/// Binds the calling thread, unless its place is empty, and asks the kernel where it may run.
+/// Binds the calling thread, unless its place is empty, and reads its affinity from the kernel.
 fn bind(index: u32, place: &[CpuId]) -> Result<ObservedAffinity, TeamError> {
     if !place.is_empty() {
         pin::pin_current_thread(place)
@@ -283,7 +284,7 @@ fn bind(index: u32, place: &[CpuId]) -> Result<ObservedAffinity, TeamError> {
     ObservedAffinity::of_current(index).map_err(|error| TeamError::Start(error.to_string()))
 }
 
-/// A member's life: wait for a job, run it, report.
+/// Main function of a member: waits for a job, runs it, reports.
 fn work(member: &Member<'_>, jobs: &Receiver<Job>, report: &SyncSender<Report>) {
     for Job(job) in jobs {
         let outcome = catch_unwind(AssertUnwindSafe(|| {
@@ -291,7 +292,7 @@ fn work(member: &Member<'_>, jobs: &Receiver<Job>, report: &SyncSender<Report>) 
             // reported below.
             unsafe { (*job)(member) }
         }));
-        // There is room for a report of each member.
+        // The channel has room for a report of each member.
         let _ = report.send((member.index, outcome.is_ok()));
         if outcome.is_err() {
             member.poison();

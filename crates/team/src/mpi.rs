@@ -1,6 +1,6 @@
-//! Ranks that a launcher of MPI has started, as one of them sees the others: MPI carries all that they say.
+//! Ranks started by an MPI launcher, from the view of one rank: all communication is by MPI.
 //!
-//! The library is opened when it is needed, so that nodegauge is built and starts without one. Handles and
+//! The library is opened when it is needed, so that nodegauge can be built and started without one. Handles and
 //! constants are those of its binary interface ([`MpiAbi`]).
 
 use crate::timed::{Laps, Timed};
@@ -17,15 +17,15 @@ use std::ptr::null_mut;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// A communicator, a type or an operation: a number of 32 bits, or an address. Either is passed in a register or
-/// a slot of 64 bits, of which whoever expects a number reads the lower half.
+/// Communicator, type or operation: a number of 32 bits, or an address. Both are passed in a register or a slot of 64
+/// bits; a function that expects a number reads the lower half.
 type Handle = usize;
-/// Return value of MPI functions. It is not checked: errors end the process unless a program asks otherwise.
+/// Return value of MPI functions. It is not checked: by default, errors end the process.
 type Code = c_int;
 
 type Barrier = unsafe extern "C" fn(Handle) -> Code;
 type Send = unsafe extern "C" fn(*const c_void, c_int, Handle, c_int, c_int, Handle) -> Code;
-/// `MPI_Recv`, `MPI_Isend` and `MPI_Irecv`: a status or a request comes last.
+/// `MPI_Recv`, `MPI_Isend` and `MPI_Irecv`: the last argument is a status or a request.
 type Transfer =
     unsafe extern "C" fn(*mut c_void, c_int, Handle, c_int, c_int, Handle, *mut c_void) -> Code;
 type WaitAll = unsafe extern "C" fn(c_int, *mut c_void, *mut c_void) -> Code;
@@ -38,28 +38,28 @@ type Own = unsafe extern "C" fn(Handle, *mut c_int) -> Code;
 type Version = unsafe extern "C" fn(*mut c_char, *mut c_int) -> Code;
 type Finalise = unsafe extern "C" fn() -> Code;
 
-/// Bytes of a status at least, in every interface.
+/// Minimum size of a status in all interfaces, bytes.
 const STATUS: usize = 64;
-/// The tag of messages of [`World::exchange`].
+/// Tag of messages of [`World::exchange`].
 const HALO: c_int = 1;
-/// The tag of messages of [`World::say`].
+/// Tag of messages of [`World::say`].
 const WORDS: c_int = 2;
-/// Interval at which a rank that waits for a message looks for it; it yields its core in between.
+/// Interval between two checks for a message; the rank yields its core in between.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 thread_local! {
-    /// True on the thread that has initialised MPI: no other thread may call it.
+    /// True on the thread that has initialised MPI; no other thread may call it.
     static SPEAKS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// All ranks of this job, and the library that carries what they say; as long as the process lives.
+/// All ranks of this job, and the MPI library. It exists until the end of the process.
 #[derive(Debug)]
 pub struct World {
-    /// This process' number.
+    /// Rank of this process.
     pub rank: usize,
     /// Number of ranks.
     pub count: usize,
-    /// The library, as it names itself: `Open MPI v4.1.4`, `MPICH 4.0.2`.
+    /// Name of the library: `Open MPI v4.1.4`, `MPICH 4.0.2`.
     pub name: String,
     calls: Calls,
 }
@@ -85,38 +85,38 @@ struct Calls {
     _library: SharedLibrary,
 }
 
-/// Numbers that this rank and another send each other.
+/// Numbers that this rank and another rank send to each other.
 #[derive(Debug)]
 pub struct Exchange {
-    /// The other rank.
+    /// Other rank.
     pub with: usize,
-    /// Numbers for it.
+    /// Numbers to send.
     pub sent: Vec<f64>,
-    /// Numbers from it.
+    /// Received numbers.
     pub received: Vec<f64>,
 }
 
-/// Exchanges with all neighbours. Made once: [`World::exchange`] allocates nothing.
+/// Exchanges with all neighbours. They are created once, so that [`World::exchange`] allocates nothing.
 #[derive(Debug)]
 pub struct Exchanges {
     all: Vec<Exchange>,
-    /// Room for the requests of all, of the longer kind.
+    /// Memory for the requests of all exchanges, sized for the larger kind of request.
     requests: Vec<u64>,
 }
 
 impl Exchanges {
-    /// Exchanges with neighbours, all at once.
+    /// Creates exchanges with neighbours, all at the same time.
     pub fn new(all: Vec<Exchange>) -> Self {
         Self { requests: vec![0; 2 * all.len()], all }
     }
 
-    /// The exchange with each neighbour.
+    /// Returns the exchange with each neighbour.
     pub fn all(&mut self) -> &mut [Exchange] {
         &mut self.all
     }
 }
 
-/// A process has one.
+/// A process has one world.
 impl PartialEq for World {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)
@@ -126,25 +126,25 @@ impl PartialEq for World {
 impl Eq for World {}
 
 impl World {
-    /// Initialises MPI in this process, which `launcher` has started as one of `count` ranks; all of them call
-    /// this, once. Only the thread that has called it may use the result.
+    /// Initialises MPI in this process, which `launcher` has started as one of `count` ranks; each rank calls this
+    /// once. Only the calling thread may use the result.
     ///
     /// # Errors
-    /// When there is no library, or its ranks are not those of the launcher.
+    /// Fails if there is no library, or if its number of ranks differs from that of the launcher.
     pub fn join(launcher: &str, count: usize) -> Result<&'static Self, Failure> {
         static WORLD: OnceLock<Result<World, Failure>> = OnceLock::new();
-        // What speaks PMIx are Open MPI's ranks, also where srun starts them.
+        // Ranks with PMIx are those of Open MPI, even if srun starts them.
         let pmix = std::env::var_os("PMIX_RANK").is_some();
         let is_open = launcher == "Open MPI" || pmix;
         let abi = if is_open { MpiAbi::OpenMpi } else { MpiAbi::Mpich };
         let world = WORLD.get_or_init(|| Self::initialise(abi)).as_ref().map_err(Clone::clone)?;
         if world.count != count {
             return Err(Failure::missing(format!(
-                "{launcher} has started {count} ranks, but {} knows of {}",
+                "{launcher} has started {count} ranks, but {} reports {}",
                 world.name, world.count,
             ))
             .hint(
-                "start them by the launcher of this MPI, or srun with --mpi=pmix for Open \
+                "start them with the launcher of this MPI, or srun with --mpi=pmix for Open \
                      MPI, --mpi=pmi2 for MPICH",
             ));
         }
@@ -152,17 +152,17 @@ impl World {
     }
 
     fn initialise(abi: MpiAbi) -> Result<Self, Failure> {
-        // SAFETY: the launcher is one of this library, whose initialisation programs started by it run; the
-        // symbols have the types that the MPI standard gives them in C.
+        // SAFETY: the launcher belongs to this library, and its programs run the library's initialisation; the
+        // symbols have the types of the MPI standard for C.
         unsafe {
             let library = SharedLibrary::first_global_of(abi.files()).map_err(|why| {
-                Failure::missing(format!("ranks cannot meet: {why}")).hint(
-                    "have the linker find the library of the MPI that started them \
+                Failure::missing(format!("ranks cannot communicate: {why}")).hint(
+                    "add the library of the MPI that started them to the path of the linker \
                          (LD_LIBRARY_PATH), or start one process, with --ranks",
                 )
             })?;
             let lacks = |name: &str| {
-                Failure::missing(format!("ranks cannot meet: the library of MPI has no {name}"))
+                Failure::missing(format!("ranks cannot communicate: the MPI library has no {name}"))
             };
             let handle = |handle: MpiHandle| match handle.value(abi) {
                 MpiHandleValue::Number(number) => Ok(number as Handle),
@@ -196,7 +196,7 @@ impl World {
                 _library: library,
             };
             let (mut provided, mut rank, mut count, mut length) = (0, 0, 0, 0);
-            // Some network's library catches Ctrl-C to print a backtrace.
+            // A network library installs a handler for Ctrl-C that prints a backtrace.
             nodegauge_os::keep_interrupts(|| {
                 initialise(
                     null_mut(),
@@ -217,7 +217,7 @@ impl World {
         }
     }
 
-    /// Returns the functions, for this thread.
+    /// Returns the functions, on the thread that may call them.
     fn calls(&self) -> &Calls {
         assert!(SPEAKS.get(), "a thread that did not initialise MPI must not call it");
         &self.calls
@@ -230,7 +230,7 @@ impl World {
         unsafe { (calls.barrier)(calls.world) };
     }
 
-    /// The sum of `x` over all ranks, the same for each.
+    /// Returns the sum of `x` over all ranks, on each rank.
     pub fn sum(&self, x: f64) -> f64 {
         let (calls, mut sum) = (self.calls(), 0.0_f64);
         // SAFETY: as above; one number goes in and one comes out.
@@ -241,7 +241,7 @@ impl World {
         sum
     }
 
-    /// Carries what neighbours have for each other, all at once.
+    /// Exchanges the numbers with all neighbours at the same time.
     pub fn exchange(&self, exchanges: &mut Exchanges) {
         let calls = self.calls();
         let Exchanges { all, requests } = exchanges;
@@ -249,11 +249,11 @@ impl World {
         let mut places = 0..requests.len();
         let mut place = || {
             let place = places.next().unwrap_or(0) * calls.request;
-            // SAFETY: as many are begun as there is room for.
+            // SAFETY: the number of requests does not exceed the allocated ones.
             unsafe { first.add(place).cast::<c_void>() }
         };
-        // SAFETY: as above; numbers and requests live until all have arrived, and nobody else uses those that
-        // are received.
+        // SAFETY: as above; numbers and requests live until all transfers are complete, and no other code accesses
+        // the received numbers before.
         unsafe {
             for each in &mut *all {
                 let (at, n) = (each.received.as_mut_ptr().cast(), each.received.len() as c_int);
@@ -270,20 +270,20 @@ impl World {
         }
     }
 
-    /// Sends words to another rank.
+    /// Sends bytes to another rank.
     pub fn say(&self, rank: usize, words: &[u8]) {
         let calls = self.calls();
         let (at, n) = (words.as_ptr().cast(), words.len() as c_int);
-        // SAFETY: as above; the words live until they are sent.
+        // SAFETY: as above; the bytes live until they are sent.
         unsafe { (calls.send)(at, n, calls.byte, rank as c_int, WORDS, calls.world) };
     }
 
-    /// Waits for words of another rank; the core is left to others until they come.
+    /// Waits for bytes from another rank; the core is free for others in the meantime.
     pub fn hear(&self, rank: usize) -> Vec<u8> {
         let calls = self.calls();
         let mut status = [0_u64; STATUS / 8];
         let (mut there, mut length, rank) = (0, 0, rank as c_int);
-        // SAFETY: as above; there is room for a status of either interface, and for the words.
+        // SAFETY: as above; the buffers are large enough for a status of either interface, and for the message.
         unsafe {
             let status = status.as_mut_ptr().cast();
             loop {
@@ -301,10 +301,10 @@ impl World {
         }
     }
 
-    /// Sends the same to all others, as JSON.
+    /// Sends a value as JSON to all other ranks.
     ///
     /// # Errors
-    /// What has no JSON.
+    /// Fails if the value cannot be converted to JSON.
     pub fn tell_all(&self, what: &impl Serialize) -> Result<(), Failure> {
         let words = serde_json::to_vec(what).map_err(Failure::missing)?;
         (1..self.count).for_each(|rank| self.say(rank, &words));
@@ -314,7 +314,7 @@ impl World {
     /// Collects the values of all ranks, in order, at rank 0; returns `None` at the others. All ranks call it.
     ///
     /// # Errors
-    /// What has no JSON, and what cannot be read.
+    /// Fails if a value cannot be converted to or from JSON.
     pub fn gather<T: Serialize + DeserializeOwned>(
         &self,
         own: T,
@@ -330,25 +330,25 @@ impl World {
         std::iter::once(Ok(own)).chain(others).collect::<Result<_, _>>().map(Some)
     }
 
-    /// Ends MPI in this process; all ranks call it.
+    /// Finalises MPI in this process; all ranks call it.
     pub fn leave(&self) {
-        // SAFETY: as above; nothing of MPI is called afterwards.
+        // SAFETY: as above; no function of MPI is called afterwards.
         unsafe { (self.calls().finalise)() };
         SPEAKS.set(false);
     }
 }
 
-/// The words before the first of what a library says of itself besides: `Open MPI v4.1.4`.
+/// Returns the name and the version at the start of a library's version text: `Open MPI v4.1.4`.
 fn name_of(said: &str) -> String {
     let first = said.split([',', '\n']).next().unwrap_or_default();
     // `MPICH Version:\t4.0.2`
     first.replace("Version:", "").split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Lets every rank do `job`, which all call with the same; what they made comes together at rank 0.
+/// Runs `job` on every rank, all of which call this with the same job, and collects the results at rank 0.
 ///
 /// # Errors
-/// At rank 0, when a rank says what cannot be read.
+/// Fails at rank 0 if the result of a rank is invalid.
 pub fn timed<T: Serialize + DeserializeOwned>(
     world: &World,
     job: impl FnOnce(&Member<'_>, &mut Laps<'_>) -> T,

@@ -1,9 +1,9 @@
-//! Ranks that are forked for one job: processes of one thread each, bound to their CPUs and with the memory policy that
-//! numactl would give them, as flat MPI has them.
+//! Ranks that are forked for one job: processes of one thread each, bound to their CPUs and with the memory policy
+//! that numactl would set, as in flat MPI.
 //!
-//! A job that a team of threads runs, ranks run as well: they wait for each other at the same barrier, in memory that
-//! they share, and their parts are timed in the same way, since the clock is the machine's. Whatever else they share,
-//! such as halos, lies in a [`Mapping::shared`] that was made before.
+//! Ranks run the same jobs as a team of threads: they wait for each other at the same barrier, in shared memory, and
+//! their parts are timed in the same way, because all processes read the same clock. Other shared data, such as
+//! halos, are in a [`Mapping::shared`] that is created before the fork.
 //!
 //! A rank that dies or fails ends the job: the others are killed, so that none waits for it.
 
@@ -17,19 +17,19 @@ use serde::de::DeserializeOwned;
 use std::fs::File;
 use std::io::Write;
 
-/// Message of a rank through its pipe: what it made, or why it failed.
+/// Message of a rank through its pipe: its result, or the reason of its failure.
 type Message<T> = Result<T, String>;
 
-/// Runs `job` in a process for each of `places`. Returns what each rank made, in order. A job that returns an error
-/// ends the others.
+/// Runs `job` in a process for each of `places`. Returns the results in order. A job that returns an error ends the
+/// others.
 ///
 /// # Errors
-/// When a rank cannot be started, bound or given its memory policy, when it dies or its job fails, and on an interrupt:
-/// then all ranks are killed.
+/// Fails if a rank cannot be started, bound or given its memory policy, if it dies or its job fails, and on an
+/// interrupt. All ranks are then killed.
 ///
 /// # Safety
-/// `job` runs in a process forked from one that may have threads: it may use memory that was made before, the allocator
-/// and system calls, and must neither wait for a thread nor take a lock that one may hold.
+/// `job` runs in a process forked from one that may have threads: it may use memory that existed before, the
+/// allocator and system calls, and must neither wait for a thread nor take a lock that a thread may hold.
 pub unsafe fn run<T: Serialize + DeserializeOwned>(
     places: &[RankPlace],
     mut interrupt: Interrupt<'_>,
@@ -38,7 +38,7 @@ pub unsafe fn run<T: Serialize + DeserializeOwned>(
     let shared = Mapping::shared(size_of::<Gate>()).map_err(cannot_start)?;
     let barrier = MemberBarrier::Gate(shared.view(0));
     let count = places.len();
-    // All that are left are killed as they are dropped.
+    // Remaining children are killed when they are dropped.
     let mut children = Vec::with_capacity(count);
     for (index, place) in places.iter().enumerate() {
         let member = Member { index, count, barrier };
@@ -57,10 +57,10 @@ pub unsafe fn run<T: Serialize + DeserializeOwned>(
     Ok(children.iter().filter_map(|child| message(child)?.ok()).collect())
 }
 
-/// Does the same in a process that has a single thread, so that `job` may use everything.
+/// Runs `job` as [`run`] in a process that has a single thread, so that `job` has no restrictions.
 ///
 /// # Errors
-/// As [`run`], and when this process has other threads (`EBUSY`).
+/// As [`run`], and if this process has other threads (`EBUSY`).
 pub fn run_alone<T: Serialize + DeserializeOwned>(
     places: &[RankPlace],
     interrupt: Interrupt<'_>,
@@ -71,8 +71,8 @@ pub fn run_alone<T: Serialize + DeserializeOwned>(
     unsafe { run(places, interrupt, job) }
 }
 
-/// Runs `job` in a process for each of `places`, with its parts timed; what a rank makes must have numbers that JSON
-/// has.
+/// Runs `job` in a process for each of `places`, with its parts timed; results must not contain numbers that JSON
+/// cannot represent.
 ///
 /// # Errors
 /// As [`run`].
@@ -99,7 +99,7 @@ fn cannot_start(cause: SysError) -> TeamError {
     TeamError::Start(format!("cannot start a rank: {cause}"))
 }
 
-/// Fails when a rank has reported a failure, or has ended without a report.
+/// Fails if a rank has reported a failure, or has ended without a report.
 fn check<T: DeserializeOwned>(children: &mut [ForkedChild]) -> Result<(), TeamError> {
     let mut lost = None;
     for (rank, child) in children.iter().enumerate().filter(|(_, child)| !child.is_open()) {
@@ -115,7 +115,7 @@ fn check<T: DeserializeOwned>(children: &mut [ForkedChild]) -> Result<(), TeamEr
     Err(TeamError::Lost { rank, process, how })
 }
 
-/// Message of a rank; `None` before its end.
+/// Returns the message of a rank; `None` before its end.
 fn message<T: DeserializeOwned>(child: &ForkedChild) -> Option<Message<T>> {
     serde_json::from_slice(child.received()).ok()
 }
@@ -129,7 +129,7 @@ fn serve<T: Serialize>(
 ) {
     let message: Message<T> = settle(place).and_then(|()| job(member));
     if let Ok(text) = serde_json::to_vec(&message) {
-        // The parent may have gone.
+        // The parent process may have ended.
         let _ = pipe.write_all(&text);
     }
 }
@@ -137,7 +137,7 @@ fn serve<T: Serialize>(
 /// Binds this process to the CPUs of a rank, and its memory to the nodes of the rank's policy.
 ///
 /// # Errors
-/// Reason in words when the kernel refuses.
+/// Returns the reason in words if the kernel refuses.
 pub fn settle(place: &RankPlace) -> Result<(), String> {
     if let Some(cpus) = place.bound_cpus() {
         pin::pin_current_thread(&cpus).map_err(|error| error.to_string())?;
@@ -153,7 +153,7 @@ mod tests {
     use nodegauge_placement::{Bind, MemoryPolicy, Placement};
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    /// Ranks on the CPUs of this thread, which are bound where `bound`.
+    /// Returns ranks on the CPUs of this thread, bound if `bound`.
     fn places(count: u32, bound: bool) -> Vec<RankPlace> {
         let cpus = pin::current_affinity().unwrap();
         let bind = if bound { Bind::Close } else { Bind::None };

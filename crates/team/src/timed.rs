@@ -1,7 +1,7 @@
-//! Samples: what a team does together, timed part by part, with what interfered with each part.
+//! Timed samples: jobs of a team, timed part by part, with the interference with each part.
 //!
-//! The clock is read on every thread at the start and the end of a part; the kernel's counts of the
-//! thread are read outside of that, some microsecond before and behind.
+//! The clock is read on every thread at the start and the end of a part. The kernel's counters of the thread are read
+//! outside of the part, about a microsecond before and after it.
 
 use crate::core_to_core::{SharedLines, round_trip};
 use crate::{Interrupt, Member, Team, TeamError};
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 /// First start and last end of a part, nanoseconds of [`monotonic_nanos`].
 pub type Span = (u64, u64);
 
-/// The length of a span, seconds.
+/// Returns the length of a span, seconds.
 pub fn seconds((start, end): Span) -> f64 {
     end.saturating_sub(start) as f64 * 1e-9
 }
@@ -22,7 +22,7 @@ pub fn seconds((start, end): Span) -> f64 {
 /// Result of a job of a team, with the time of each part.
 #[derive(Debug, Clone)]
 pub struct Timed<T> {
-    /// From the first start to the last end of each part.
+    /// Time of each part, from the first start to the last end.
     pub spans: Vec<Span>,
     /// Interference with each part; empty if there was none.
     pub part_causes: Vec<Vec<Cause>>,
@@ -33,7 +33,7 @@ pub struct Timed<T> {
 }
 
 impl<T> Timed<T> {
-    /// From what each member made and its parts; `stolen` are the clock ticks before.
+    /// Joins the results of the members and their laps; `stolen` is the count of stolen clock ticks before the job.
     pub(crate) fn of(members: Vec<(T, Vec<Option<Lap>>)>, stolen: Option<u64>) -> Self {
         let (made, laps): (Vec<T>, Vec<Vec<Option<Lap>>>) = members.into_iter().unzip();
         let stolen = stolen_ticks().zip(stolen).map_or(0, |(now, then)| now.saturating_sub(then));
@@ -48,7 +48,7 @@ impl<T> Timed<T> {
         }
     }
 
-    /// As a sample between two round trips, seconds.
+    /// Returns a sample between two round trips, seconds.
     pub fn sample(&self, round_trips: (f64, f64)) -> Sample {
         Sample {
             round_trips,
@@ -59,29 +59,29 @@ impl<T> Timed<T> {
     }
 }
 
-/// Clock of a member whose job has several parts: all members time the same number of parts.
+/// Clock of a member for a job with several parts; all members must time the same number of parts.
 pub struct Laps<'a> {
     member: &'a Member<'a>,
     laps: Vec<Option<Lap>>,
 }
 
-/// One thread's part.
+/// Part of one thread.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Lap {
     span: Span,
     /// Counters of the kernel for the thread.
     counts: ThreadCounts,
-    /// The time between these counts, nanoseconds.
+    /// Time between these counters, nanoseconds.
     wall_nanos: u64,
 }
 
 impl<'a> Laps<'a> {
-    /// Makes a clock without parts.
+    /// Creates a clock without parts.
     pub(crate) fn new(member: &'a Member<'a>) -> Self {
         Self { member, laps: Vec::new() }
     }
 
-    /// All of them.
+    /// Returns all laps.
     pub(crate) fn into_inner(self) -> Vec<Option<Lap>> {
         self.laps
     }
@@ -94,13 +94,13 @@ impl<'a> Laps<'a> {
         let made = std::hint::black_box(work());
         let end = monotonic_nanos();
         let counts = ThreadCounts::now() - before;
-        // As long after the end as `begun` was before the first counts.
+        // The second counters are read as long after the end as the first ones were read after `begun`.
         let wall_nanos = end - begun;
         self.laps.push(Some(Lap { span: (start, end), counts, wall_nanos }));
         made
     }
 
-    /// Lets the others have a part in which this member does nothing.
+    /// Takes part in the barrier of a part in which this member has no work.
     pub fn attend(&mut self) {
         self.member.barrier();
         self.laps.push(None);
@@ -119,7 +119,8 @@ impl Team {
         self.timed_until(Interrupt::never(), job)
     }
 
-    /// Does the same, and asks `interrupt` meanwhile: the job itself must end early when the user interrupts it.
+    /// Runs `job` as [`Team::timed`] and checks `interrupt` in the meantime: the job itself must end early if the
+    /// user interrupts it.
     pub(crate) fn timed_until<T: Send>(
         &mut self,
         interrupt: Interrupt<'_>,
@@ -150,12 +151,12 @@ impl Team {
     }
 }
 
-/// Share of a part by which interference may delay its end before it counts as disturbed: a kernel
-/// thread that runs for some microseconds does no harm that could be measured.
+/// Share of a part by which interference may delay its end before the part counts as disturbed: a kernel thread that
+/// runs for some microseconds has no measurable effect.
 const DELAY_ALLOWED: f64 = 0.005;
-/// Below this the time of the questions to the kernel themselves counts.
+/// Minimum delay that counts; below it, the system calls that read the counters matter.
 const DELAY_FLOOR_NANOS: f64 = 20_000.0;
-/// Page faults of all threads that cost nothing: stacks, counters, hints of NUMA balancing.
+/// Number of page faults of all threads that is tolerated: stacks, counters, hints of NUMA balancing.
 const FAULTS_ALLOWED: u64 = 16;
 /// Length of a clock tick in which the kernel counts stolen time, nanoseconds.
 const TICK_NANOS: f64 = 1e7;
@@ -169,7 +170,7 @@ fn span(laps: &[Lap]) -> Span {
     (start, end)
 }
 
-/// Time for which a thread did not run, or was stolen, nanoseconds.
+/// Returns the time for which a thread did not run, or was stolen, nanoseconds.
 fn off_cpu(lap: &Lap) -> u64 {
     lap.wall_nanos.saturating_sub(lap.counts.cpu_nanos)
 }
@@ -192,8 +193,8 @@ fn causes(laps: &[Lap]) -> Vec<Cause> {
     causes
 }
 
-/// Stolen time that shows in no thread's own time, so that nobody knows which part it delayed. It is
-/// counted over the whole machine, so it is held against the time of all threads.
+/// Returns stolen time that no thread's own time shows, so that it cannot be attributed to a part. It is counted for
+/// the whole machine and is therefore compared with the time of all threads.
 fn unplaced(parts: &[Vec<Lap>], ticks: u64) -> Option<Cause> {
     let laps = || parts.iter().flatten();
     let time: f64 = laps().map(|lap| lap.wall_nanos as f64).sum();
@@ -207,7 +208,7 @@ fn unplaced(parts: &[Vec<Lap>], ticks: u64) -> Option<Cause> {
 mod tests {
     use super::*;
 
-    /// A thread that ran from 0 to `end` microseconds and was off its CPU for `off` of them.
+    /// Thread that ran from 0 to `end` microseconds and was off its CPU for `off` of them.
     fn lap(end: u64, off: u64) -> Lap {
         let (end, off) = (end * 1000, off * 1000);
         let counts = ThreadCounts { cpu_nanos: end - off, ..ThreadCounts::default() };
@@ -222,9 +223,9 @@ mod tests {
         laps.push(lap(11_000, 900));
         let Cause::Preempted { switches: 0, lost } = causes(&laps)[0] else { panic!("{laps:?}") };
         assert!((lost.0 - 0.9e-3).abs() < 1e-9);
-        // What all lose, the part loses.
+        // Time that all threads lose delays the part.
         assert_eq!(causes(&[lap(10_000, 600), lap(10_000, 500)]).len(), 1);
-        // Half a per cent and twenty microseconds are nothing.
+        // Half a per cent and twenty microseconds are tolerated.
         assert_eq!(causes(&[lap(10_000, 49), lap(10_000, 49)]), []);
         assert_eq!(causes(&[lap(100, 19)]), []);
     }
@@ -237,7 +238,7 @@ mod tests {
         assert_eq!(unplaced(&parts, 1), None);
         let told: Vec<usize> = parts.iter().map(|laps| causes(laps).len()).collect();
         assert_eq!(told, [0, 1]);
-        // A kernel that does not account for it leaves all parts in doubt.
+        // If the kernel does not attribute stolen time to threads, all parts are in doubt.
         let quiet_parts = [quiet.clone(), quiet];
         assert_eq!(unplaced(&quiet_parts, 1), Some(Cause::Stolen { ticks: 1 }));
         assert_eq!(unplaced(&quiet_parts, 0), None);
@@ -261,7 +262,7 @@ mod tests {
         assert_eq!((timed.made, sample.seconds.len()), (vec![0, 1, 2], 4));
         assert!(sample.seconds.iter().all(|seconds| *seconds >= 1e-3));
         assert!(timed.spans.windows(2).all(|two| two[0].1 <= two[1].0));
-        // Who sleeps is off its CPU.
+        // A sleeping thread is off its CPU.
         assert!(sample.part_causes.iter().all(|causes| !causes.is_empty()));
     }
 }

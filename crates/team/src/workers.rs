@@ -1,33 +1,34 @@
-//! Workers of a job: threads of this process, or ranks in processes of their own. A gauge describes them with
-//! [`Workers`], starts them with [`WorkerPool::start`], and has them run jobs with [`WorkerPool::sample`] or
-//! [`WorkerPool::run`], whatever they are.
+//! Workers of a job: threads of this process, or ranks in separate processes. A gauge describes them with
+//! [`Workers`], starts them with [`WorkerPool::start`], and runs jobs on them with [`WorkerPool::sample`] or
+//! [`WorkerPool::run`], independent of their kind.
 //!
 //! # Process models
 //!
 //! There are two:
 //!
-//! * **Threads of this process**: a [`Team`] that stays; its threads sleep between jobs.
-//! * **Ranks in other processes**. [`ranks`] are forked for one job, so that they have all memory that was made before,
-//!   and return what they made through a pipe. [`launched`](crate::launched) ranks were started by a launcher, or as
-//!   processes of this program; they stay, hold state of their own and serve requests over a socket.
-//!   [`mpi`] ranks were started by a launcher too, and exchange data by its MPI.
+//! * **Threads of this process**: a persistent [`Team`], whose threads sleep between jobs.
+//! * **Ranks in other processes**. [`ranks`] are forked for one job, so that they have all memory that existed
+//!   before, and return their results through a pipe. [`launched`](crate::launched) ranks were started by a launcher,
+//!   or as processes of this program; they are persistent, have their own state and serve requests over a socket.
+//!   [`mpi`] ranks were started by a launcher as well, and exchange data by its MPI.
 //!
-//! `launched` ranks are no variant of [`Workers`]: their job cannot be a closure, since they do not share the memory of
-//! their coordinator, and each of them is a team of threads that judges interference by itself, which the samples of
-//! STREAM by ranks rest on.
+//! `launched` ranks are no variant of [`Workers`]: their job cannot be a closure, because they do not share the
+//! memory of their coordinator, and each of them is a team of threads that detects interference itself, which the
+//! samples of STREAM in ranks require.
 //!
 //! Common to all of them:
 //!
-//! * [`Member`]: number of the worker, count, and the barrier at which workers wait for each other;
-//! * [`TeamError`]: a worker that fails, dies or cannot start is reported in the same words. A rank that is lost ends the
-//!   others: no rank waits for one that is gone.
+//! * [`Member`]: index of the worker, number of workers, and the barrier at which workers wait for each other;
+//! * [`TeamError`]: a worker that fails, dies or cannot start is reported with the same message. A lost rank ends the
+//!   others: no rank waits for a lost one.
 //!
 //! Common to all [`Workers`]:
 //!
-//! * [`Laps`] and [`Timed`]: parts of a job timed from the first start to the last end, with interference;
-//! * [`Interrupt`]: how the caller of a job ends it. Forked ranks are killed; threads see to it themselves.
+//! * [`Laps`] and [`Timed`]: parts of a job, timed from the first start to the last end, with interference;
+//! * [`Interrupt`]: ends a job early. Forked ranks are killed; threads must end by themselves.
 //!
-//! A team binds its threads, [`ranks::settle`] binds a forked rank and its memory, a launcher has bound its ranks.
+//! A team binds its threads, [`ranks::settle`] binds a forked rank and its memory, and a launcher has bound its
+//! ranks.
 //!
 //! Nothing is started, allocated or sent while a part is timed.
 
@@ -48,7 +49,7 @@ pub enum Workers {
     Threads(Placement),
     /// Processes of one thread each, forked for each job.
     Ranks(RankPlan),
-    /// Processes of one thread each that an MPI launcher has started, this one among them.
+    /// Processes of one thread each that an MPI launcher has started, including this one.
     Mpi(RankPlan, &'static World),
 }
 
@@ -71,7 +72,7 @@ impl Workers {
         })
     }
 
-    /// Number of workers.
+    /// Returns the number of workers.
     pub fn count(&self) -> usize {
         match self {
             Self::Threads(placement) => placement.threads.len(),
@@ -84,7 +85,7 @@ impl Workers {
         !matches!(self, Self::Threads(_))
     }
 
-    /// Number of the policy by which ranks are placed.
+    /// Returns the number of the policy that places the ranks.
     pub fn policy(&self) -> Option<u8> {
         match self {
             Self::Threads(_) | Self::Mpi(..) => None,
@@ -92,7 +93,7 @@ impl Workers {
         }
     }
 
-    /// Words for people: `2 threads`, `2 ranks, policy 3 block`.
+    /// Describes the workers: `2 threads`, `2 ranks, policy 3 block`.
     pub fn in_words(&self) -> String {
         match self {
             Self::Threads(_) => counted(self.count(), "thread"),
@@ -102,7 +103,7 @@ impl Workers {
         }
     }
 
-    /// Name of the MPI library by which workers exchange data; `None` where they share memory.
+    /// Returns the name of the MPI library for the exchange of data; `None` if the workers share memory.
     pub fn transport(&self) -> Option<String> {
         match self {
             Self::Mpi(_, world) => Some(world.name.clone()),
@@ -110,12 +111,12 @@ impl Workers {
         }
     }
 
-    /// The CPUs that they may use.
+    /// Returns the CPUs that the workers may use.
     pub fn cpus(&self) -> Vec<CpuId> {
         self.together().cpus()
     }
 
-    /// All of them as threads of one process.
+    /// Returns all workers as threads of one process.
     pub fn together(&self) -> Placement {
         match self {
             Self::Threads(placement) => placement.clone(),
@@ -123,7 +124,7 @@ impl Workers {
         }
     }
 
-    /// CPU numbers of each worker; `None` where they are not bound.
+    /// Returns the CPU numbers of each worker; `None` if they are not bound.
     pub fn bound_cpus(&self) -> Option<Vec<Vec<u32>>> {
         let together = self.together();
         if together.bind == Bind::None {
@@ -133,7 +134,7 @@ impl Workers {
         Some(together.threads.iter().map(|thread| of_thread(&thread.cpus)).collect())
     }
 
-    /// CPUs of each thread, as [`Team::start`] expects them; `None` for ranks.
+    /// Returns the CPUs of each thread, as [`Team::start`] expects them; `None` for ranks.
     fn thread_places(&self) -> Option<Vec<Vec<CpuId>>> {
         let Self::Threads(placement) = self else { return None };
         let bound = placement.bind != Bind::None;
@@ -142,12 +143,12 @@ impl Workers {
     }
 }
 
-/// Workers of several descriptions, ready for jobs: a team for each placement of threads.
+/// Workers of several descriptions, ready for jobs, with a team for each placement of threads.
 pub struct WorkerPool<'a> {
     all: Vec<&'a Workers>,
     /// Team of each description; `None` for ranks.
     teams: Vec<Option<Team>>,
-    /// Number of the team with most threads: regimes are identified by round trips between these.
+    /// Index of the team with most threads; round trips between these threads identify regimes.
     widest: Option<usize>,
     lines: SharedLines,
 }
@@ -156,7 +157,7 @@ impl<'a> WorkerPool<'a> {
     /// Starts the threads.
     ///
     /// # Errors
-    /// When one cannot be started or bound.
+    /// Fails if a thread cannot be started or bound.
     pub fn start(all: impl IntoIterator<Item = &'a Workers>) -> Result<Self, TeamError> {
         let all: Vec<&Workers> = all.into_iter().collect();
         let mut teams: Vec<Option<Team>> = Vec::new();
@@ -170,18 +171,18 @@ impl<'a> WorkerPool<'a> {
         Ok(Self { all, teams, widest, lines: SharedLines::of_places(&places) })
     }
 
-    /// Affinity of each thread of the widest team, as the kernel reported it after binding.
+    /// Returns the affinity of each thread of the widest team, as the kernel reported it after binding.
     pub fn details(&self) -> Vec<String> {
         let of = self.widest.and_then(|at| self.teams[at].as_ref());
         of.into_iter().flat_map(|team| team.observed()).map(ToString::to_string).collect()
     }
 
-    /// The CPUs of the widest team, by whose round trips regimes are identified.
+    /// Returns the CPUs of the widest team, whose round trips identify regimes.
     pub fn places(&self) -> Vec<Vec<u32>> {
         self.widest.and_then(|at| self.all[at].bound_cpus()).unwrap_or_default()
     }
 
-    /// The team of description `at`; `None` for ranks.
+    /// Returns the team of description `at`; `None` for ranks.
     pub fn team(&mut self, at: usize) -> Option<&mut Team> {
         self.teams[at].as_mut()
     }
@@ -191,11 +192,11 @@ impl<'a> WorkerPool<'a> {
         team.map_or(Ok(f64::NAN), |team| Ok(round_trip(team, &self.lines)?.0))
     }
 
-    /// Runs `job` on the workers of description `at`. Returns a sample between two round trips, and what each worker
-    /// made.
+    /// Runs `job` on the workers of description `at`. Returns a sample between two round trips, and the results of
+    /// the workers.
     ///
     /// # Errors
-    /// When one of them fails. An interrupt ends forked ranks; threads and MPI ranks run to the end of the job.
+    /// Fails if a worker fails. An interrupt ends forked ranks; threads and MPI ranks run to the end of the job.
     ///
     /// # Safety
     /// For ranks, as [`ranks::run`].
@@ -221,7 +222,7 @@ impl<'a> WorkerPool<'a> {
         Ok((sample, timed))
     }
 
-    /// Runs `job` on the workers of description `at`, untimed. Returns what each worker made, in order.
+    /// Runs `job` on the workers of description `at`, untimed. Returns the results of the workers in order.
     ///
     /// # Errors
     /// As [`WorkerPool::sample`].

@@ -1,13 +1,13 @@
-//! The hexahedron with eight nodes, trilinear in displacements, integrated by 2 x 2 x 2 points of Gauss
-//! (T. J. R. Hughes, The Finite Element Method, 1987, sections 3.9 and 3.10).
+//! Hexahedral element with eight nodes and trilinear displacements, integrated with 2 x 2 x 2 Gauss points (T. J. R.
+//! Hughes, The Finite Element Method, 1987, sections 3.9 and 3.10).
 //!
-//! Corner `b` lies at the reference coordinates (+-1, +-1, +-1) whose signs are the bits of `b`: x the
-//! lowest, set for +1.
+//! Corner `b` is at the reference coordinates (+-1, +-1, +-1). The bits of `b` give the signs, x in the lowest bit; a
+//! set bit means +1.
 
-/// Corners of an element.
+/// Number of corners of an element.
 pub const CORNERS: usize = 8;
 
-/// An isotropic material.
+/// Isotropic material.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Material {
     /// Young's modulus.
@@ -17,7 +17,7 @@ pub struct Material {
 }
 
 impl Material {
-    /// Lame's constants lambda and mu.
+    /// Returns Lame's constants lambda and mu.
     pub fn lame(&self) -> (f64, f64) {
         let Self { young, poisson } = *self;
         let mu = young / (2.0 * (1.0 + poisson));
@@ -25,41 +25,39 @@ impl Material {
     }
 }
 
-/// A block of three rows and columns, by rows.
+/// Block of three rows and columns, stored by rows.
 pub type Block3x3 = [[f64; 3]; 3];
 
-/// The stiffness of an element: the block of corners `a` and `b` is `[a][b]`.
+/// Stiffness of an element: the block of corners `a` and `b` is `[a][b]`.
 pub type Stiffness = [[Block3x3; CORNERS]; CORNERS];
 
-/// An element whose volume is not positive at one of Gauss' points, or that is not a number.
+/// Element whose volume is not positive, or not a number, at a Gauss point.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
-#[error(
-    "degenerate element: the determinant of its Jacobian is {determinant} at one of Gauss' points"
-)]
+#[error("degenerate element: the determinant of its Jacobian is {determinant} at a Gauss point")]
 pub struct DegenerateElement {
-    /// The determinant there.
+    /// Determinant of the Jacobian at that point.
     pub determinant: f64,
 }
 
-/// Smallest determinant over that of a cube with the element's longest edge: below it the inverse has no
-/// digit left.
+/// Smallest determinant relative to that of a cube with the element's longest edge. Below it, the inverse has no
+/// correct digit.
 const FLATTEST: f64 = 1e-14;
 
-/// One of Gauss' points in an element.
+/// Gauss point of an element.
 #[derive(Debug, Clone, Copy)]
 pub struct GaussPoint {
-    /// The shape functions there.
+    /// Values of the shape functions.
     pub shapes: [f64; CORNERS],
-    /// Their gradients.
+    /// Gradients of the shape functions.
     pub gradients: [[f64; 3]; CORNERS],
-    /// Volume that it stands for.
+    /// Volume that the point represents.
     pub weight: f64,
 }
 
-/// The points of Gauss in the element with these corners.
+/// Returns the Gauss points of the element with these corners.
 ///
 /// # Errors
-/// When the element is degenerate.
+/// Fails if the element is degenerate.
 pub fn gauss_points(
     corners: &[[f64; 3]; CORNERS],
 ) -> Result<[GaussPoint; CORNERS], DegenerateElement> {
@@ -91,10 +89,10 @@ pub fn gauss_points(
     Ok(points)
 }
 
-/// The stiffness of the element with these corners.
+/// Returns the stiffness of the element with these corners.
 ///
 /// # Errors
-/// When the element is degenerate.
+/// Fails if the element is degenerate.
 pub fn stiffness(
     corners: &[[f64; 3]; CORNERS],
     material: Material,
@@ -117,12 +115,12 @@ pub fn stiffness(
     Ok(stiffness)
 }
 
-/// The sign of a corner's reference coordinate.
+/// Returns the sign of a corner's reference coordinate.
 fn sign(corner: usize, axis: usize) -> f64 {
     if corner >> axis & 1 == 1 { 1.0 } else { -1.0 }
 }
 
-/// The shape functions at a point of the reference cube, and their slopes there.
+/// Returns the shape functions and their derivatives at a point of the reference cube.
 fn reference(at: [f64; 3]) -> ([f64; CORNERS], [[f64; 3]; CORNERS]) {
     let factor = |corner, axis: usize| 0.5 * (1.0 + sign(corner, axis) * at[axis]);
     let shapes = std::array::from_fn(|corner| (0..3).map(|axis| factor(corner, axis)).product());
@@ -135,7 +133,7 @@ fn reference(at: [f64; 3]) -> ([f64; CORNERS], [[f64; 3]; CORNERS]) {
     (shapes, slopes)
 }
 
-/// The inverse of a block, and its determinant.
+/// Returns the inverse of a block and its determinant.
 pub fn invert(a: &Block3x3) -> (Block3x3, f64) {
     let minor = |i: usize, j: usize| {
         let (r, s, t, u) = ((i + 1) % 3, (i + 2) % 3, (j + 1) % 3, (j + 2) % 3);
@@ -151,7 +149,7 @@ mod tests {
 
     const STEEL: Material = Material { young: 210e9, poisson: 0.3 };
 
-    /// A box, its corners moved by up to a fifth of an edge.
+    /// Returns a box whose corners are displaced by up to a fifth of an edge.
     fn distorted() -> [[f64; 3]; CORNERS] {
         let moved = |corner: usize, axis: usize| ((corner * 7 + axis * 5) % 11) as f64 / 55.0;
         std::array::from_fn(|corner| {
@@ -161,7 +159,7 @@ mod tests {
         })
     }
 
-    /// Returns the element's forces for displacements of its corners.
+    /// Returns the largest of the element's forces for displacements of its corners.
     fn forces(stiffness: &Stiffness, u: &dyn Fn([f64; 3]) -> [f64; 3]) -> f64 {
         let u = distorted().map(u);
         let force = |a: usize, i: usize| -> f64 {
@@ -195,7 +193,7 @@ mod tests {
             });
             assert!(moved < 1e-13 * scale && turned < 1e-12 * scale, "{axis}: {moved} {turned}");
         }
-        // Six such movements and no more: what stretches is felt.
+        // Only these six movements are free of forces: stretching causes forces.
         assert!(forces(&stiffness, &|x| [x[0], 0.0, 0.0]) > 0.1 * scale);
         assert!(forces(&stiffness, &|x| [x[1], x[0], 0.0]) > 0.1 * scale);
     }

@@ -1,39 +1,39 @@
-//! A box of equal hexahedra, and the part of its nodes that a rank has.
+//! Box of equal hexahedra, and the part of its nodes that a rank owns.
 
 use super::element::{self, CORNERS, DegenerateElement, Material, Stiffness};
 use crate::array::share;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
-/// Nodes that share an element with a node, itself among them.
+/// Number of nodes that share an element with a node, including the node itself.
 pub const NEIGHBOURS: usize = 27;
-/// The place of a node itself among them.
+/// Position of the node itself among its neighbours.
 pub const SELF: usize = 13;
 
-/// A box of cubes; its longest edge is 1.
+/// Box of cubes whose longest edge is 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mesh {
-    /// Elements along x, y, z; none of them is 0.
+    /// Number of elements along x, y and z; none of them is 0.
     pub elements: [usize; 3],
 }
 
 impl Mesh {
-    /// The edge of an element.
+    /// Returns the edge length of an element.
     pub fn edge(&self) -> f64 {
         1.0 / self.elements.into_iter().max().unwrap_or(1) as f64
     }
 
-    /// Nodes along x, y, z.
+    /// Returns the number of nodes along x, y and z.
     pub fn nodes(&self) -> [usize; 3] {
         self.elements.map(|n| n + 1)
     }
 
-    /// All nodes.
+    /// Returns the number of nodes.
     pub fn count(&self) -> usize {
         self.nodes().into_iter().product()
     }
 
-    /// Blocks of the matrix: pairs of nodes that share an element.
+    /// Returns the number of blocks of the matrix: pairs of nodes that share an element.
     pub fn blocks(&self) -> usize {
         self.elements.iter().map(|n| 3 * (n + 1) - 2).product()
     }
@@ -43,48 +43,48 @@ impl Mesh {
         node.map(|i| i as f64 * self.edge())
     }
 
-    /// Returns the position of the far corner of the box.
+    /// Returns the position of the corner of the box opposite the origin.
     pub fn far(&self) -> [f64; 3] {
         self.point(self.elements)
     }
 
-    /// The corners of the element whose node nearest to the origin this is.
+    /// Returns the corners of the element whose node nearest to the origin is `node`.
     pub fn corners(&self, node: [usize; 3]) -> [[f64; 3]; CORNERS] {
         std::array::from_fn(|corner| {
             self.point(std::array::from_fn(|axis| node[axis] + (corner >> axis & 1)))
         })
     }
 
-    /// The stiffness of each element: all are alike.
+    /// Returns the stiffness of the elements, which are all equal.
     ///
     /// # Errors
-    /// When they are so small that they are degenerate.
+    /// Fails if the elements are so small that they are degenerate.
     pub fn stiffness(&self, material: Material) -> Result<Stiffness, DegenerateElement> {
         element::stiffness(&self.corners([0; 3]), material)
     }
 }
 
-/// The nodes of a rank, a box of a mesh, and those of others beside them.
+/// Nodes of a rank, which form a box of a mesh, and the adjacent nodes of other ranks.
 ///
-/// All of these have local numbers, x running fastest.
+/// All of these nodes have local numbers; x varies fastest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subdomain {
     /// The whole mesh.
     pub mesh: Mesh,
-    /// Nodes along x, y, z that the rank has.
+    /// Nodes along x, y and z that the rank owns.
     pub owned: [Range<usize>; 3],
-    /// Nodes of the rank and of its neighbours.
+    /// Nodes along x, y and z of the rank and its neighbours.
     pub known: [Range<usize>; 3],
 }
 
 impl Subdomain {
-    /// The whole mesh.
+    /// Returns the whole mesh as one subdomain.
     pub fn whole(mesh: Mesh) -> Self {
         let all = mesh.nodes().map(|n| 0..n);
         Self { mesh, owned: all.clone(), known: all }
     }
 
-    /// The part of rank `rank` of a grid of ranks, x running fastest; `None` where it has no nodes.
+    /// Returns the part of rank `rank` of a grid of ranks, in which x varies fastest; `None` if it has no nodes.
     pub fn of_rank(mesh: Mesh, rank: usize, grid: [usize; 3]) -> Option<Self> {
         let place = [rank % grid[0], rank / grid[0] % grid[1], rank / grid[0] / grid[1]];
         let nodes = mesh.nodes();
@@ -97,19 +97,19 @@ impl Subdomain {
         owned.iter().all(|range| !range.is_empty()).then_some(Self { mesh, owned, known })
     }
 
-    /// Nodes with a local number.
+    /// Returns the number of nodes with a local number.
     pub fn known_nodes(&self) -> usize {
         self.known.iter().map(ExactSizeIterator::len).product()
     }
 
-    /// The node with a local number.
+    /// Returns the node with a local number.
     pub fn node(&self, local: usize) -> [usize; 3] {
         let [x, y, _] = [0, 1, 2].map(|axis| self.known[axis].len());
         let steps = [local % x, local / x % y, local / x / y];
         std::array::from_fn(|axis| self.known[axis].start + steps[axis])
     }
 
-    /// The local number of a node.
+    /// Returns the local number of a node.
     pub fn local(&self, node: [usize; 3]) -> usize {
         let [x, y, z] = [0, 1, 2].map(|axis| node[axis] - self.known[axis].start);
         let [width, depth] = [0, 1].map(|axis| self.known[axis].len());
@@ -121,13 +121,13 @@ impl Subdomain {
         self.owned.iter().zip(node).all(|(range, i)| range.contains(&i))
     }
 
-    /// The local numbers of the nodes that the rank has, in their order.
+    /// Returns the local numbers of the nodes that the rank owns, in their order.
     pub fn owned_nodes(&self) -> impl Iterator<Item = usize> {
         (0..self.known_nodes()).filter(|local| self.owns(self.node(*local)))
     }
 
-    /// The nodes that share an element with a node of the rank, each with its place among 27; itself is
-    /// [`SELF`].
+    /// Returns the nodes that share an element with a node of the rank, each with its position among 27; that of the
+    /// node itself is [`SELF`].
     pub fn neighbours(&self, node: [usize; 3]) -> impl Iterator<Item = (usize, [usize; 3])> {
         let nodes = self.mesh.nodes();
         (0..NEIGHBOURS).filter_map(move |place| {

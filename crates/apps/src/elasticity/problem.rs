@@ -1,22 +1,22 @@
-//! The problem that is solved, and its rows.
+//! The problem to solve, and the rows of its matrix.
 
 use super::element::{self, Block3x3, CORNERS, DegenerateElement, Material, Stiffness};
 use super::mesh::{NEIGHBOURS, SELF, Subdomain};
 
-/// A problem of linear elasticity on a box.
+/// Problem of linear elasticity on a box.
 pub trait Problem: Sync {
-    /// The material.
+    /// Returns the material.
     fn material(&self) -> Material;
-    /// The components of the displacement that are prescribed at a point of the box that ends at `far`.
+    /// Returns the prescribed components of the displacement at a point; the box ends at `far`.
     fn fixed(&self, at: [f64; 3], far: [f64; 3]) -> [Option<f64>; 3];
-    /// The force on a unit of volume; `None` where there is none in all of the box.
+    /// Returns the force per volume; `None` if there is no force anywhere in the box.
     fn force(&self, at: [f64; 3]) -> Option<[f64; 3]>;
-    /// The displacement at a point.
+    /// Returns the exact displacement at a point.
     fn exact(&self, at: [f64; 3], far: [f64; 3]) -> [f64; 3];
 }
 
-/// A box on frictionless walls at x = 0, y = 0 and z = 0, whose far side in z is pulled by a unit: strain is
-/// the same everywhere, so that the exact displacements are linear and elements reproduce them.
+/// Box on frictionless walls at x = 0, y = 0 and z = 0 with unit traction on its far side in z. The strain is constant,
+/// so the exact displacements are linear and the elements reproduce them.
 #[derive(Debug, Clone, Copy)]
 pub struct Stretch;
 
@@ -44,26 +44,26 @@ impl Problem for Stretch {
 /// The three rows of a node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// The blocks of the neighbours by their place; of one that is not there, zeros.
+    /// Blocks of the neighbours by position; zero if there is no such neighbour.
     pub blocks: [Block3x3; NEIGHBOURS],
-    /// The right-hand side.
+    /// Right-hand side.
     pub rhs: [f64; 3],
 }
 
-/// Data from which rows of a rank are assembled.
+/// Data from which the rows of a rank are assembled.
 pub struct Assembler<'a> {
     subdomain: &'a Subdomain,
     problem: &'a dyn Problem,
     stiffness: Stiffness,
-    /// The blocks of a node that is a corner of eight elements: all are alike.
+    /// Blocks of an inner node, which is a corner of eight elements; they are the same for all inner nodes.
     inner: [Block3x3; NEIGHBOURS],
 }
 
 impl<'a> Assembler<'a> {
-    /// For the rows of a subdomain.
+    /// Creates the assembler for the rows of a subdomain.
     ///
     /// # Errors
-    /// When elements are degenerate.
+    /// Fails if the elements are degenerate.
     pub fn new(
         subdomain: &'a Subdomain,
         problem: &'a dyn Problem,
@@ -74,8 +74,8 @@ impl<'a> Assembler<'a> {
         Ok(Self { subdomain, problem, stiffness, inner })
     }
 
-    /// The rows of a node that the rank has. Prescribed components keep the diagonal that they have, alone in
-    /// row and column, so that the matrix stays symmetric and of one scale.
+    /// Returns the rows of a node that the rank owns. A prescribed component keeps only its diagonal in row and column,
+    /// so that the matrix stays symmetric and uniformly scaled.
     pub fn row(&self, node: [usize; 3]) -> Row {
         let Self { subdomain, problem, .. } = *self;
         let mesh = &subdomain.mesh;
@@ -84,7 +84,7 @@ impl<'a> Assembler<'a> {
         let none = [[[0.0; 3]; 3]; NEIGHBOURS];
         let mut row = Row { blocks: if is_inner { self.inner } else { none }, rhs: [0.0; 3] };
         if !is_inner || loaded {
-            // The elements around the node: it is a corner of each.
+            // Elements around the node, which is a corner of each.
             for corner in 0..CORNERS {
                 let first = |axis: usize| node[axis].checked_sub(corner >> axis & 1);
                 let is_there = |axis| first(axis).is_some_and(|at| at < mesh.elements[axis]);
@@ -104,7 +104,7 @@ impl<'a> Assembler<'a> {
         row
     }
 
-    /// Puts what is prescribed for a node and its neighbours into its rows.
+    /// Applies the prescribed components of a node and its neighbours to its rows.
     fn prescribe(&self, node: [usize; 3], row: &mut Row) {
         let (mesh, far) = (&self.subdomain.mesh, self.subdomain.mesh.far());
         let own = self.problem.fixed(mesh.point(node), far);
@@ -137,7 +137,7 @@ impl<'a> Assembler<'a> {
     }
 }
 
-/// Adds what an element brings to the blocks of its corner `a`.
+/// Adds the contribution of an element to the blocks of its corner `a`.
 fn add_element(blocks: &mut [Block3x3; NEIGHBOURS], stiffness: &Stiffness, a: usize) {
     for (b, block) in stiffness[a].iter().enumerate() {
         let step = |axis: usize| 1 + (b >> axis & 1) - (a >> axis & 1);
@@ -150,7 +150,7 @@ fn add_element(blocks: &mut [Block3x3; NEIGHBOURS], stiffness: &Stiffness, a: us
 
 /// Adds the force on corner `a` of an element.
 fn load(rhs: &mut [f64; 3], problem: &dyn Problem, corners: &[[f64; 3]; CORNERS], a: usize) {
-    // The mesh was refused if its elements are degenerate.
+    // A mesh with degenerate elements has been refused before.
     let Ok(points) = element::gauss_points(corners) else { return };
     for point in points {
         let at = std::array::from_fn(|axis| {

@@ -1,4 +1,4 @@
-//! Halos and sums by MPI, between ranks that its launcher has started.
+//! Halo exchange and sums by MPI, between ranks started by its launcher.
 
 use super::{Halo, Ranks};
 use crate::array::SharedArray;
@@ -10,7 +10,7 @@ use nodegauge_team::mpi::{Exchange, Exchanges, World};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
-/// All ranks, and the part of the mesh that each of them has.
+/// All ranks, and the part of the mesh that each of them owns.
 #[derive(Debug)]
 pub(crate) struct MpiRanks<'a> {
     world: &'a World,
@@ -18,10 +18,10 @@ pub(crate) struct MpiRanks<'a> {
 }
 
 impl<'a> MpiRanks<'a> {
-    /// Makes the communication of the ranks of `world`, which divide the mesh by `grid`.
+    /// Creates the communication of the ranks of `world`, which divide the mesh by `grid`.
     ///
     /// # Errors
-    /// When a rank has no nodes.
+    /// Fails if a rank has no nodes.
     pub fn new(world: &'a World, mesh: Mesh, grid: [usize; 3]) -> Result<Self, Failure> {
         let part = |rank| Subdomain::of_rank(mesh, rank, grid);
         let parts: Option<Vec<Subdomain>> = (0..world.count).map(part).collect();
@@ -29,7 +29,7 @@ impl<'a> MpiRanks<'a> {
         Ok(Self { world, parts })
     }
 
-    /// The rank that has a node.
+    /// Returns the rank that owns a node.
     fn owner(&self, node: [usize; 3]) -> usize {
         let owner = self.parts.iter().position(|part| part.owns(node));
         owner.unwrap_or_else(|| unreachable!("every node of the mesh has a rank"))
@@ -49,7 +49,7 @@ impl Ranks for MpiRanks<'_> {
     fn halo(&self, part: &Subdomain, rows: &Numbering) -> MpiHalo<'_> {
         let whole = Subdomain::whole(part.mesh);
         let node_of = |row: usize| part.node(rows.nodes[row] as usize);
-        // By rank, in the order of the mesh's nodes, which both sides know.
+        // By rank, in the order of the mesh's nodes, which is the same on both sides.
         let mut sent: BTreeMap<usize, BTreeSet<(usize, usize)>> = BTreeMap::new();
         let mut received = sent.clone();
         for row in 0..rows.owned() {
@@ -66,23 +66,23 @@ impl Ranks for MpiRanks<'_> {
         let neighbours = sent.into_iter().map(|(rank, nodes)| Neighbour {
             rank,
             sent: rows_of(nodes).collect(),
-            // Who sees a node of another is seen by it.
+            // Adjacency is symmetric: ranks that send nodes also receive nodes.
             received: received.remove(&rank).into_iter().flat_map(rows_of).collect(),
         });
         MpiHalo::new(self.world, neighbours.collect())
     }
 }
 
-/// A rank of one thread among those that MPI carries messages for.
+/// A rank of one thread that communicates by MPI.
 #[derive(Debug)]
 pub(crate) struct MpiHalo<'a> {
     world: &'a World,
     neighbours: Vec<Neighbour>,
-    /// Components on the way, of each neighbour. The rank has one thread: nothing waits for the lock.
+    /// Components in transit, for each neighbour. The rank has one thread, so the lock is never contended.
     exchanges: Mutex<Exchanges>,
 }
 
-/// Rows that a rank and another have for each other.
+/// Rows that two ranks exchange.
 #[derive(Debug)]
 struct Neighbour {
     rank: usize,
@@ -107,7 +107,7 @@ impl Halo for MpiHalo<'_> {
         let mut exchanges = self.exchanges.lock().unwrap_or_else(PoisonError::into_inner);
         for (neighbour, exchange) in self.neighbours.iter().zip(exchanges.all()) {
             for (row, components) in neighbour.sent.iter().zip(exchange.sent.chunks_exact_mut(3)) {
-                // SAFETY: the caller's promise: the vector is this thread's alone.
+                // SAFETY: guaranteed by the caller: only this thread uses the vector.
                 components.copy_from_slice(unsafe { vector.part(3 * row..3 * row + 3) });
             }
         }
@@ -126,7 +126,7 @@ impl Halo for MpiHalo<'_> {
     }
 
     fn bytes(&self) -> usize {
-        // Each is read and written.
+        // Each number is read and written.
         let numbers = |each: &Neighbour| 3 * (each.sent.len() + each.received.len());
         2 * 8 * self.neighbours.iter().map(numbers).sum::<usize>()
     }

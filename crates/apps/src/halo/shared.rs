@@ -1,4 +1,4 @@
-//! Halos and sums in memory that ranks of one node share.
+//! Halo exchange and sums in memory that ranks of one node share.
 
 use super::{Halo, Ranks};
 use crate::array::SharedArray;
@@ -9,8 +9,8 @@ use crate::sums::{SharedSums, Sums};
 use nodegauge_measure::Failure;
 use nodegauge_os::Mapping;
 
-/// Memory that ranks of one node share: sums, and a vector of the whole mesh, of which pages are touched where
-/// ranks meet.
+/// Memory that ranks of one node share: sums, and a vector of the whole mesh. Only pages with nodes on the boundaries
+/// of ranks are touched.
 #[derive(Debug)]
 pub(crate) struct SharedHalo {
     sums: SharedSums,
@@ -18,29 +18,29 @@ pub(crate) struct SharedHalo {
 }
 
 impl SharedHalo {
-    /// Memory for so many ranks, made before they are forked.
+    /// Maps memory for `ranks` ranks; called before they are forked.
     ///
     /// # Errors
-    /// When the kernel gives none.
+    /// Fails if memory cannot be mapped.
     pub fn map(mesh: Mesh, ranks: usize) -> Result<Self, Failure> {
         let vector = Mapping::shared(mesh.count() * 24).map_err(|error| {
-            Failure::missing(format!("cannot map memory that ranks share: {error}"))
+            Failure::missing(format!("cannot map memory that the ranks share: {error}"))
         })?;
         Ok(Self { sums: SharedSums::map(ranks)?, vector })
     }
 
-    /// As rank `rank` has it.
+    /// Returns the shared memory as seen by rank `rank`.
     pub fn of_rank(&self, rank: usize) -> SharedRank<'_> {
         SharedRank { shared: self, sums: self.sums.of_worker(rank) }
     }
 
-    /// The three components of a node of the mesh.
+    /// Returns the address of the three components of a node of the mesh.
     fn components(&self, node: usize) -> *mut [f64; 3] {
         self.vector.at(24 * node, 24).as_ptr().cast()
     }
 }
 
-/// A rank of one thread among those of its node.
+/// A rank of one thread among the ranks of its node.
 #[derive(Debug)]
 pub(crate) struct SharedRank<'a> {
     shared: &'a SharedHalo,
@@ -63,7 +63,7 @@ impl Ranks for SharedRank<'_> {
             let whole = Subdomain::whole(subdomain.mesh);
             (*row, whole.local(node))
         };
-        // Nodes of the rank beside one of another.
+        // Nodes of the rank that are adjacent to a node of another rank.
         let is_sent = |row: &usize| {
             let node = subdomain.node(rows.nodes[*row] as usize);
             subdomain.neighbours(node).any(|(_, other)| !subdomain.owns(other))
@@ -82,7 +82,7 @@ impl Ranks for SharedRank<'_> {
 pub(crate) struct RankHalo<'a> {
     shared: &'a SharedHalo,
     sums: &'a Sums<'a>,
-    /// Rows and the nodes of the mesh that they are.
+    /// Rows, each with its node in the mesh.
     sent: Vec<(usize, usize)>,
     received: Vec<(usize, usize)>,
 }
@@ -90,15 +90,15 @@ pub(crate) struct RankHalo<'a> {
 impl Halo for RankHalo<'_> {
     unsafe fn exchange(&self, context: &ThreadContext<'_>, vector: &SharedArray<f64>) {
         for (row, node) in &self.sent {
-            // SAFETY: the node is this rank's to write; others read it behind the barrier, and before they
-            // meet again in a sum, as between any two exchanges.
+            // SAFETY: only this rank writes the node. Other ranks read it after the barrier and before the next sum,
+            // which synchronises all ranks between two exchanges.
             unsafe {
                 self.shared.components(*node).write(vector.at(3 * row).cast::<[f64; 3]>().read());
             }
         }
         context.barrier_of_all();
         for (row, node) in &self.received {
-            // SAFETY: as above; the row at the end of the vector is this thread's alone.
+            // SAFETY: as above; only this thread uses the row at the end of the vector.
             unsafe {
                 vector.at(3 * row).cast::<[f64; 3]>().write(self.shared.components(*node).read());
             }
@@ -110,7 +110,7 @@ impl Halo for RankHalo<'_> {
     }
 
     fn bytes(&self) -> usize {
-        // Each is read and written.
+        // Each number is read and written.
         2 * 24 * (self.sent.len() + self.received.len())
     }
 }

@@ -1,5 +1,5 @@
-//! A domain's part of the solution: conjugate gradients, preconditioned by a multigrid cycle of symmetric
-//! Gauss-Seidel sweeps within the domain, as HPCG's reference code does step by step; and its tests.
+//! Part of the solution in one domain, and its tests: conjugate gradients, preconditioned by a multigrid cycle with
+//! symmetric Gauss-Seidel sweeps within the domain. The steps are those of HPCG's reference code.
 
 use super::exchange::DomainExchangePoint;
 use super::loops;
@@ -16,15 +16,15 @@ const WAXPBY: usize = 1;
 const SPMV: usize = 2;
 const MG: usize = 3;
 
-/// A grid of the preconditioner.
+/// One grid of the preconditioner.
 #[derive(Debug)]
 struct Level {
     matrix: Matrix,
-    /// Right-hand side; on the finest grid the residual.
+    /// Right-hand side; on the finest grid, the residual.
     r: Array<f64>,
-    /// With points of neighbours; on the finest grid the preconditioned residual.
+    /// Solution, with the points of neighbours; on the finest grid, the preconditioned residual.
     x: Array<f64>,
-    /// Product of the part below the diagonal with x.
+    /// Product of the part below the diagonal and x.
     t: Array<f64>,
 }
 
@@ -34,17 +34,17 @@ impl Level {
     }
 }
 
-/// Sweeps by each of some loops before they are chosen among; the best counts.
+/// Number of sweeps with each of the candidate loops; the best one counts.
 const TURNS: usize = 3;
 
-/// A domain, in memory that the thread which works on it has touched first.
+/// A domain in memory that its thread has touched first.
 #[derive(Debug)]
 pub(crate) struct Domain {
     code: Code,
     levels: Vec<Level>,
     b: Array<f64>,
     x: Array<f64>,
-    /// With points of neighbours.
+    /// Search direction, with the points of neighbours.
     p: Array<f64>,
     ap: Array<f64>,
 }
@@ -52,7 +52,7 @@ pub(crate) struct Domain {
 /// Result of a solution.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Solved {
-    /// Iterations that were done.
+    /// Number of completed iterations.
     pub iterations: usize,
     /// `|r| / |r0|`, by recursion.
     pub residual: f64,
@@ -60,24 +60,24 @@ pub(crate) struct Solved {
     pub seconds: [f64; PARTS.len()],
 }
 
-/// When a solution ends.
+/// Criteria for the end of a solution.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Until<'a> {
-    /// Iterations at most.
+    /// Maximum number of iterations.
     pub iterations: usize,
-    /// Residual at which it ends.
+    /// Target residual.
     pub tolerance: f64,
-    /// True if the multigrid cycle preconditions.
+    /// True if the multigrid cycle is used as preconditioner.
     pub preconditioned: bool,
-    /// Set when the user wants an end.
+    /// Set when the user interrupts the run.
     pub stop: &'a AtomicBool,
 }
 
 impl Domain {
-    /// A domain of the problem whose solution is 1 everywhere.
+    /// Creates a domain of the problem whose solution is 1 everywhere.
     ///
     /// # Errors
-    /// When the kernel gives no memory.
+    /// Fails if memory cannot be mapped.
     pub fn new(layout: &DomainLayout, number: usize, code: Code) -> Result<Self, Failure> {
         let touched = |shape: &VectorShape| -> Result<Array<f64>, Failure> {
             let mut array = Array::map(shape.length())?;
@@ -98,8 +98,8 @@ impl Domain {
         Ok(domain)
     }
 
-    /// Takes the loops of `all` by which a sweep of this domain is fastest, by turns; all domains agree on them by
-    /// the sums of their times.
+    /// Chooses those of the loops `all` that are fastest in sweeps of this domain, measured in turn. All domains choose
+    /// the same, by the sums of their times.
     pub fn choose(&mut self, place: &DomainExchangePoint<'_>, all: &[Code]) {
         let mut best = vec![f64::INFINITY; all.len()];
         let Level { matrix, r, x, t } = &mut self.levels[0];
@@ -107,7 +107,8 @@ impl Domain {
             for (code, shortest) in all.iter().zip(&mut best) {
                 place.sum(0.0, false);
                 let begun = monotonic_nanos();
-                // SAFETY: the loops are of this processor; three vectors of this shape, all this thread's alone.
+                // SAFETY: this processor supports the loops; the three vectors have this shape and belong to this
+                // thread.
                 unsafe {
                     loops::forward_from_zero(*code, matrix, r.at(0), x.at_mut(0), t.at_mut(0));
                     loops::backward(*code, matrix, r.at(0), x.at_mut(0), t.at(0));
@@ -120,12 +121,12 @@ impl Domain {
         self.code = fastest.map_or(self.code, |(code, _)| *code);
     }
 
-    /// True if its loops ask for coefficients before they need them.
+    /// True if the loops prefetch coefficients.
     pub fn asks_ahead(&self) -> bool {
         self.code.ahead
     }
 
-    /// Bytes of a domain, the shared buffers not among them.
+    /// Returns the size of a domain without the shared buffers, bytes.
     pub fn bytes(layout: &DomainLayout) -> u64 {
         let level = |level| {
             let shape = VectorShape::new(layout.coarser(level).local);
@@ -135,21 +136,22 @@ impl Domain {
         (0..LEVELS).map(level).sum::<usize>() as u64
     }
 
-    /// Bytes that the loops of an iteration move, by what they read and write of this storage: products, one
-    /// half of the matrix and then the other, a cycle at every grid; vectors at their length, once each.
+    /// Returns the bytes that an iteration moves, from the storage format: products, both halves of the matrix in
+    /// sweeps, and a cycle on each grid; each vector counts once per loop with its full length.
     pub fn moved(layout: &DomainLayout) -> u64 {
         let matrix = |level| Matrix::bytes(&VectorShape::new(layout.coarser(level).local)) as u64;
         let vector = |level| 8 * VectorShape::new(layout.coarser(level).local).length() as u64;
         let cycle = |level| match level {
-            // From zero: below, then above. Between: every fourth slice. Behind: all, then above.
+            // Sweep from zero: lower, then upper half. Residual: every fourth slice. Sweep afterwards: all, then upper
+            // half.
             0..3 => matrix(level) * 11 / 4 + 17 * vector(level),
             _ => matrix(level) + 8 * vector(level),
         };
-        // Three sums over two vectors or one, three updates.
+        // Three sums over one or two vectors, and three updates.
         matrix(0) + 2 * vector(0) + (5 + 9) * vector(0) + (0..LEVELS).map(cycle).sum::<u64>()
     }
 
-    /// b as it follows from the solution 1, times what `factor` says of each point.
+    /// Sets b to the product of the matrix and the solution 1, multiplied by `factor` at each point.
     fn set_right_hand_side(
         &mut self,
         factor: &dyn Fn([usize; 3]) -> f64,
@@ -176,7 +178,7 @@ impl Domain {
         }
     }
 
-    /// Solves from x = 0; whether it was not ended early.
+    /// Solves from x = 0; returns `None` if the solution was ended early.
     pub fn solve(&mut self, place: &DomainExchangePoint<'_>, until: Until<'_>) -> Option<Solved> {
         let shape = self.levels[0].shape();
         let mut watch = Stopwatch { seconds: [0.0; PARTS.len()], since: monotonic_nanos() };
@@ -185,7 +187,7 @@ impl Domain {
         self.p.fill(0.0);
         self.product_of_p(place);
         watch.lap(SPMV);
-        // r = b - A x
+        // r = b - A x.
         let r = &mut self.levels[0].r;
         update(&shape, r, &[(&self.b, 1.0), (&self.ap, -1.0)]);
         watch.lap(WAXPBY);
@@ -209,7 +211,7 @@ impl Domain {
             watch.lap(DDOT);
             let beta = if iterations == 0 { 0.0 } else { rz / rho };
             rho = rz;
-            // p = z + beta p
+            // p = z + beta p.
             add_to(&shape, &mut self.p, beta, &self.levels[0].x, 1.0);
             watch.lap(WAXPBY);
             self.product_of_p(place);
@@ -229,17 +231,17 @@ impl Domain {
         Some(Solved { iterations, residual: norm / first, seconds: watch.seconds })
     }
 
-    /// A p, behind an exchange.
+    /// Computes A p after an exchange.
     fn product_of_p(&mut self, place: &DomainExchangePoint<'_>) {
         let matrix = &self.levels[0].matrix;
-        // SAFETY: the loops are of this processor; two vectors of this shape, all this thread's alone.
+        // SAFETY: this processor supports the loops; both vectors have this shape and belong to this thread.
         unsafe {
             place.exchange(&matrix.shape, self.p.at_mut(0));
             loops::product(self.code, matrix, self.p.at(0), self.ap.at_mut(0));
         }
     }
 
-    /// A multigrid cycle from level `level` on: x from r.
+    /// Runs a multigrid cycle from level `level`: x from r.
     fn cycle(&mut self, place: &DomainExchangePoint<'_>, level: usize) {
         let code = self.code;
         let (here, coarser) = self.levels[level..].split_at_mut(1);
@@ -248,7 +250,7 @@ impl Domain {
         let r = r.at(0);
         let t = t.at_mut(0);
         let x = x.at_mut(0);
-        // SAFETY: as above; the coarser grid's vector is of half this shape.
+        // SAFETY: as above; the vector of the coarser grid has half this shape.
         unsafe {
             loops::forward_from_zero(code, matrix, r, x, t);
             loops::backward(code, matrix, r, x, t);
@@ -272,8 +274,8 @@ impl Domain {
         }
     }
 
-    /// HPCG's test of convergence: with a diagonal of a million and more, conjugate gradients alone need some
-    /// ten iterations, and preconditioned ones one or two; the most of each kind.
+    /// HPCG's test of convergence: with a diagonal of 10^6 and more, conjugate gradients need about ten iterations
+    /// without and one or two with the preconditioner. Returns the maximum number of each kind.
     pub fn spectral_test(
         &mut self,
         place: &DomainExchangePoint<'_>,
@@ -301,8 +303,8 @@ impl Domain {
         most
     }
 
-    /// HPCG's test of symmetry: `|x'Ay - y'Ax| / (2 |x| |A| |y|) / epsilon` of the product, and the same of
-    /// the multigrid cycle, for numbers at random.
+    /// HPCG's test of symmetry with random vectors: returns `|x'Ay - y'Ax| / (2 |x| |A| |y|) / epsilon` of the product
+    /// and of the multigrid cycle.
     pub fn symmetry_test(&mut self, place: &DomainExchangePoint<'_>, number: usize) -> [f64; 2] {
         let shape = self.levels[0].shape();
         let fill = |vector: &mut Array<f64>, seed: u64| {
@@ -315,7 +317,7 @@ impl Domain {
         };
         let sum = |x: &[f64], y: &[f64]| place.sum(dot(&shape, x, y), false).0;
         let (seed_x, seed_y) = (2 * number as u64 + 1, 2 * number as u64 + 1_000_002);
-        // x in `self.x`, y in p and r: they are filled anew where they are needed.
+        // x is in `self.x`, y in p and r; both are filled again where they are needed.
         fill(&mut self.x, seed_x);
         fill(&mut self.p, seed_y);
         let norms = [sum(&self.x, &self.x), sum(&self.p, &self.p)];
@@ -331,12 +333,12 @@ impl Domain {
         fill(&mut self.x, seed_y);
         let y_ax = sum(&self.x, &self.ap);
         let y_mx = sum(&self.x, &self.levels[0].x);
-        // The norms are HPCG's: squares, and a matrix of 2 x 26.
+        // Norms as in HPCG: sums of squares, and 2 x 26 for the matrix.
         let scale = 2.0 * norms[0] * norms[1] * 52.0 * f64::EPSILON;
         [(x_ay - y_ax).abs() / scale, (x_my - y_mx).abs() / scale]
     }
 
-    /// The greatest distance of x from the solution, 1.
+    /// Returns the largest difference of x from the solution 1.
     pub fn distance(&self) -> f64 {
         let shape = self.levels[0].shape();
         let of =
@@ -345,7 +347,7 @@ impl Domain {
     }
 }
 
-/// Marsaglia's xorshift64: numbers from 0 to 1.
+/// Returns a number from 0 to 1 by Marsaglia's xorshift64.
 fn random(state: &mut u64) -> f64 {
     *state = state.wrapping_mul(0x2545_F491_4F6C_DD1D).wrapping_add(1);
     for shift in [13, -7, 17] {
@@ -354,7 +356,7 @@ fn random(state: &mut u64) -> f64 {
     (*state >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// Seconds by part.
+/// Seconds of each part.
 struct Stopwatch {
     seconds: [f64; PARTS.len()],
     since: u64,
@@ -368,7 +370,7 @@ impl Stopwatch {
     }
 }
 
-/// x'y over a domain's own points, in eight sums side by side, line by line.
+/// Returns x'y over a domain's own points, line by line, in eight parallel sums.
 fn dot(shape: &VectorShape, x: &[f64], y: &[f64]) -> f64 {
     let mut sums = [0.0; 8];
     for first in shape.lines() {
@@ -385,7 +387,7 @@ fn dot(shape: &VectorShape, x: &[f64], y: &[f64]) -> f64 {
     sums.iter().sum()
 }
 
-/// w = the sum of vectors times factors.
+/// Computes w as the sum of vectors times factors.
 fn update(shape: &VectorShape, w: &mut [f64], [(x, a), (y, b)]: &[(&Array<f64>, f64); 2]) {
     for first in shape.lines() {
         let line = first..first + shape.grid[0];
@@ -397,7 +399,7 @@ fn update(shape: &VectorShape, w: &mut [f64], [(x, a), (y, b)]: &[(&Array<f64>, 
     }
 }
 
-/// y = a y + b x
+/// y = a y + b x.
 fn add_to(shape: &VectorShape, y: &mut [f64], a: f64, x: &[f64], b: f64) {
     for first in shape.lines() {
         let line = first..first + shape.grid[0];
@@ -407,7 +409,7 @@ fn add_to(shape: &VectorShape, y: &mut [f64], a: f64, x: &[f64], b: f64) {
     }
 }
 
-/// Adds the coarser grid's solution at every other point.
+/// Adds the solution of the coarser grid at every other point.
 fn prolong(shape: &VectorShape, x: &mut [f64], coarser: &Level) {
     let coarse = coarser.shape();
     let lines = coarse.grid[1];

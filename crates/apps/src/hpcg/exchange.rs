@@ -1,6 +1,6 @@
 //! Communication of domains: points that neighbours own, and sums over all domains in a fixed order.
 //!
-//! Points are written twice by turns, as parts of sums are.
+//! There are two sets of buffers, used alternately, as for the parts of sums.
 
 use super::matrix::VectorShape;
 use super::problem::DomainLayout;
@@ -11,13 +11,14 @@ use nodegauge_team::Member;
 use std::cell::Cell;
 use std::ops::Range;
 
-/// The 26 directions.
+/// Returns the 26 directions.
 fn directions() -> impl Iterator<Item = [isize; 3]> {
     let of = |n: isize| [n % 3 - 1, n / 3 % 3 - 1, n / 9 - 1];
     (0..27).map(of).filter(|steps| *steps != [0; 3])
 }
 
-/// Points of a domain on one side: those next to the neighbour, or those of the neighbour next to it.
+/// Returns the points on one side of a domain: its own points next to the neighbour, or, with `others`, the neighbour's
+/// points next to it.
 fn side(shape: &VectorShape, steps: [isize; 3], others: bool) -> [Range<isize>; 3] {
     std::array::from_fn(|axis| {
         let points = shape.grid[axis] as isize;
@@ -36,27 +37,27 @@ pub(crate) struct DomainExchange {
     layout: DomainLayout,
     sums: SharedSums,
     memory: Mapping,
-    /// Numbers that a domain sends at most at once: the sum over its sides.
+    /// Maximum number of numbers that a domain sends per exchange: the sum over its sides.
     sent: usize,
 }
 
 impl DomainExchange {
-    /// Memory for these domains.
+    /// Maps the memory of these domains.
     ///
     /// # Errors
-    /// When the kernel gives none.
+    /// Fails if memory cannot be mapped.
     pub fn new(layout: DomainLayout) -> Result<Self, Failure> {
         let [x, y, z] = layout.local.map(|points| points + 2);
         let sent = x * y * z - layout.local.iter().product::<usize>();
         let count = layout.count();
         let memory = Mapping::shared(2 * count * sent * size_of::<f64>());
         let memory = memory.map_err(|cause| {
-            Failure::missing(format!("cannot map memory that domains share: {cause}"))
+            Failure::missing(format!("cannot map memory that the domains share: {cause}"))
         })?;
         Ok(Self { layout, sums: SharedSums::map(count)?, memory, sent })
     }
 
-    /// Returns the buffer for what a domain sends in one direction.
+    /// Returns the buffer for the points that a domain sends in one direction.
     fn buffer(
         &self,
         half: usize,
@@ -74,27 +75,28 @@ impl DomainExchange {
     }
 }
 
-/// A domain's way to the others.
+/// Access of one domain to the exchange.
 pub(crate) struct DomainExchangePoint<'a> {
     exchange: &'a DomainExchange,
     member: &'a Member<'a>,
     sums: Sums<'a>,
-    /// Exchanges so far.
+    /// Number of exchanges so far.
     exchanges: Cell<usize>,
 }
 
 impl<'a> DomainExchangePoint<'a> {
-    /// Makes the communication of a member's domain; all members make theirs together, and use it alike.
+    /// Creates the communication of a member's domain. All members create theirs together and make the same sequence of
+    /// calls.
     pub fn new(exchange: &'a DomainExchange, member: &'a Member<'a>) -> Self {
         member.barrier();
         let sums = exchange.sums.of_worker(member.index);
         Self { exchange, member, sums, exchanges: Cell::new(0) }
     }
 
-    /// Brings the points of neighbours around those of `vector`.
+    /// Copies the points of neighbours into `vector`.
     ///
     /// # Safety
-    /// `vector` is of this shape, and this thread's alone.
+    /// `vector` has this shape and is used only by this thread.
     pub unsafe fn exchange(&self, shape: &VectorShape, vector: *mut f64) {
         let (exchange, domain) = (self.exchange, self.member.index);
         let neighbours = || {
@@ -108,7 +110,7 @@ impl<'a> DomainExchangePoint<'a> {
         let half = self.exchanges.replace(self.exchanges.get() + 1) % 2;
         for (steps, _) in neighbours() {
             let buffer = exchange.buffer(half, domain, shape, steps);
-            // SAFETY: the part of the buffer is this domain's, and is read behind the barrier alone.
+            // SAFETY: this part of the buffer belongs to this domain and is read only after the barrier.
             unsafe {
                 copy(shape, &side(shape, steps, false), |at, n| {
                     buffer.add(n).write(*vector.add(at))
@@ -118,20 +120,20 @@ impl<'a> DomainExchangePoint<'a> {
         self.member.barrier();
         for (steps, other) in neighbours() {
             let buffer = exchange.buffer(half, other, shape, steps.map(|step| -step));
-            // SAFETY: the other has written it before the barrier; sides of neighbours are alike.
+            // SAFETY: the neighbour has written it before the barrier; sides of neighbours have the same shape.
             unsafe {
                 copy(shape, &side(shape, steps, true), |at, n| vector.add(at).write(*buffer.add(n)))
             };
         }
     }
 
-    /// The sum of `x` over all domains, the same for each; and whether one of them asks for an `end`.
+    /// Returns the sum of `x` over all domains, the same for each, and true if any domain requests an `end`.
     pub fn sum(&self, x: f64, end: bool) -> (f64, bool) {
         self.sums.add_up(x, end, || self.member.barrier())
     }
 }
 
-/// Calls `each` with the place of every point of a side, and its number.
+/// Calls `each` with the index and the number of every point of a side.
 #[inline]
 unsafe fn copy(
     shape: &VectorShape,

@@ -1,66 +1,67 @@
-//! The loops over slices, compiled for each instruction set: products, and the two halves of a symmetric
-//! Gauss-Seidel sweep in natural order.
+//! Loops over slices, compiled for each instruction set: products, and the two halves of a symmetric Gauss-Seidel sweep
+//! in natural order.
 //!
-//! A sweep forward leaves in `t` what lies below the diagonal times x. Backward every row needs just that of
-//! its lower neighbours, which it changes only later, so that half of the matrix is read again and not the
-//! whole. From x = 0 nothing above the diagonal matters to a sweep forward.
+//! A forward sweep stores in `t` the product of the part below the diagonal and x. In the backward sweep, every row
+//! needs exactly this value, because its lower neighbours change only later. So only half of the matrix is read again.
+//! In a forward sweep from x = 0, the part above the diagonal contributes nothing.
 
 use super::matrix::{LANES, Matrix, OUTER, SIDE, VectorShape};
 use crate::code::{ask, compiled};
 use nodegauge_kernels::isa::{InstructionSet, multiply_add};
 
-/// Eight rows.
+/// Values of eight rows.
 type Lanes = [f64; LANES];
 
 compiled! {
-    /// One sweep forward from x = 0 with right-hand side r: x, and t.
+    /// Forward sweep from x = 0 with right-hand side r; computes x and t.
     ///
     /// # Safety
-    /// The processor has the instruction set; vectors are as long as the matrix's shape says, of three different
-    /// arrays, which nothing else uses meanwhile.
+    /// The processor supports the instruction set; the vectors have the length of the matrix's shape, belong to three
+    /// different arrays, and no other code uses them during the call.
     forward_from_zero = forward_from_zero_body(a: &Matrix, r: *const f64, x: *mut f64, t: *mut f64)
 }
 
 compiled! {
-    /// One sweep forward with right-hand side r: x, and t.
+    /// Forward sweep with right-hand side r; computes x and t.
     ///
     /// # Safety
-    /// As for [`forward_from_zero`].
+    /// The requirements are those of [`forward_from_zero`].
     forward = forward_full_body(a: &Matrix, r: *const f64, x: *mut f64, t: *mut f64)
 }
 
 compiled! {
-    /// One sweep backward behind one forward, whose t it takes.
+    /// Backward sweep after a forward sweep, whose t it uses.
     ///
     /// # Safety
-    /// As for [`forward_from_zero`].
+    /// The requirements are those of [`forward_from_zero`].
     backward = backward_body(a: &Matrix, r: *const f64, x: *mut f64, t: *const f64)
 }
 
 compiled! {
-    /// `y = A x`.
+    /// Computes `y = A x`.
     ///
     /// # Safety
-    /// As for [`forward_from_zero`].
+    /// The requirements are those of [`forward_from_zero`].
     product = product_body(a: &Matrix, x: *const f64, y: *mut f64)
 }
 
 compiled! {
-    /// `r - A x` at every other point in each direction, as a vector of the coarser grid.
+    /// Computes `r - A x` at every other point in each direction, as a vector of the coarser grid.
     ///
     /// # Safety
-    /// As for [`forward_from_zero`]; `coarse` has half this shape.
+    /// The requirements are those of [`forward_from_zero`]; `coarse` has half this shape.
     restrict = restrict_body(a: &Matrix, r: *const f64, x: *const f64, coarse: *mut f64)
 }
 
-/// Eight numbers from any address.
+/// Returns eight numbers from an unaligned address.
 #[inline(always)]
 unsafe fn load(from: *const f64) -> Lanes {
     // SAFETY: the caller's promise.
     unsafe { from.cast::<Lanes>().read_unaligned() }
 }
 
-/// The slots of a slice outside of it times x, in two sums so that no addition waits for the one before.
+/// Returns the products of x with the slots whose columns are outside the slice, in two sums, so that additions do not
+/// wait for each other.
 #[inline(always)]
 unsafe fn outer<S: InstructionSet, const ASK: bool, const BACKWARD: bool>(
     values: *const f64,
@@ -70,7 +71,7 @@ unsafe fn outer<S: InstructionSet, const ASK: bool, const BACKWARD: bool>(
     let mut sums = [[0.0; LANES]; 2];
     for slot in 0..OUTER {
         ask::<ASK, BACKWARD>(values.wrapping_add(slot * LANES));
-        // SAFETY: a slice has so many slots and columns, and a vector eight numbers from each column on.
+        // SAFETY: a slice has this many slots and columns, and a vector has eight numbers from each column on.
         let (a, x) =
             unsafe { (load(values.add(slot * LANES)), load(x.add(*columns.add(slot) as usize))) };
         sums[slot % 2] = inner::<S>(a, x, sums[slot % 2]);
@@ -78,7 +79,7 @@ unsafe fn outer<S: InstructionSet, const ASK: bool, const BACKWARD: bool>(
     std::array::from_fn(|lane| sums[0][lane] + sums[1][lane])
 }
 
-/// Eight coefficients times eight numbers, added to a sum.
+/// Adds the products of eight coefficients and eight numbers to a sum.
 #[inline(always)]
 fn inner<S: InstructionSet>(a: Lanes, x: Lanes, sum: Lanes) -> Lanes {
     std::array::from_fn(|lane| multiply_add::<S>(a[lane], x[lane], sum[lane]))
@@ -117,8 +118,8 @@ unsafe fn forward_body<S: InstructionSet, const ASK: bool, const FROM_ZERO: bool
     let (mut lower, mut upper) = (a.lower.at(0), a.upper.at(0));
     let (mut below, mut above) = (a.below.at(0), a.above.at(0));
     let mut inverse = a.inverse.at(0);
-    // SAFETY: slices follow each other in the order of lines, and the lines lie within the vectors with room
-    // for a slice on both sides; columns are of this shape.
+    // SAFETY: slices follow each other in the order of lines; the lines lie within the vectors, with room for a slice
+    // on both sides; columns are those of this shape.
     unsafe {
         for first in a.shape.lines() {
             let mut before = *x.add(first - 1);
@@ -167,7 +168,7 @@ unsafe fn backward_body<S: InstructionSet, const ASK: bool>(
     let all = a.shape.all_slices();
     let (mut upper, mut above) = (a.upper.at(all * SIDE * LANES), a.above.at(all * OUTER));
     let mut inverse = a.inverse.at(all * LANES);
-    // SAFETY: as forward, from the end.
+    // SAFETY: as in the forward sweep, starting at the end.
     unsafe {
         for first in a.shape.lines().rev() {
             let mut behind = *x.add(first + points);
@@ -193,7 +194,7 @@ unsafe fn backward_body<S: InstructionSet, const ASK: bool>(
     }
 }
 
-/// The product of one slice with x.
+/// Returns the product of one slice and x.
 #[inline(always)]
 unsafe fn slice_product<S: InstructionSet, const ASK: bool>(
     a: &Matrix,
@@ -201,7 +202,7 @@ unsafe fn slice_product<S: InstructionSet, const ASK: bool>(
     at: usize,
     x: *const f64,
 ) -> Lanes {
-    // SAFETY: the caller's promise: the slice is there, and `at` is its place in vectors.
+    // SAFETY: the caller guarantees that the slice exists and that `at` is its position in vectors.
     unsafe {
         let (lower, upper) = (a.lower.at(slice * SIDE * LANES), a.upper.at(slice * SIDE * LANES));
         let below_x = outer::<S, ASK, false>(lower, a.below.at(slice * OUTER), x);
@@ -219,7 +220,7 @@ unsafe fn product_body<S: InstructionSet, const ASK: bool>(a: &Matrix, x: *const
     for (line, first) in a.shape.lines().enumerate() {
         for slice in 0..slices {
             let at = first + slice * LANES;
-            // SAFETY: as forward.
+            // SAFETY: as in the forward sweep.
             unsafe {
                 let row = slice_product::<S, ASK>(a, line * slices + slice, at, x);
                 y.add(at).cast::<Lanes>().write_unaligned(row);
@@ -244,7 +245,7 @@ unsafe fn restrict_body<S: InstructionSet, const ASK: bool>(
         for slice in 0..slices {
             let at = first + slice * LANES;
             let number = (fine_z * y + fine_y) * slices + slice;
-            // SAFETY: as forward; the coarse vector has this line.
+            // SAFETY: as in the forward sweep; the coarse vector has this line.
             unsafe {
                 let row = slice_product::<S, ASK>(a, number, at, x);
                 let from = slice * LANES / 2;

@@ -1,28 +1,28 @@
-//! A domain's part of the matrix: slices of eight rows side by side (sliced ELL), with the coefficients of
-//! every row in full and a column for each slot of a slice, whose eight columns follow each other.
+//! A domain's part of the matrix: slices of eight rows (sliced ELL). The coefficients of every row are stored in full,
+//! with one column index per slot of a slice, because the eight columns of a slot are consecutive.
 //!
-//! Rows of a slice are neighbours in a line of the grid, so that the only coefficients within a slice are
-//! those of the point before and the point behind: they have slots of their own, and everything else of a
-//! sweep is done with vectors. Below and above the diagonal lie apart, for a sweep that needs only one half.
+//! Rows of a slice are neighbours in a line of the grid. Only the coefficients of the preceding and the following point
+//! lie within a slice. They have their own slots, and the remainder of a sweep uses vectors. The parts below and above
+//! the diagonal are stored separately, for sweeps that need only one of them.
 
 use super::problem::{DomainLayout, GridPoints};
 use crate::array::Array;
 use nodegauge_measure::Failure;
 
-/// Rows of a slice.
+/// Number of rows of a slice.
 pub(crate) const LANES: usize = 8;
-/// Slots on each side of the diagonal whose columns are in no slice that they are coefficients of.
+/// Number of slots on each side of the diagonal whose columns lie outside the slice.
 pub(crate) const OUTER: usize = 12;
-/// Slots on each side; the last is that of the neighbour in the line.
+/// Number of slots on each side; the last one is that of the neighbour in the line.
 pub(crate) const SIDE: usize = OUTER + 1;
 
-/// Steps to the neighbours below the diagonal, the one in the line last; those above are opposite.
+/// Steps to the neighbours below the diagonal; the neighbour in the line is last. Those above are opposite.
 const BELOW: [[isize; 3]; SIDE] = {
     let mut steps = [[0; 3]; SIDE];
     let mut slot = 0;
     while slot < OUTER {
         let (row, x) = (slot / 3, slot as isize % 3 - 1);
-        // The three lines of the plane before, then the line before in this plane.
+        // The three lines of the previous plane, then the previous line in this plane.
         let [y, z] = if row < 3 { [row as isize - 1, -1] } else { [-1, 0] };
         steps[slot] = [x, y, z];
         slot += 1;
@@ -35,31 +35,32 @@ const BELOW: [[isize; 3]; SIDE] = {
 /// starting at a multiple of [`LANES`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct VectorShape {
-    /// Points in each direction.
+    /// Number of points in each direction.
     pub grid: GridPoints,
-    /// From a line to the next.
+    /// Distance from a line to the next one.
     line: usize,
 }
 
 impl VectorShape {
     pub fn new(grid: GridPoints) -> Self {
-        // The point behind a full line is the first of these eight, the one before the next line the last.
+        // Of the eight additional numbers, the first is the point after a full line, the last the point before the next
+        // line.
         Self { grid, line: grid[0].next_multiple_of(LANES) + LANES }
     }
 
-    /// Numbers of a vector.
+    /// Returns the length of a vector.
     pub fn length(&self) -> usize {
         LANES + self.line * (self.grid[1] + 2) * (self.grid[2] + 2)
     }
 
-    /// The number of a point; of others' points -1 or one more than there are.
+    /// Returns the index of a point; coordinates of neighbours' points are -1 or the number of points.
     #[inline]
     pub fn at(&self, [x, y, z]: [isize; 3]) -> usize {
         let lines = (z + 1) as usize * (self.grid[1] + 2) + (y + 1) as usize;
         (LANES + lines * self.line).wrapping_add_signed(x)
     }
 
-    /// The first number of each line, in the order of rows.
+    /// Returns the first index of each line, in the order of rows.
     #[inline]
     pub fn lines(&self) -> impl DoubleEndedIterator<Item = usize> + Clone + use<> {
         let Self { grid: [_, y, z], .. } = *self;
@@ -67,38 +68,38 @@ impl VectorShape {
         (0..y * z).map(move |line| shape.at([0, (line % y) as isize, (line / y) as isize]))
     }
 
-    /// Slices of a line.
+    /// Returns the number of slices of a line.
     #[inline]
     pub fn slices(&self) -> usize {
         self.grid[0].div_ceil(LANES)
     }
 
-    /// Slices of all lines.
+    /// Returns the number of slices of all lines.
     pub fn all_slices(&self) -> usize {
         self.slices() * self.grid[1] * self.grid[2]
     }
 }
 
-/// A domain's rows on one grid.
+/// Rows of a domain on one grid.
 #[derive(Debug)]
 pub(crate) struct Matrix {
     pub shape: VectorShape,
-    /// [`SIDE`] slots of [`LANES`] for each slice.
+    /// [`SIDE`] slots of [`LANES`] coefficients for each slice.
     pub lower: Array<f64>,
     pub upper: Array<f64>,
-    /// [`LANES`] for each slice; and their inverses.
+    /// [`LANES`] diagonal coefficients for each slice, and their inverses.
     pub diagonal: Array<f64>,
     pub inverse: Array<f64>,
-    /// [`OUTER`] first columns for each slice, as numbers of vectors.
+    /// First columns of [`OUTER`] slots for each slice, as indices of vectors.
     pub below: Array<u32>,
     pub above: Array<u32>,
 }
 
 impl Matrix {
-    /// The rows of a domain, touched by the thread that will use them.
+    /// Creates the rows of a domain; the thread that uses them touches them first.
     ///
     /// # Errors
-    /// When the kernel gives no memory.
+    /// Fails if memory cannot be mapped.
     pub fn new(layout: &DomainLayout, domain: usize) -> Result<Self, Failure> {
         let shape = VectorShape::new(layout.local);
         let slices = shape.all_slices();
@@ -151,7 +152,7 @@ impl Matrix {
         }
     }
 
-    /// Multiplies the diagonal by what `factor` says of each point, in the order of rows.
+    /// Multiplies the diagonal by `factor` of each point, in the order of rows.
     pub fn scale_diagonal(&mut self, mut factor: impl FnMut([usize; 3]) -> f64) {
         let [points, lines, _] = self.shape.grid;
         for slice in 0..self.shape.all_slices() {
@@ -164,7 +165,7 @@ impl Matrix {
         }
     }
 
-    /// Puts another diagonal in the place of this one; rows that are not there have 0.
+    /// Replaces the diagonal; padding rows have 0.
     pub fn set_diagonal(&mut self, diagonal: &[f64]) {
         self.diagonal.copy_from_slice(diagonal);
         for (inverse, x) in self.inverse.iter_mut().zip(diagonal) {
@@ -172,7 +173,7 @@ impl Matrix {
         }
     }
 
-    /// Bytes of the rows.
+    /// Returns the size of the rows, bytes.
     pub fn bytes(shape: &VectorShape) -> usize {
         shape.all_slices() * ((2 * SIDE + 2) * LANES * 8 + 2 * OUTER * 4)
     }

@@ -1,4 +1,4 @@
-//! Output of xhpcg: lines `group::key=value` since version 3.1, YAML before; and its figures.
+//! Output of xhpcg and its figures: lines `group::key=value` since version 3.1, YAML before.
 
 use super::TEST;
 use super::problem::PARTS;
@@ -7,25 +7,25 @@ use crate::config::{HpcgConfig, WorkersConfig};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Category, Measurement, Quoted, Validity};
 
-/// The first line's first word.
+/// First word of the first line.
 const TITLE: &str = "HPCG-Benchmark";
-/// Text in front of a valid rating; an invalid result has another text.
+/// Path of a valid rating; an invalid result has another text.
 const RATING: &str = "Final Summary::HPCG result is VALID with a GFLOP/s rating of";
 
 /// Output of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HpcgOutput {
-    /// Values by their path, e.g. `GFLOP/s Summary::Raw MG`.
+    /// Values by path, e.g. `GFLOP/s Summary::Raw MG`.
     values: Vec<(String, String)>,
 }
 
 impl HpcgOutput {
-    /// Reads what a run wrote; `None` of another text.
+    /// Parses the output of a run; returns `None` for other text.
     pub fn read(text: &str) -> Option<Self> {
         let mut lines = text.lines().map(str::trim_end).skip_while(|line| line.is_empty());
         let first = lines.next()?.strip_prefix(TITLE)?;
         let mut values: Vec<(String, String)> = Vec::new();
-        // The keys above a line of YAML, each two blanks deeper.
+        // Keys above a line of YAML; each level is indented by two more spaces.
         let mut above: Vec<&str> = Vec::new();
         for line in std::iter::once(first).chain(lines).filter(|line| !line.is_empty()) {
             let (path, value) = match line.split_once('=') {
@@ -55,13 +55,13 @@ impl HpcgOutput {
         self.number(path).map(|number| number as u64)
     }
 
-    /// Three counts of a group.
+    /// Returns three counts of a group.
     fn counts(&self, group: &str, keys: [&str; 3]) -> Option<Vec<usize>> {
         let count = |key: &str| self.count(&format!("{group}::{key}")).map(|n| n as usize);
         keys.into_iter().map(count).collect()
     }
 
-    /// The figures; of a run that HPCG calls invalid without values.
+    /// Returns the figures; they have no values if HPCG calls the run invalid.
     pub fn measurements(&self, command: Option<&str>) -> Vec<Measurement> {
         let processes = self.count("Machine Summary::Distributed Processes");
         let threads = self.count("Machine Summary::Threads per processes").unwrap_or(1);
@@ -107,11 +107,11 @@ impl HpcgOutput {
             let m = m.category(Category::Reference).config(&config);
             let mut validity = Validity::valid();
             if self.number(RATING).is_none() {
-                validity.invalid("xhpcg reports an invalid result, or did not finish");
+                validity.invalid("xhpcg reported an invalid result or did not finish");
             }
             match self.number(&path) {
                 Some(rate) => m.value(Quoted::Single, rate * 1e9).judged(validity),
-                None => m.missing("xhpcg wrote no such rate"),
+                None => m.missing("xhpcg did not print this rate"),
             }
         };
         all.map(figure).collect()

@@ -1,30 +1,32 @@
-//! HPCG's problem: a grid of points of which each is coupled with the 26 around it, in equal parts, one for
-//! each domain; and its count of operations. Facts of HPCG 3.1 (github.com/hpcg-benchmark/hpcg, ReportResults
-//! and GenerateProblem), in words of our own.
+//! HPCG's problem and its count of operations. Each point of a grid is coupled with the 26 points around it; the grid
+//! is divided into equal parts, one for each domain.
+//!
+//! The definitions are those of HPCG 3.1 (github.com/hpcg-benchmark/hpcg, ReportResults and GenerateProblem).
 
-/// Iterations of a set.
+/// Number of iterations of a set.
 pub const ITERATIONS: usize = 50;
-/// Grids of the multigrid preconditioner, each half as fine as the one before in every direction.
+/// Number of grids of the multigrid preconditioner; each has half as many points in every direction as the previous
+/// one.
 pub const LEVELS: usize = 4;
-/// Points in each direction of a domain must be a multiple of this.
+/// Divisor of the number of points of a domain in each direction.
 pub const MULTIPLE: usize = 1 << (LEVELS - 1);
-/// Points in each direction of a domain at least, as xhpcg has it.
+/// Minimum number of points of a domain in each direction, as in xhpcg.
 pub const LEAST: usize = 16;
 
-/// Points in each direction.
+/// Number of points in each direction.
 pub type GridPoints = [usize; 3];
 
-/// Domains in each direction, and the grid of each.
+/// Number of domains in each direction, and the grid of each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DomainLayout {
-    /// Points of a domain.
+    /// Points of one domain.
     pub local: GridPoints,
     /// Domains.
     pub domains: GridPoints,
 }
 
 impl DomainLayout {
-    /// `count` domains with as little surface as may be, the longest direction first.
+    /// Returns `count` domains with the smallest possible surface, the longest direction first.
     pub fn new(local: GridPoints, count: usize) -> Self {
         let divisors = |n: usize| (1..=n).filter(move |d| n.is_multiple_of(*d));
         let shapes =
@@ -45,7 +47,7 @@ impl DomainLayout {
         [domain % x, domain / x % y, domain / (x * y)]
     }
 
-    /// The domain next to one in the direction of steps; `None` at the end of the grid.
+    /// Returns the adjacent domain in the given direction; `None` at the boundary of the grid.
     pub fn beside(&self, domain: usize, steps: [isize; 3]) -> Option<usize> {
         let place = self.place(domain);
         let step = |axis: usize| {
@@ -56,7 +58,7 @@ impl DomainLayout {
         Some(step(0)? + x * (step(1)? + y * step(2)?))
     }
 
-    /// The points of the whole grid.
+    /// Returns the number of points of the whole grid in each direction.
     pub fn global(&self) -> GridPoints {
         std::array::from_fn(|axis| self.local[axis] * self.domains[axis])
     }
@@ -66,12 +68,12 @@ impl DomainLayout {
         Self { local: self.local.map(|points| points >> levels), ..*self }
     }
 
-    /// Equations.
+    /// Returns the number of equations.
     pub fn rows(&self) -> f64 {
         self.global().iter().map(|points| *points as f64).product()
     }
 
-    /// Coefficients that are not zero.
+    /// Returns the number of nonzero coefficients.
     pub fn nonzeros(&self) -> f64 {
         self.global().iter().map(|points| 3.0 * *points as f64 - 2.0).product()
     }
@@ -85,18 +87,18 @@ pub const PARTS: [&str; 4] = ["ddot", "waxpby", "spmv", "mg"];
 pub struct Operations(pub [f64; PARTS.len()]);
 
 impl Operations {
-    /// Returns the counts of a set on this grid: those of the reference code, independent of what is saved.
+    /// Returns the counts of a set on this grid: those of the reference code, independent of operations that are saved.
     pub fn of(layout: &DomainLayout) -> Self {
         let (iterations, rows) = (ITERATIONS as f64, layout.rows());
         let vector = (3.0 * iterations + 1.0) * 2.0 * rows;
         let nonzeros = |level| layout.coarser(level).nonzeros();
-        // A symmetric sweep before and one behind, and a residual between them; the coarsest has one sweep.
+        // One symmetric sweep before and one after the residual; the coarsest grid has one sweep.
         let fine: f64 = (0..LEVELS - 1).map(|level| 10.0 * nonzeros(level)).sum();
         let mg = iterations * (fine + 4.0 * nonzeros(LEVELS - 1));
         Self([vector, vector, (iterations + 1.0) * 2.0 * nonzeros(0), mg])
     }
 
-    /// All of them.
+    /// Returns the total number of operations.
     pub fn total(&self) -> f64 {
         self.0.iter().sum()
     }

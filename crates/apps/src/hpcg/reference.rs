@@ -1,4 +1,4 @@
-//! The user's own xhpcg, on the same grid and CPUs, in a private folder.
+//! The user's own xhpcg, run on the same grid and CPUs in a private directory.
 
 use super::TEST;
 use super::output::HpcgOutput;
@@ -16,21 +16,21 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Longest time for a run.
+/// Maximum time of a run.
 const LIMIT: Duration = Duration::from_secs(24 * 3600);
-/// Largest relative difference of residuals of the same iterations, summed in another order.
+/// Maximum relative difference of residuals after the same iterations; the order of sums differs.
 const ALIKE: f64 = 1e-3;
 
-/// The reference program, as asked.
+/// Requested reference program.
 #[derive(Debug, Clone, PartialEq)]
 pub struct XhpcgOptions {
-    /// An xhpcg of any MPI.
+    /// Path of an xhpcg, built with any MPI.
     pub program: PathBuf,
     /// Launcher of its ranks.
     pub launcher: Option<CommandLine>,
-    /// True if launchers that refuse root are told to run all the same.
+    /// True if launchers that refuse to run as root get the option that allows it.
     pub allow_root: bool,
-    /// Seconds of its timed phase: one set of iterations at least.
+    /// Seconds of its timed phase, which has at least one set of iterations.
     pub seconds: u32,
 }
 
@@ -44,10 +44,10 @@ pub(crate) struct PlacedXhpcg {
 }
 
 impl PlacedXhpcg {
-    /// Finds it and its launcher; a rank for each domain.
+    /// Finds the program and its launcher, and places one rank per domain.
     ///
     /// # Errors
-    /// When there is no such program, no launcher for it, or no room for its ranks.
+    /// Fails if the program or its launcher is missing, or if its ranks do not fit.
     pub fn find(site: &Site, layout: DomainLayout, asked: &XhpcgOptions) -> Result<Self, Failure> {
         let request = RankRequest {
             ranks: layout.count() as u32,
@@ -61,10 +61,10 @@ impl PlacedXhpcg {
         Ok(Self { program, plan, layout, seconds: asked.seconds })
     }
 
-    /// Runs it; its figures. `None` when the user ended it.
+    /// Runs the program and returns its figures, or `None` if the user interrupted it.
     ///
     /// # Errors
-    /// When it cannot be started, or writes no result.
+    /// Fails if the program cannot be started or writes no result.
     pub fn run(
         &self,
         site: &Site,
@@ -83,7 +83,7 @@ impl PlacedXhpcg {
         let command = CommandLine::new(self.program.path.display().to_string(), arguments);
         let plan = Cow::Borrowed(&self.plan);
         let ranks = RankPlaces::Planned { plan, topology: &site.topology };
-        // One domain a rank, as here: a rank with threads of its own is another layout.
+        // One domain per rank, as in the native run; a rank with several threads has another layout.
         let environment = vec![("OMP_NUM_THREADS".to_owned(), Some("1".to_owned()))];
         let run = ProgramJob::new(command, LIMIT)
             .launched(self.program.launch(ranks))
@@ -98,14 +98,15 @@ impl PlacedXhpcg {
         match read.filter(|_| status.success()) {
             Some(output) => Ok(Some(output.measurements(Some(&ended.command())))),
             None => {
-                let hint = "run it by hand, or give another MPI's launcher with --launcher";
+                let hint =
+                    "run the program by hand, or give the launcher of its MPI with --launcher";
                 Err(ended.no_result(None, hint).into())
             }
         }
     }
 }
 
-/// Compares the two: ratings, and residuals after the same number of iterations.
+/// Compares the ratings of both programs, and their residuals after the same number of iterations.
 pub(crate) fn compare(measurements: &[Measurement]) -> Option<Notice> {
     let rating = |engine: &str| {
         let is_of =
@@ -118,13 +119,13 @@ pub(crate) fn compare(measurements: &[Measurement]) -> Option<Notice> {
     let apart = (config.residual? / of_theirs.residual? - 1.0).abs();
     let same = config.iterations == of_theirs.iterations && apart <= ALIKE;
     let residuals = if same {
-        format!("residuals behind {} iterations agree within {apart:.0e}", config.iterations?)
+        format!("residuals after {} iterations agree within {apart:.0e}", config.iterations?)
     } else {
         format!(
-            "but behind {} and {} iterations residuals differ: {:.3e} and {:.3e}",
+            "residuals after {} and {} iterations differ: {:.3e} and {:.3e}",
             config.iterations?, of_theirs.iterations?, config.residual?, of_theirs.residual?
         )
     };
-    let text = format!("native over xhpcg: {:.3}; {residuals}", native / theirs);
+    let text = format!("native rating / xhpcg rating: {:.3}; {residuals}", native / theirs);
     Some(Notice::new(NoticeId::Reference, GAUGE, text))
 }

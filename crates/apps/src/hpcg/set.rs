@@ -1,4 +1,4 @@
-//! A set of iterations as HPCG counts them: domains that are made for it, their tests, and what they came to.
+//! One set of iterations as HPCG counts them: creates the domains, tests them and solves.
 
 use super::domain::{Domain, Until};
 use super::exchange::{DomainExchange, DomainExchangePoint};
@@ -9,39 +9,39 @@ use nodegauge_os::monotonic_nanos;
 use nodegauge_team::{Laps, Member};
 use serde::{Deserialize, Serialize};
 
-/// Results of HPCG's tests; a number that is not finite is `None`.
+/// Results of HPCG's tests; a value that is not finite is `None`.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Tests {
     /// Departure from symmetry of the product and of the multigrid cycle, scaled.
     pub departures: [Option<f64>; 2],
-    /// Iterations with a great diagonal, alone and preconditioned.
+    /// Iterations with a large diagonal, without and with the preconditioner.
     pub iterations: [usize; 2],
 }
 
-/// A set as a domain has seen it, or all of them.
+/// Result of a set in one domain, or in all of them.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Set {
-    /// Time to make the domain, until all others were made as well, seconds.
+    /// Time until all domains were created, seconds.
     pub setup_s: Seconds,
-    /// True if the loops asked for coefficients before they needed them.
+    /// True if the loops prefetched coefficients.
     pub ahead: bool,
     pub tests: Option<Tests>,
-    /// Iterations; `None` of a set that was ended.
+    /// Number of iterations; `None` if the set was ended early.
     pub iterations: Option<usize>,
     /// `|r| / |r0|`.
     pub residual: Option<f64>,
-    /// The greatest distance of the solution from 1.
+    /// Largest difference of the solution from 1.
     pub distance: Option<f64>,
-    /// In each part; of all domains those of the slowest.
+    /// Seconds of each part; for all domains, those of the slowest.
     pub seconds: [f64; PARTS.len()],
 }
 
-/// Parts that a member builds its domain from.
+/// Components from which a member builds its domain.
 #[derive(Clone, Copy)]
 pub struct DomainPlan<'a> {
-    /// Partition of the mesh.
+    /// Layout of the domains.
     pub layout: &'a DomainLayout,
-    /// Exchange of halos between the members.
+    /// Exchange of halos between the domains.
     pub exchange: &'a DomainExchange,
     /// Candidate loops; the first is used until one is chosen.
     pub codes: &'a [Code],
@@ -50,14 +50,14 @@ pub struct DomainPlan<'a> {
 /// Request for one set.
 #[derive(Clone, Copy)]
 pub struct SetRequest<'a> {
-    /// True if HPCG's tests have passed already.
+    /// True if HPCG's tests have already been run.
     pub tested: bool,
-    /// End of the iterations.
+    /// Criteria for the end of the iterations.
     pub until: Until<'a>,
 }
 
 impl Set {
-    /// Runs the set of a member's domain, which it makes.
+    /// Creates a member's domain and runs its set.
     pub fn of_member(
         member: &Member<'_>,
         laps: &mut Laps<'_>,
@@ -69,12 +69,12 @@ impl Set {
         let place = DomainExchangePoint::new(exchange, member);
         let begun = monotonic_nanos();
         let domain = Domain::new(layout, member.index, codes[0]);
-        // A domain that is not there must not leave the others waiting.
+        // A domain that cannot be created must not leave the other domains waiting.
         let (_, ended) = place.sum(0.0, domain.is_err());
         let setup_s = (monotonic_nanos() - begun) as f64 * 1e-9;
         let mut domain = domain?;
         if ended {
-            return Err(Failure::missing("another domain has no memory"));
+            return Err(Failure::missing("another domain could not map memory"));
         }
         if codes.len() > 1 {
             domain.choose(&place, codes);

@@ -1,4 +1,4 @@
-//! The view of `apps hpcg`: the rating with its parts, its tests, and the reference program beside it.
+//! View of `apps hpcg`: the rating with its parts, the tests, and the reference program for comparison.
 
 use super::problem::PARTS;
 use super::{TEST, variant};
@@ -11,7 +11,7 @@ use nodegauge_measure::quantity::{counted, significant};
 use nodegauge_measure::record::{Category, Measurement, Record};
 use nodegauge_measure::{Bytes, BytesPerSec, Seconds, Unit};
 
-/// The table and the evidence; `None` where the record has no such figures.
+/// Returns the section with table and evidence; `None` if the record has no such figures.
 pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
     let all: Vec<&Measurement> =
         record.measurements.iter().filter(|m| m.gauge == GAUGE && m.test == TEST).collect();
@@ -65,7 +65,7 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
             section.note(
                 "tests",
                 format!(
-                    "departure from symmetry {product:.1e} (product) and {cycle:.1e} (multigrid), 1 is allowed; with a great diagonal {alone} iterations, {preconditioned} preconditioned"
+                    "departure from symmetry {product:.1e} (product) and {cycle:.1e} (multigrid), at most 1 is allowed; with a large diagonal {alone} iterations, {preconditioned} with the preconditioner"
                 ),
             );
         }
@@ -75,7 +75,7 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
             section.note(
                 "memory",
                 format!(
-                    "{} of matrix and vectors; an iteration moves {} by its own storage: {}",
+                    "{} for matrix and vectors; memory traffic per iteration: {} (from the storage format), {}",
                     Bytes(bytes),
                     Bytes(moved),
                     BytesPerSec(rate)
@@ -84,12 +84,16 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
         }
         section.note_if(
             "setup",
-            config.setup_s.map(|s| format!("{}, a tenth of which counts in each set", Seconds(s))),
+            config
+                .setup_s
+                .map(|s| format!("{}, one tenth of which counts in each set", Seconds(s))),
         );
         section.note_if("ended", config.stopped.clone());
         let against = relative.and_then(|m| m.read_config::<HpcgConfig>().against);
-        section
-            .note_if("relative", against.map(|of| format!("rate over that of {of}, interleaved")));
+        section.note_if(
+            "relative",
+            against.map(|of| format!("rate divided by that of {of}, interleaved")),
+        );
     }
     section.doubts(&all);
     if first.category == Category::Variant {
@@ -98,7 +102,7 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
     Some(section)
 }
 
-/// A rate in GFLOP/s, or why there is none.
+/// Returns a rate in GFLOP/s, or the reason why there is none.
 fn rate(m: &Measurement) -> TableCell {
     match m.value {
         Some(value) => TableCell::figure(value, Unit::FlopsPerSecond, significant(value / 1e9)),
@@ -106,7 +110,7 @@ fn rate(m: &Measurement) -> TableCell {
     }
 }
 
-/// `2 x 104 x 104 x 104`
+/// Returns the grid, e.g. `2 x 104x104x104`.
 fn grid(config: &HpcgConfig) -> String {
     let domains: usize = config.domains.iter().flatten().product();
     let local: Vec<String> = config.grid.iter().flatten().map(ToString::to_string).collect();

@@ -1,4 +1,4 @@
-//! Ranks that an MPI launcher has started: the first one measures, and the others do as it says.
+//! Ranks that an MPI launcher has started: rank 0 measures, and the other ranks serve its requests.
 
 use super::solution::{self, Job};
 use crate::Workers;
@@ -10,15 +10,15 @@ use serde::{Deserialize, Serialize};
 /// Request of rank 0 to all ranks, itself included.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum SolverRequest {
-    /// A solution.
+    /// Run this solution.
     Solve(Job),
-    /// A pass of the node's bandwidth over arrays of so many numbers.
+    /// Measure one pass of the node's bandwidth over arrays of this many numbers.
     Bandwidth(usize),
-    /// To end, with this exit code.
+    /// End with this exit code.
     End(u8),
 }
 
-/// Tells those who follow, if there are any.
+/// Sends a request to the other ranks, if there are any.
 pub(super) fn tell(
     workers: &Workers,
     request: impl FnOnce() -> SolverRequest,
@@ -29,12 +29,12 @@ pub(super) fn tell(
     }
 }
 
-/// Does what rank 0 says, and returns the exit code that it gives.
+/// Serves the requests of rank 0; returns the exit code that rank 0 sends.
 ///
 /// # Errors
-/// When what it says cannot be read.
+/// Fails if a request cannot be read.
 pub fn follow(world: &World) -> Result<u8, Failure> {
-    // Rank 0 decides what becomes of the run, and the launcher ends the others when it ends.
+    // Rank 0 handles interrupts, and the launcher ends the other ranks when rank 0 ends.
     nodegauge_os::ignore_interrupts();
     let loops = bandwidth::loops();
     loop {
@@ -51,10 +51,10 @@ pub fn follow(world: &World) -> Result<u8, Failure> {
     }
 }
 
-/// Ends the others, and MPI.
+/// Ends the other ranks and MPI.
 ///
 /// # Errors
-/// None that can happen.
+/// Fails if the request cannot be encoded, which does not happen.
 pub fn end(world: &World, code: u8) -> Result<(), Failure> {
     world.tell_all(&SolverRequest::End(code))?;
     world.leave();

@@ -6,21 +6,21 @@ use nodegauge_measure::Fraction;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// A preconditioner, with the order in which it eliminates.
+/// Preconditioner with its order of elimination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Method {
-    /// Block-IC(0) of each thread's domain alone.
+    /// Block-IC(0) of each thread's domain, without couplings between domains.
     #[default]
     Domain,
-    /// Block-IC(0) in the fewest colours.
+    /// Block-IC(0) with the smallest number of colours.
     Multicolour,
-    /// Block-IC(0) in cyclic colours of reverse Cuthill-McKee's levels.
+    /// Block-IC(0) with cyclic colours of reverse Cuthill-McKee's levels.
     CyclicLevels,
     /// Block-IC(0) in reverse Cuthill-McKee's order.
     Levels,
     /// Block-IC(0) in natural order.
     Natural,
-    /// The inverse of the diagonal blocks.
+    /// Inverse of the diagonal blocks.
     Diagonal,
 }
 
@@ -36,7 +36,7 @@ nodegauge_measure::names!(
 );
 
 impl Method {
-    /// The order of rows.
+    /// Returns the order of rows.
     pub(crate) fn order(self) -> EliminationOrder {
         match self {
             Self::Domain | Self::Diagonal => EliminationOrder::Domain,
@@ -51,21 +51,21 @@ impl Method {
 /// Options of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct IccgOptions {
-    /// Elements along x, y, z; `None` for the size rule.
+    /// Number of elements along x, y and z; `None` for the size rule.
     pub elements: Option<[usize; 3]>,
-    /// The preconditioner.
+    /// Preconditioner.
     pub method: Method,
-    /// The storage of the matrix; `None` takes the faster one.
+    /// Storage format of the matrix; `None` for the faster one.
     pub storage: Option<Storage>,
-    /// `|r| / |b|` at which the solution is found.
+    /// Tolerance: `|r| / |b|` at which the solution has converged.
     pub tolerance: f64,
-    /// Iterations at most.
+    /// Maximum number of iterations.
     pub iterations: usize,
-    /// Largest share of the memory that can be had, 0 to 1.
+    /// Maximum share of the available memory, 0 to 1.
     pub memory_fraction: Fraction,
-    /// Time for everything; one solution is always found.
+    /// Time for the whole run; at least one solution is computed.
     pub budget: Duration,
-    /// Exactly this many solutions, whatever the time.
+    /// Exact number of solutions, independent of the time.
     pub samples: Option<usize>,
 }
 

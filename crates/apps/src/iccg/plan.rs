@@ -1,4 +1,4 @@
-//! A run that has been planned, and how it is measured: solutions and the node's bandwidth by turns.
+//! Planned run and its measurement: solutions and the node's bandwidth, interleaved.
 
 use super::TEST;
 use super::follow::{self, SolverRequest};
@@ -23,11 +23,11 @@ use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Sec
 use nodegauge_team::Interrupt;
 use std::time::Duration;
 
-/// Elements of an array at least for the node's bandwidth.
+/// Minimum number of elements of an array for the node's bandwidth.
 const LEAST_ELEMENTS: usize = 4096;
-/// Time that no run takes.
+/// Time longer than any run.
 const NO_LIMIT: Duration = Duration::from_secs(1 << 30);
-/// Samples of the node's bandwidth in a turn: the first of all is a warm-up.
+/// Samples of the node's bandwidth per turn; the first one of the run is a warm-up.
 const BANDWIDTH_SAMPLES: usize = 3;
 
 /// A planned run.
@@ -39,12 +39,12 @@ pub struct IccgPlan {
 }
 
 impl IccgPlan {
-    /// Plans a run by the requested workers, or by ranks that a launcher has started; of several those are left out
-    /// whose ranks cannot share out the mesh.
+    /// Plans a run with the requested workers, or with the ranks that a launcher has started. Combinations of a sweep
+    /// whose ranks cannot divide the mesh are left out.
     ///
     /// # Errors
-    /// Workers that this node cannot have; a mesh that does not fit into memory or that ranks cannot share out, and
-    /// limits that mean nothing.
+    /// Fails if this node does not have the workers, if the mesh does not fit into memory or cannot be divided among
+    /// the ranks, and if a limit is invalid.
     pub fn new(
         site: &Site,
         requested: &WorkersOptions,
@@ -55,13 +55,14 @@ impl IccgPlan {
         let swept = requested.swept(&site.topology, joined, &mut notices)?;
         if !(options.tolerance > 0.0 && options.tolerance < 1.0) {
             return Err(Failure::usage(format!(
-                "a tolerance of {}: expected a number between 0 and 1",
+                "invalid tolerance {}: expected a number between 0 and 1",
                 options.tolerance,
             ))
             .hint("e.g. --tolerance 1e-8"));
         }
         if options.iterations == 0 {
-            return Err(Failure::usage("no iterations are allowed").hint("e.g. --iterations 1000"));
+            return Err(Failure::usage("invalid number of iterations 0: expected at least 1")
+                .hint("e.g. --iterations 1000"));
         }
         let mut cpus: Vec<CpuId> =
             swept.iter().flat_map(|swept| swept.workers.together().cpus()).collect();
@@ -110,7 +111,7 @@ impl Planned for IccgPlan {
         let Self { swept, options, size, notices } = *self;
         observer.phase("starting threads");
         let limits = Limits::new(options.budget, options.samples);
-        // A sample that is asked for is a solution, and one of the schedule an iteration.
+        // With a requested number of samples, a sample is a solution; for the schedule it is an iteration.
         let (rule, time) = match options.samples {
             Some(n) => (RepetitionPolicy { fewest: n, tolerance: None, ..policy::ICCG }, NO_LIMIT),
             None => (policy::ICCG, options.budget),
@@ -160,14 +161,14 @@ impl Planned for IccgPlan {
 struct IccgRun<'a> {
     pool: WorkerPool<'a>,
     cells: Vec<IccgCell<'a>>,
-    /// Loops of reading and of Triad.
+    /// Loops of the read and Triad bandwidth.
     loops: Vec<Variant>,
     options: &'a IccgOptions,
     size: &'a MeshSize,
 }
 
 impl IccgRun<'_> {
-    /// A solution, or the bandwidth, of the workers whose turn it is.
+    /// Runs one solution or measures the bandwidth, for the workers whose turn it is.
     fn turn(&mut self, cell: usize, observer: &mut dyn Observer) -> Result<Vec<Sample>, Failure> {
         match cell % 2 {
             0 => self.solve(cell / 2, observer),
@@ -178,8 +179,8 @@ impl IccgRun<'_> {
     fn solve(&mut self, at: usize, observer: &mut dyn Observer) -> Result<Vec<Sample>, Failure> {
         let workers = &self.cells[at].swept.workers;
         let elements = self.size.mesh.elements.map(|n| n.to_string()).join(" x ");
-        observer.phase(&format!("solving {elements} elements by {}", workers.in_words()));
-        // What was chosen first stays.
+        observer.phase(&format!("solving {elements} elements with {}", workers.in_words()));
+        // The products that the first solution chose are used again.
         let products = self.cells[at].solutions.first().map(|(solution, _)| solution.products);
         let Self { pool, options, size, .. } = self;
         let options = (*options).clone();
@@ -198,7 +199,7 @@ impl IccgRun<'_> {
         let mut samples = Vec::new();
         for _ in 0..BANDWIDTH_SAMPLES {
             follow::tell(&self.cells[at].swept.workers, || SolverRequest::Bandwidth(elements))?;
-            // SAFETY: the job computes, maps memory and meets the others at their own barrier.
+            // SAFETY: the job computes, maps memory and synchronises at its own barrier.
             let (sample, timed) = unsafe {
                 self.pool.sample(at, Interrupt::never(), |member, laps| {
                     bandwidth::pass(member, laps, loops, elements)
@@ -210,7 +211,7 @@ impl IccgRun<'_> {
         Ok(samples)
     }
 
-    /// Iterations in natural order, and what to say where there is no time for them.
+    /// Returns the number of iterations in natural order, or a notice if there is no time to count them.
     fn natural(
         &mut self,
         limits: &Limits,
@@ -219,7 +220,7 @@ impl IccgRun<'_> {
         let Some((last, seconds)) = self.cells[0].solutions.last() else { return Ok((None, None)) };
         let known = match self.options.method {
             Method::Natural => Some(last.iterations),
-            // Without order there is nothing to compare.
+            // There is no order of elimination to compare with.
             Method::Diagonal => return Ok((None, None)),
             _ => None,
         };
@@ -230,7 +231,7 @@ impl IccgRun<'_> {
         let late = limits.elapsed() + needed > limits.budget + limits.grace();
         if late && limits.samples.is_none() {
             let text = format!(
-                "iterations in natural order were not counted: that takes about {} more, as --budget allows",
+                "iterations in natural order were not counted: counting takes about {} and exceeds --budget",
                 Seconds(needed.as_secs_f64())
             );
             return Ok((None, Some(Notice::new(NoticeId::LeftOut, GAUGE, text))));
@@ -249,7 +250,7 @@ impl IccgRun<'_> {
 
 impl<'a> IccgCell<'a> {
     fn new(swept: &'a Swept, size: &MeshSize) -> Self {
-        // As much memory in three arrays as the matrix takes.
+        // The three arrays together are as large as the matrix.
         let Bytes(bytes) = size.matrix;
         let elements = bytes as usize / (24 * swept.workers.count().max(1));
         let array_elements = elements.max(LEAST_ELEMENTS).next_multiple_of(8);

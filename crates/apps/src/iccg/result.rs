@@ -1,4 +1,4 @@
-//! From solutions and samples to figures, with every reason for doubt.
+//! Computes figures from solutions and samples, with every reason for doubt.
 
 use super::TEST;
 use super::config::IccgConfig;
@@ -17,19 +17,18 @@ use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::OneRegime;
 use nodegauge_measure::{Fraction, Unit, stats};
 
-/// The residual that is computed anew may be greater than the one by recursion by this factor: rounding parts
-/// them.
+/// Factor by which the recomputed residual may exceed the recursive one; they differ by rounding.
 const RESIDUAL_SLACK: f64 = 10.0;
-/// Parts that update vectors, for which Triad stands; the others read.
+/// Parts that are compared with Triad because they update vectors; the others are compared with the read bandwidth.
 const UPDATES: [&str; 2] = ["axpy", "halo"];
 
-/// Workers and what they found.
+/// Workers and their solutions.
 #[derive(Debug)]
 pub(super) struct IccgCell<'a> {
     pub swept: &'a Swept,
-    /// Numbers of an array of each worker for the node's bandwidth.
+    /// Number of elements of each worker's arrays for the node's bandwidth.
     pub array_elements: usize,
-    /// Each with its time, seconds.
+    /// Solutions, each with its time in seconds.
     pub solutions: Vec<(Solution, f64)>,
 }
 
@@ -43,7 +42,7 @@ pub(super) struct Found<'a> {
     pub stop: Option<Stop>,
 }
 
-/// Everything that was seen: two cells of samples for each workers, of iterations and of bandwidth.
+/// All observations of a run: for each kind of workers, one cell of samples for iterations and one for the bandwidth.
 pub(super) struct IccgEvidence<'a> {
     pub judged: OneRegime,
     pub guest: bool,
@@ -51,7 +50,7 @@ pub(super) struct IccgEvidence<'a> {
     pub loops: &'a [Variant],
 }
 
-/// A rate of the node: the part of the bandwidth's samples that reaches most, and bytes a second.
+/// Measured bandwidth of the node: the fastest loop among the samples, and its bytes per second.
 #[derive(Debug, Clone, Copy)]
 struct Rate {
     part: usize,
@@ -60,7 +59,7 @@ struct Rate {
 }
 
 impl IccgEvidence<'_> {
-    /// All figures.
+    /// Returns all figures.
     pub fn figures(&self, cells: &[IccgCell<'_>]) -> Vec<Measurement> {
         (0..cells.len()).flat_map(|at| self.of_cell(cells, at)).collect()
     }
@@ -123,7 +122,7 @@ impl IccgEvidence<'_> {
             );
             if let Some(limit) = rate_of(PARTS[part]) {
                 let of = if UPDATES.contains(&PARTS[part]) { "Triad" } else { "read" };
-                m = m.limit(limit.value, format!("{of} by the same workers in the same minutes"));
+                m = m.limit(limit.value, format!("{of} by the same workers, interleaved"));
             }
             let share = stats::median(&self.judged.seconds(2 * at, number + 1)) / iteration_s;
             let config = IccgConfig {
@@ -163,7 +162,7 @@ impl IccgEvidence<'_> {
         figures
     }
 
-    /// Returns the bandwidth of reading or Triad by the workers of a cell: the best of the loops that were tried.
+    /// Returns the read or Triad bandwidth of a cell's workers, with the fastest of the candidate loops.
     fn rate(&self, kernel: Kernel, cell: &IccgCell<'_>, at: usize) -> Option<Rate> {
         let of_kernel = self.loops.iter().enumerate().filter(|(_, each)| each.kernel() == kernel);
         let rates = of_kernel.filter_map(|(part, variant)| {
@@ -212,35 +211,34 @@ impl IccgEvidence<'_> {
     fn validity(&self, cell: &IccgCell<'_>) -> Validity {
         let Found { options, size, .. } = self.found;
         let mut validity = Validity::valid();
-        let told =
-            |x: Option<f64>| x.map_or_else(|| "no number".to_owned(), |x| format!("{x:.1e}"));
+        let told = |x: Option<f64>| x.map_or_else(|| "NaN".to_owned(), |x| format!("{x:.1e}"));
         for (solution, _) in &cell.solutions {
             let residual = told(solution.residual);
             let after = format!("after {} iterations", solution.iterations);
             match solution.end {
                 End::Converged => {}
                 End::Limit => validity.invalid(format!(
-                    "no convergence within {} iterations: the residual is {residual}, where {:.0e} was asked for",
+                    "no convergence within {} iterations: the residual is {residual}, the requested tolerance is {:.0e}",
                     solution.iterations, options.tolerance
                 )),
-                End::NotANumber => validity.invalid(format!("a sum is not a number {after}")),
-                End::Indefinite => validity.invalid(format!("the matrix is not positive {after}")),
+                End::NotANumber => validity.invalid(format!("a sum is NaN or infinite {after}")),
+                End::Indefinite => validity.invalid(format!("the matrix is not positive definite, detected {after}")),
             }
             if solution.end == End::Converged {
                 let allowed = RESIDUAL_SLACK * options.tolerance;
                 if solution.residual.is_none_or(|value| value > allowed) {
                     validity.invalid(format!(
-                        "the residual computed anew is {residual}, where {:.0e} was reached by recursion",
+                        "the recomputed residual is {residual}, but the recursion reached {:.0e}",
                         options.tolerance
                     ));
                 }
-                // A relative residual bounds the relative error by the condition number, which grows with the
-                // square of elements along an edge.
+                // The relative error is at most the relative residual times the condition number, which grows with the
+                // square of the number of elements along an edge.
                 let edge = size.mesh.elements.into_iter().max().unwrap_or(1) as f64;
                 let bound = (allowed * 10.0 * edge * edge).min(0.1);
                 if solution.error.is_none_or(|error| error > bound) {
                     validity.invalid(format!(
-                        "displacements are {} off the exact ones, where {bound:.0e} is explained: an element is wrong, or this machine computes wrongly",
+                        "displacements deviate by {} from the exact solution, expected at most {bound:.0e}: an element is wrong, or this machine computes incorrectly",
                         told(solution.error)
                     ));
                 }

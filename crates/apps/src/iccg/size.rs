@@ -1,4 +1,4 @@
-//! Size of the mesh: by STREAM's rule for the matrix, limited by the memory that can be had.
+//! Size of the mesh: STREAM's rule applied to the matrix, limited by the available memory.
 
 use crate::elasticity::Mesh;
 use crate::{GAUGE, TIMES_LLC};
@@ -6,35 +6,35 @@ use nodegauge_gauge::Site;
 use nodegauge_machine::CpuId;
 use nodegauge_measure::{Bytes, Failure, Fraction, Notice, NoticeId};
 
-/// Bytes of a stored block with its column.
+/// Size of a stored block with its column index, bytes.
 const STORED_BLOCK: u64 = 76;
-/// The matrix at least in a guest, and where no cache is known: with its factorisation a gibibyte, as long
-/// as `stream` takes its arrays there.
+/// Minimum size of the matrix in a guest, and if no cache size is known. With its factorisation, this is 1 GiB, like
+/// the arrays of `stream` in these cases.
 const UNKNOWN_CACHE: Bytes = Bytes::mib(512);
-/// Memory a matrix byte: the matrix in both storages while one is chosen, and its factorisation.
+/// Memory per matrix byte: the matrix in both storage formats while one is chosen, and its factorisation.
 const COPIES: f64 = 3.1;
-/// Bytes of vectors, right-hand side, diagonal and numbers a node.
+/// Bytes of vectors, right-hand side, diagonal and numbering per node.
 const BYTES_A_NODE: u64 = 6 * 24 + 72 + 32;
 
-/// A mesh with how it relates to the rule.
+/// Chosen mesh with its size relative to the caches.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MeshSize {
     /// The mesh.
     pub mesh: Mesh,
     /// Size of its matrix.
     pub matrix: Bytes,
-    /// The matrix over the sum of last-level caches in use; `None` when that is not known.
+    /// Size of the matrix divided by the sum of the last-level caches in use; `None` if it is unknown.
     pub times_llc: Option<f64>,
-    /// Notices on what was clamped or assumed.
+    /// Notices about reduced or assumed values.
     pub notices: Vec<Notice>,
 }
 
-/// The matrix of a mesh.
+/// Returns the size of the matrix of a mesh.
 pub fn matrix(mesh: Mesh) -> Bytes {
     Bytes(mesh.blocks() as u64 * STORED_BLOCK)
 }
 
-/// All memory that a solution takes.
+/// Returns the memory that a solution needs.
 pub fn needed(mesh: Mesh) -> Bytes {
     Bytes((matrix(mesh).as_f64() * COPIES) as u64 + mesh.count() as u64 * BYTES_A_NODE)
 }
@@ -44,14 +44,14 @@ pub fn needed(mesh: Mesh) -> Bytes {
 pub struct MeshConstraints {
     /// Last-level caches in use.
     pub llc: Option<Bytes>,
-    /// True if a hypervisor tells how large they are.
+    /// True in a guest, where the hypervisor reports the size of caches.
     pub guest: bool,
-    /// Memory that may be taken; `None` where it is not known.
+    /// Memory that may be used; `None` if it is unknown.
     pub allowed: Option<Bytes>,
 }
 
 impl MeshConstraints {
-    /// Returns the properties of a node with the CPUs in use, a share of whose memory may be taken.
+    /// Returns the properties of a node with the CPUs in use; `fraction` of its memory may be used.
     pub fn of(site: &Site, cpus: &[CpuId], fraction: Fraction) -> Self {
         let available = site.machine.memory.available;
         Self {
@@ -62,12 +62,12 @@ impl MeshConstraints {
     }
 }
 
-/// The largest cube whose solution takes no more than `most`, elements along an edge.
+/// Returns the number of elements along an edge of the largest cube whose solution needs at most `most` bytes.
 fn largest(most: Bytes) -> usize {
     cube(|mesh| needed(mesh).0 > most.0).saturating_sub(1)
 }
 
-/// The smallest cube of which `enough` holds, elements along an edge.
+/// Returns the number of elements along an edge of the smallest cube for which `enough` is true.
 fn cube(enough: impl Fn(Mesh) -> bool) -> usize {
     let mut high = 1;
     while !enough(Mesh { elements: [high; 3] }) && high < MOST {
@@ -81,15 +81,15 @@ fn cube(enough: impl Fn(Mesh) -> bool) -> usize {
     high
 }
 
-/// Elements along an axis at most: nodes and components are numbered by 32 bits, and no memory holds more.
+/// Maximum number of elements along an axis: nodes and components have 32-bit numbers, and no memory holds more.
 const MOST: usize = 1 << 20;
-/// Nodes at most: the first component of each has a number of 32 bits.
+/// Maximum number of nodes: the first component of each has a 32-bit number.
 const MOST_NODES: usize = (u32::MAX / 3) as usize;
 
-/// The mesh that was asked for, or a cube by the rule.
+/// Returns the requested mesh, or a cube by the size rule.
 ///
 /// # Errors
-/// No elements along an axis, or more than fit into memory.
+/// Fails if the mesh has no elements along an axis or does not fit into memory.
 pub fn choose(elements: Option<[usize; 3]>, around: &MeshConstraints) -> Result<MeshSize, Failure> {
     let mut notices = Vec::new();
     let mesh = match elements {
@@ -102,7 +102,7 @@ pub fn choose(elements: Option<[usize; 3]>, around: &MeshConstraints) -> Result<
                 (Some(least), true) => least.max(unknown),
                 (None, _) => {
                     let text = format!(
-                        "the size of the last-level cache is not known: a matrix of {UNKNOWN_CACHE}"
+                        "the size of the last-level cache is unknown: using a matrix of {UNKNOWN_CACHE}"
                     );
                     notices.push(Notice::new(NoticeId::Assumed, GAUGE, text));
                     unknown
@@ -116,7 +116,7 @@ pub fn choose(elements: Option<[usize; 3]>, around: &MeshConstraints) -> Result<
                 edge = largest(allowed).max(1);
                 let cut = matrix(Mesh { elements: [edge; 3] });
                 let text = format!(
-                    "the matrix is cut from {wanted} to {cut}: {allowed} of memory may be used"
+                    "the matrix is reduced from {wanted} to {cut}: only {allowed} of memory may be used"
                 );
                 notices.push(Notice::new(NoticeId::Clamped, GAUGE, text));
             }
@@ -128,12 +128,14 @@ pub fn choose(elements: Option<[usize; 3]>, around: &MeshConstraints) -> Result<
     Ok(MeshSize { mesh, matrix, times_llc, notices })
 }
 
-/// A mesh that was asked for.
+/// Returns the requested mesh if it is valid.
 fn given(elements: [usize; 3], around: &MeshConstraints) -> Result<Mesh, Failure> {
     let told = elements.map(|n| n.to_string()).join(",");
     if elements.contains(&0) {
-        return Err(Failure::usage(format!("a mesh of {told} elements is flat"))
-            .hint("at least one along each axis, e.g. --elements 60,60,60"));
+        return Err(Failure::usage(format!(
+            "invalid mesh of {told} elements: expected at least one along each axis"
+        ))
+        .hint("e.g. --elements 60,60,60"));
     }
     let mesh = Mesh { elements };
     let countable = elements.iter().all(|n| *n <= MOST) && mesh.count() <= MOST_NODES;
@@ -148,7 +150,7 @@ fn given(elements: [usize; 3], around: &MeshConstraints) -> Result<Mesh, Failure
         (format!("needs {}", needed(mesh)), format!("--elements {edge},{edge},{edge} fits"))
     } else {
         (
-            "has more nodes than are numbered".to_owned(),
+            "has more nodes than 32-bit numbers can identify".to_owned(),
             format!("e.g. --elements {edge},{edge},{edge}"),
         )
     };
@@ -160,21 +162,21 @@ fn given(elements: [usize; 3], around: &MeshConstraints) -> Result<Mesh, Failure
 }
 
 impl MeshSize {
-    /// Returns the doubt about figures if caches hold part of the matrix.
+    /// Returns the reason for doubt if caches hold part of the matrix.
     pub fn doubt(&self) -> Option<String> {
         let times = self.times_llc.filter(|times| *times < 0.999 * TIMES_LLC)?;
         Some(format!(
-            "the matrix of {} is {times:.2} times the last-level caches, where {TIMES_LLC} times is the least: caches hold a part of it",
+            "the matrix of {} is {times:.2} times the size of the last-level caches, below the minimum of {TIMES_LLC}: caches hold part of it",
             self.matrix
         ))
     }
 }
 
-/// Returns the grid by which ranks divide a mesh: the one with the smallest surface among those whose parts all have
+/// Returns the grid by which ranks divide a mesh: the one with the smallest surface among those in which every rank has
 /// nodes.
 ///
 /// # Errors
-/// When there is none.
+/// Fails if there is no such grid.
 pub fn grid(mesh: Mesh, ranks: usize) -> Result<[usize; 3], Failure> {
     let nodes = mesh.nodes();
     let divisors = |n: usize| (1..=n).filter(move |d| n.is_multiple_of(*d));
@@ -184,13 +186,13 @@ pub fn grid(mesh: Mesh, ranks: usize) -> Result<[usize; 3], Failure> {
     let surface = |grid: &[usize; 3]| -> usize {
         (0..3).map(|axis| (grid[axis] - 1) * nodes[(axis + 1) % 3] * nodes[(axis + 2) % 3]).sum()
     };
-    // Of equal ones the last, which is cut along z, where a rank's nodes are one after another.
+    // Of equal grids, the last one is used. It cuts along z, so that each rank's nodes are contiguous.
     grids
         .reduce(|best, next| if surface(&next) <= surface(&best) { next } else { best })
         .ok_or_else(|| {
             let told = nodes.map(|n| n.to_string()).join(" x ");
-            Failure::beyond(format!("{ranks} ranks do not divide a mesh of {told} nodes"))
-                .hint("use fewer ranks, or more --elements")
+            Failure::beyond(format!("{ranks} ranks cannot divide a mesh of {told} nodes"))
+                .hint("use fewer ranks or more --elements")
         })
 }
 
@@ -240,7 +242,7 @@ mod tests {
         assert_eq!(grid(Mesh { elements: [9; 3] }, 8).unwrap(), [2, 2, 2]);
         let error = grid(mesh, 41).unwrap_err().to_string();
         assert!(
-            error.starts_with("41 ranks do not divide a mesh of 10 x 10 x 40 nodes"),
+            error.starts_with("41 ranks cannot divide a mesh of 10 x 10 x 40 nodes"),
             "{error}"
         );
     }

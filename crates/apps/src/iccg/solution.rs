@@ -22,19 +22,18 @@ use serde::{Deserialize, Serialize};
 use std::panic::resume_unwind;
 use std::time::Duration;
 
-/// Iterations between two looks whether the user wants to end take about this long, and so do those between
-/// round trips, which tell regimes apart.
+/// Approximate time between checks for an interruption, and between core-to-core round trips, which identify regimes.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// Products of each kind by turns before one is chosen; the best counts.
+/// Number of products with each candidate before one is chosen; the best one counts.
 const TURNS: usize = 5;
-/// A storage is worth making when so many products save the time that it took.
+/// Number of products whose saved time must exceed the time of creating a storage format.
 const WORTH: f64 = 100.0;
 
-/// Products: their storage format and loops.
+/// Products with the matrix: storage format and loops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Products {
     pub storage: Storage,
-    /// True if loops ask for what they will read next.
+    /// True if the loops prefetch.
     pub ahead: bool,
 }
 
@@ -43,9 +42,9 @@ pub(super) struct Products {
 pub(super) struct Job {
     pub mesh: Mesh,
     pub options: IccgOptions,
-    /// `None` has them chosen.
+    /// `None` to choose them.
     pub products: Option<Products>,
-    /// In place of the option's.
+    /// Method used instead of that of the options.
     pub method: Method,
 }
 
@@ -60,14 +59,14 @@ impl Job {
 pub(super) struct Solution {
     pub iterations: usize,
     pub end: End,
-    /// `|b - A x| / |b|` computed anew.
+    /// Recomputed `|b - A x| / |b|`.
     pub residual: Option<f64>,
-    /// Largest distance from the exact displacements, over the largest of these.
+    /// Largest difference from the exact displacements, divided by the largest displacement.
     pub error: Option<f64>,
     /// Time to number, assemble, factorise and store, seconds.
     pub setup_s: Seconds,
     pub products: Products,
-    /// Time of a product in BCSR and in sliced ELL, seconds, where they were chosen among.
+    /// Time of a product in BCSR and in sliced ELL, seconds, if one of them was chosen by measurement.
     pub product_s: [Option<Seconds>; 2],
     pub colours: usize,
     pub shift: f64,
@@ -75,16 +74,16 @@ pub(super) struct Solution {
     pub work: Work,
 }
 
-/// The parts of an iteration that there are: those that move anything.
+/// Returns the parts of an iteration that move any data.
 pub(super) fn parts(work: &Work) -> impl Iterator<Item = usize> {
     (0..PARTS.len()).filter(|part| work.bytes[*part] > 0)
 }
 
-/// A solution by workers `at` of the pool, with a sample an iteration: its time and those of its [`parts`].
-/// `None` where the user ended it.
+/// Solves with workers `at` of the pool; returns one sample per iteration, with its time and the times of its
+/// [`parts`]. `None` if the user interrupted the solution.
 ///
 /// # Errors
-/// When memory or a worker fails.
+/// Fails if memory cannot be mapped or a worker fails.
 pub(super) fn solve(
     pool: &mut WorkerPool<'_>,
     at: usize,
@@ -114,8 +113,8 @@ fn by_threads(
         if observer.interrupted() {
             return Ok(None);
         }
-        // SAFETY: the job computes, and meets the others at their own barrier; every thread of the team has its own
-        // context, and nothing else uses the solver.
+        // SAFETY: the job computes and synchronises at its own barrier; every thread of the team has its own context,
+        // and no other code uses the solver.
         let (sample, timed) = unsafe {
             pool.sample(at, Interrupt::never(), |member, laps| {
                 let context = ThreadContext::of_thread(member);
@@ -144,11 +143,11 @@ fn by_ranks(
 ) -> Result<Option<(Solution, Vec<Sample>)>, Failure> {
     let grid = size::grid(job.mesh, ranks)?;
     let shared = SharedHalo::map(job.mesh, ranks)?;
-    // SAFETY: the job computes, allocates, makes system calls, and meets the others at their own barrier.
+    // SAFETY: the job computes, allocates, makes system calls, and synchronises at its own barrier.
     let solved = unsafe {
         pool.sample(at, Interrupt::when(&mut || observer.interrupted()), |member, laps| {
             let own_range = shared.of_rank(member.index);
-            // Whoever waits for them ends them.
+            // The process that waits for the ranks ends them.
             part_of_rank(member, laps, job, &own_range, grid, &mut || false)
         })
     };
@@ -173,10 +172,10 @@ fn by_mpi(
     joined(&sample, timed)
 }
 
-/// Result of a rank: its solution and the times of its iterations, unless it was interrupted.
+/// Result of a rank: its solution and the times of its iterations, or `None` if it was interrupted.
 pub(super) type OfRank = Result<Option<(Solution, Vec<Times>)>, Failure>;
 
-/// A rank's part among those of an MPI launcher; what all of them made is known to rank 0.
+/// Runs the part of one rank under an MPI launcher. Rank 0 gets the results of all ranks.
 pub(super) fn mpi_rank(
     world: &World,
     job: &Job,
@@ -187,7 +186,7 @@ pub(super) fn mpi_rank(
     mpi::timed(world, |member, laps| part_of_rank(member, laps, job, &ranks, grid, interrupted))
 }
 
-/// Combines the results of all ranks to one solution.
+/// Combines the results of all ranks into one solution.
 fn joined(
     sample: &Sample,
     timed: Timed<OfRank>,
@@ -202,7 +201,7 @@ fn joined(
     Ok(Some((together, samples)))
 }
 
-/// Part of a solution of one rank.
+/// Runs one rank's part of a solution.
 fn part_of_rank(
     member: &Member<'_>,
     laps: &mut Laps<'_>,
@@ -226,24 +225,24 @@ fn as_rank(
     interrupted: &mut dyn FnMut() -> bool,
 ) -> Result<Option<(Solution, Vec<Times>)>, Failure> {
     let prepared = Unstored::assemble(context, subdomain, job, |part, rows| ranks.halo(part, rows));
-    // A rank that cannot go on must not leave the others waiting.
+    // A rank that cannot continue must not leave the other ranks waiting.
     let ended = ranks.any(context, prepared.is_err());
     let (prepared, halo) = prepared?;
     if ended {
-        return Err(Failure::missing("another rank has no memory"));
+        return Err(Failure::missing("another rank could not map memory"));
     }
-    // From here on all ranks meet: one that fails is lost to the others.
+    // From here on, all ranks synchronise, so a rank that fails must end the run.
     let prepared = prepared.choose(context, &halo).unwrap_or_else(lost);
     let mut solver = prepared.solver(context, &halo).unwrap_or_else(lost);
     let (mut state, mut times, mut count) = (solver.start(), Vec::new(), 1);
     while state.end.is_none() {
-        // SAFETY: the rank has one thread, and all ranks do the same.
+        // SAFETY: the rank has one thread, and all ranks make the same calls.
         let (reached, more) =
             unsafe { solver.advance(context, laps, state, count, job.tolerance()) };
         state = reached;
         let last = more.last().map_or(1.0, |iteration| iteration[0]);
         times.extend(more);
-        // All look as often as each other.
+        // All ranks check after the same number of iterations.
         count = until_next_look(halo.sum(context, last) / halo.sum(context, 1.0));
         if ranks.any(context, interrupted()) {
             return Ok(None);
@@ -253,12 +252,12 @@ fn as_rank(
     Ok(Some((prepared.solution(&mut solver, state, residual), times)))
 }
 
-/// Iterations until the user is asked again, where one takes so many seconds.
+/// Returns the number of iterations until the next check for an interruption, given the seconds of one iteration.
 fn until_next_look(seconds: f64) -> usize {
     ((LOOK_EVERY.as_secs_f64() / seconds.max(1e-6)) as usize).clamp(1, 10_000)
 }
 
-/// Ends a rank that the others wait for.
+/// Ends a rank for which the other ranks wait.
 fn lost<T>(failure: Failure) -> T {
     resume_unwind(Box::new(failure))
 }
@@ -267,7 +266,7 @@ fn lost<T>(failure: Failure) -> T {
 fn together(solutions: &[Solution]) -> Solution {
     let greatest = |of: &dyn Fn(&Solution) -> Option<f64>| {
         let all = solutions.iter().map(of);
-        // Of one rank's that is no number, nothing is known of all.
+        // If the value of any rank is not finite, the combined value is unknown.
         all.reduce(|greatest, next| Some(greatest?.max(next?))).flatten()
     };
     let mut work = Work::default();
@@ -287,11 +286,11 @@ fn together(solutions: &[Solution]) -> Solution {
     }
 }
 
-/// A sample for each iteration, between the round trips of all.
+/// Returns one sample per iteration; all of them have the round trips of the whole.
 fn samples_of(all: &Sample, times: &[Times], work: &Work) -> Vec<Sample> {
     let parts: Vec<usize> = parts(work).collect();
     let of = |(number, iteration): (usize, &Times)| {
-        // The clock around the iteration tells what interfered.
+        // The clock readings around the iteration show interference.
         let seconds: Vec<f64> = std::iter::once(all.seconds[number])
             .chain(parts.iter().map(|part| iteration[1 + part]))
             .collect();
@@ -308,16 +307,16 @@ fn samples_of(all: &Sample, times: &[Times], work: &Work) -> Vec<Sample> {
     times.iter().enumerate().map(of).collect()
 }
 
-/// A system that is ready but for the choice of its products.
+/// A system that is complete except for the choice of its products.
 struct Unstored {
     system: System,
     preconditioner: Preconditioner,
-    /// In the storages that can be chosen, with the seconds that each took beyond `setup_s`.
+    /// The matrix in each candidate storage format, with its time in seconds in addition to `setup_s`.
     matrices: Vec<(Matrix, f64)>,
     /// Products that were chosen before.
     chosen: Option<Products>,
     setup_s: f64,
-    /// For products.
+    /// Vectors for the trial of products.
     vectors: Option<[SharedArray<f64>; 2]>,
 }
 
@@ -345,7 +344,7 @@ impl Prepared {
         let finite = |x: f64| Some(x).filter(|x| x.is_finite());
         Solution {
             iterations: state.iterations,
-            // A solution that has not ended is not asked for.
+            // The solution has ended, so the default is never used.
             end: state.end.unwrap_or(End::Limit),
             residual: finite(residual),
             error: finite(self.system.error(solver.solution(), &Stretch)),
@@ -398,7 +397,8 @@ impl Unstored {
         Ok((Self { system, preconditioner, matrices, chosen, setup_s, vectors }, halo))
     }
 
-    /// Takes the products that were chosen before, or the fastest by turns, which all ranks agree on.
+    /// Uses the products that were chosen before, or else chooses the fastest by measurement; all ranks choose the
+    /// same.
     fn choose(mut self, threads: &mut impl Threads, halo: &dyn Halo) -> Result<Prepared, Failure> {
         let mut product_s = [None; 2];
         let mut best = self.chosen.map(|chosen| (chosen, 0.0));
@@ -409,7 +409,7 @@ impl Unstored {
                 .flat_map(|(matrix, more_s)| [false, true].map(|ahead| (matrix, ahead, *more_s)))
                 .collect();
             let turns = |context: &ThreadContext<'_>| {
-                // SAFETY: each thread has its own context, and nothing else uses the vectors.
+                // SAFETY: each thread has its own context, and no other code uses the vectors.
                 unsafe { products(context, &self.system.rows, halo, &ways, vectors) }
             };
             let all = threads.map(turns)?;
@@ -432,10 +432,11 @@ impl Unstored {
     }
 }
 
-/// Best times of products by turns, and the same with their part of what their storage took; the means over ranks.
+/// Measures products in turn; returns their best times without and with a share of the time of creating their storage
+/// format, as means over ranks.
 ///
 /// # Safety
-/// Every thread of every rank calls it with its own context, and nothing else uses the vectors meanwhile.
+/// Every thread of every rank calls this with its own context, and no other code uses the vectors during the call.
 unsafe fn products(
     context: &ThreadContext<'_>,
     rows: &Numbering,
@@ -444,7 +445,7 @@ unsafe fn products(
     [x, y]: &[SharedArray<f64>; 2],
 ) -> Vec<[f64; 2]> {
     let own = rows.of_thread(context.thread);
-    // SAFETY: the rows are this thread's; x is read behind the first barrier.
+    // SAFETY: the rows belong to this thread; x is read after the first barrier.
     unsafe { x.part_mut(3 * own.start..3 * own.end) }.fill(1.0);
     let mut best = vec![f64::INFINITY; ways.len()];
     for _ in 0..TURNS {
@@ -452,7 +453,7 @@ unsafe fn products(
             let code = Code::widest(*ahead);
             context.barrier_of_all();
             let begun = monotonic_nanos();
-            // SAFETY: x has all columns, y the rows, of which each thread writes its own.
+            // SAFETY: x has all columns and y the rows; each thread writes its own rows.
             unsafe { matrix.multiply(rows, context.thread, code, x.at(0), y.at(0)) };
             context.barrier_of_all();
             *least = least.min((monotonic_nanos() - begun) as f64 * 1e-9);

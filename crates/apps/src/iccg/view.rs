@@ -1,5 +1,5 @@
-//! The view of `apps iccg`: where the time of an iteration goes and what of the node's bandwidth each part
-//! reaches; of several workers, a line each.
+//! View of `apps iccg`: the time of each part of an iteration, and the bandwidth that it reaches compared with that of
+//! the node. With several kinds of workers, the tables have one row for each.
 
 use super::TEST;
 use super::config::IccgConfig;
@@ -15,10 +15,10 @@ use nodegauge_measure::quantity::{counted, significant};
 use nodegauge_measure::record::{Measurement, Quoted, Record};
 use nodegauge_measure::{Bytes, Fraction, Seconds, Unit};
 
-/// A figure with its configuration.
+/// Figure with its configuration.
 type IccgFigure<'a> = (&'a Measurement, IccgConfig);
 
-/// The tables, the evidence, and what it comes to; nothing where the record has no such figures.
+/// Returns the sections with tables, evidence and summary; none if the record has no such figures.
 pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && m.test == TEST);
     let all: Vec<IccgFigure<'_>> = own.map(|m| (m, m.read_config())).collect();
@@ -42,12 +42,15 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     section.note("solution", by + &solution(first.0, config));
     if detail == Detail::Full {
         section.note_if("storage", storage(config));
-        section.note_if("halo", config.halo_by.as_ref().map(|mpi| format!("and sums by {mpi}")));
+        section.note_if(
+            "halo",
+            config.halo_by.as_ref().map(|mpi| format!("exchange and sums by {mpi}")),
+        );
         section.note_if("memory", memory(config));
         section.note(
             "bytes",
-            "as the storage counts them: matrix and factors once, vectors once a loop; predicted by read, \
-             what updates vectors by Triad, both by the same workers in turns with the solutions",
+            "from the storage format: matrix and factors once, vectors once per loop; predictions use the read \
+             bandwidth, for vector updates Triad, both of the same workers and interleaved with the solutions",
         );
         let stop = config.stopped.as_deref().unwrap_or("?");
         let iterations = all.iter().find(|(m, _)| m.name == "iteration");
@@ -65,7 +68,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     std::iter::once(section).chain(closing.map(summary)).collect()
 }
 
-/// Workers of a sweep.
+/// Returns the name of the workers of a combination.
 fn workers(config: &IccgConfig) -> String {
     sweep::in_words(&config.on, config.sweep.as_ref())
 }
@@ -86,10 +89,11 @@ fn relative(all: &[IccgFigure<'_>]) -> Option<String> {
         ratios.filter_map(|(_, config)| config.against.as_deref()).collect();
     against.dedup();
     let joined = against.join("; of ");
-    (!joined.is_empty()).then(|| format!("speed to solution over that of {joined}, interleaved"))
+    (!joined.is_empty())
+        .then(|| format!("speed to solution divided by that of {joined}, interleaved"))
 }
 
-/// Which workers solve fastest, and by how much.
+/// Returns a sentence on the workers with the fastest solution.
 fn fastest(groups: &[&[IccgFigure<'_>]]) -> Option<String> {
     let found = groups.iter().filter_map(|group| named(group, "time_to_solution"));
     let all: Vec<(String, &Measurement)> =
@@ -97,8 +101,8 @@ fn fastest(groups: &[&[IccgFigure<'_>]]) -> Option<String> {
     of_several(&all, "is", Quoted::Median).into_iter().next()
 }
 
-/// Solutions a second over the number of ranks or threads, a curve for each value of the other axis; else what
-/// each workers reach of those that they are held against.
+/// Returns a chart of the rate over the number of ranks or threads, with one curve for each value of the other axis;
+/// without such an axis, bars of the relative speed of each kind of workers.
 fn picture(groups: &[&[IccgFigure<'_>]]) -> Option<Picture> {
     let counts = ["ranks", "threads"];
     let axis = counts
@@ -110,7 +114,7 @@ fn picture(groups: &[&[IccgFigure<'_>]]) -> Option<Picture> {
             (label(&group[0].1), ratio, String::new())
         };
         return Some(Picture::bars(
-            "speed to solution, relative",
+            "relative speed to solution",
             Unit::Factor,
             groups.iter().map(bar),
         ));
@@ -143,12 +147,12 @@ fn picture(groups: &[&[IccgFigure<'_>]]) -> Option<Picture> {
     Some(Picture::chart(format!("rate over {axis}"), chart))
 }
 
-/// A figure of a group by its name.
+/// Returns a figure of a group by its name.
 fn named<'a, 'm>(group: &'a [IccgFigure<'m>], name: &str) -> Option<&'a IccgFigure<'m>> {
     group.iter().find(|(m, _)| m.name == name)
 }
 
-/// A figure in its unit, or why there is none.
+/// Returns a figure with its unit, or the reason why there is none.
 fn in_words(m: Option<&IccgFigure<'_>>) -> TableCell {
     let Some((m, _)) = m else { return TableCell::default() };
     match m.value {
@@ -157,7 +161,7 @@ fn in_words(m: Option<&IccgFigure<'_>>) -> TableCell {
     }
 }
 
-/// A rate in its thousand millions.
+/// Returns a rate in units of 10^9.
 fn rate(m: Option<&IccgFigure<'_>>) -> TableCell {
     let value = m.and_then(|(m, _)| Some((m.value?, m.unit)));
     value.map_or_else(TableCell::default, |(value, unit)| {
@@ -165,7 +169,7 @@ fn rate(m: Option<&IccgFigure<'_>>) -> TableCell {
     })
 }
 
-/// A share in per cent.
+/// Returns a share in per cent.
 fn percent(share: Option<Fraction>) -> TableCell {
     share.map_or_else(TableCell::default, |share| TableCell::text(share.in_whole_percent()))
 }
@@ -174,7 +178,7 @@ fn limit_reached((m, _): &IccgFigure<'_>) -> Option<Fraction> {
     Some(m.limit.as_ref()?.fraction)
 }
 
-/// A line for each of several workers.
+/// Returns the table with one row for each kind of workers.
 fn workers_table(groups: &[&[IccgFigure<'_>]]) -> Table {
     let mut table = Table::new(&[
         "workers",
@@ -208,7 +212,7 @@ fn workers_table(groups: &[&[IccgFigure<'_>]]) -> Table {
     table
 }
 
-/// The time of each part of an iteration, and the bandwidth of the same workers: a line for each.
+/// Returns the table of the time of each part of an iteration and the bandwidth, with one row for each kind of workers.
 fn times_table(groups: &[&[IccgFigure<'_>]]) -> Table {
     let mut titles = vec!["time of".to_owned()];
     titles.extend(PARTS.map(|part| format!(">{part}")));
@@ -228,7 +232,7 @@ fn times_table(groups: &[&[IccgFigure<'_>]]) -> Table {
     table
 }
 
-/// A line for each part of an iteration.
+/// Returns the table with one row for each part of an iteration.
 fn parts_table(group: &[IccgFigure<'_>]) -> Table {
     let mut table =
         Table::new(&["part", ">time", ">share", ">bytes", ">GB/s", ">GFLOP/s", ">of predicted"]);
@@ -305,7 +309,7 @@ fn solution(m: &Measurement, config: &IccgConfig) -> String {
     let number = |x: Option<f64>| x.map_or_else(|| "?".to_owned(), |x| format!("{x:.1e}"));
     let setup = config.setup_s.map_or_else(String::new, |s| format!(", setup {}", Seconds(s)));
     format!(
-        "{method}: {} iterations{natural}, {}{setup}; residual {}, off the exact displacements by {}",
+        "{method}: {} iterations{natural}, {}{setup}; residual {}, deviation from the exact displacements {}",
         config.iterations.unwrap_or(0),
         m.in_words(),
         number(config.residual),
@@ -318,7 +322,7 @@ fn storage(config: &IccgConfig) -> Option<String> {
     let isa = config.isa.as_deref().unwrap_or("?");
     let tried = match (config.bcsr_s, config.sell_s) {
         (Some(bcsr), Some(sell)) => {
-            format!(" (a product took {bcsr} in bcsr, {sell} in sell)")
+            format!(" (time per product: {bcsr} in bcsr, {sell} in sell)")
         }
         _ => String::new(),
     };
@@ -335,7 +339,7 @@ fn memory(config: &IccgConfig) -> Option<String> {
 fn closing((m, config): &IccgFigure<'_>) -> Option<String> {
     let limit = m.limit.as_ref()?;
     Some(format!(
-        "the solver runs at {}, {:.0} % of what its bytes take at this node's bandwidth ({} an iteration)",
+        "the solver runs at {}, {:.0} % of the rate that its bytes allow at this node's bandwidth ({} per iteration)",
         m.in_words(),
         100.0 * limit.fraction.0,
         Seconds(config.predicted_s?)

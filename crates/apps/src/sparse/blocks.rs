@@ -1,4 +1,4 @@
-//! Block rows one after another, as long as each is.
+//! Consecutive block rows, each with its own length (BCSR).
 
 use super::kernel::{self, Rows};
 use crate::array::{Array, SharedArray};
@@ -7,7 +7,7 @@ use nodegauge_kernels::isa::{InstructionSet, multiply_add};
 use nodegauge_measure::Failure;
 use std::ops::Range;
 
-/// Numbers of a block, its columns one after another.
+/// Numbers of a block, stored by columns.
 pub(crate) const BLOCK: usize = 9;
 
 /// Block rows of all threads.
@@ -27,10 +27,10 @@ pub(crate) struct SharedBlocks {
 }
 
 impl SharedBlocks {
-    /// Memory for rows with so many blocks each, and where each starts; the blocks are not touched.
+    /// Maps memory for rows with these numbers of blocks and sets the start of each row; the blocks are not touched.
     ///
     /// # Errors
-    /// When the kernel gives no memory.
+    /// Fails if memory cannot be mapped.
     pub fn map(lengths: impl ExactSizeIterator<Item = usize>) -> Result<Self, Failure> {
         let mut starts = Array::map(lengths.len() + 1)?;
         let mut end = 0;
@@ -41,10 +41,10 @@ impl SharedBlocks {
         Ok(Self { starts, columns: SharedArray::map(end)?, values: SharedArray::map(end * BLOCK)? })
     }
 
-    /// Columns and values of a row, to be written by the thread that has it.
+    /// Returns columns and values of a row; the thread that owns the row writes them.
     ///
     /// # Safety
-    /// While the results live, nothing else reads or writes the row.
+    /// While the results live, no other code reads or writes the row.
     #[allow(clippy::mut_from_ref, reason = "as of a SharedArray")]
     pub unsafe fn row_mut(&self, row: usize) -> (&mut [u32], &mut [[f64; BLOCK]]) {
         let blocks = self.starts[row]..self.starts[row + 1];
@@ -53,10 +53,10 @@ impl SharedBlocks {
         unsafe { (self.columns.part_mut(blocks), self.values.part_mut(numbers).as_chunks_mut().0) }
     }
 
-    /// Columns and blocks of a row.
+    /// Returns columns and blocks of a row.
     ///
     /// # Safety
-    /// While the results live, nothing writes the row.
+    /// While the results live, no other code writes the row.
     #[inline]
     pub unsafe fn row(&self, row: usize) -> (&[u32], &[[f64; BLOCK]]) {
         let blocks = self.starts[row]..self.starts[row + 1];
@@ -65,7 +65,7 @@ impl SharedBlocks {
         unsafe { (self.columns.part(blocks), self.values.part(numbers).as_chunks().0) }
     }
 
-    /// The rows after the last thread has written its own.
+    /// Returns the rows after the last thread has written its own.
     pub fn into_blocks(self) -> Blocks {
         let Self { starts, columns, values } = self;
         Blocks { starts, columns: columns.into_array(), values: values.into_array() }
@@ -73,17 +73,17 @@ impl SharedBlocks {
 }
 
 impl Blocks {
-    /// Number of blocks.
+    /// Returns the number of blocks.
     pub fn count(&self) -> usize {
         self.columns.len()
     }
 
-    /// Number of blocks in some rows.
+    /// Returns the number of blocks in a range of rows.
     pub fn count_of(&self, rows: &Range<usize>) -> usize {
         self.starts[rows.end] - self.starts[rows.start]
     }
 
-    /// Columns and blocks of a row.
+    /// Returns columns and blocks of a row.
     #[inline]
     pub fn row(&self, row: usize) -> (&[u32], &[[f64; BLOCK]]) {
         let blocks = self.starts[row]..self.starts[row + 1];
@@ -91,7 +91,7 @@ impl Blocks {
         (&self.columns[blocks], self.values[numbers].as_chunks().0)
     }
 
-    /// Some rows as a loop sees them.
+    /// Returns a range of rows in the form that loops use.
     pub fn rows(&self, range: &Range<usize>) -> Rows {
         assert!(range.end < self.starts.len());
         Rows {
@@ -102,28 +102,28 @@ impl Blocks {
         }
     }
 
-    /// `y = A x` on some rows.
+    /// Computes `y = A x` on a range of rows.
     ///
     /// # Safety
-    /// The processor has the instruction set of `code`; every column that the rows name is one of `x`; nobody writes `x`,
-    /// and nobody else uses these rows of `y`.
+    /// The processor supports the instruction set of `code`; `x` has every column of the rows; no thread writes `x`,
+    /// and no other thread uses these rows of `y`.
     pub unsafe fn multiply(&self, code: Code, rows: &Range<usize>, x: *const f64, y: *mut f64) {
-        // SAFETY: the rows were checked; the rest is the caller's promise.
+        // SAFETY: the rows were checked; the caller guarantees the rest.
         unsafe { kernel::product(code, &self.rows(rows), x, y) }
     }
 
-    /// Bytes that a product reads of some rows.
+    /// Returns the bytes that a product reads for a range of rows.
     pub fn bytes_of(&self, rows: &Range<usize>) -> usize {
         self.count_of(rows) * (8 * BLOCK + 4) + rows.len() * 8
     }
 }
 
-/// A block with rows and columns exchanged.
+/// Returns the transposed block.
 pub(crate) fn transpose(block: &[f64; BLOCK]) -> [f64; BLOCK] {
     std::array::from_fn(|at| block[3 * (at % 3) + at / 3])
 }
 
-/// `sum += scale a b^T` of blocks.
+/// Computes `sum += scale a b^T` for blocks.
 #[inline(always)]
 pub(crate) fn add_product<S: InstructionSet>(
     sum: &mut [f64; BLOCK],

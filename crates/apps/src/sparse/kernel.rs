@@ -1,44 +1,44 @@
-//! The loops over blocks.
+//! Loops over blocks.
 
 use crate::code::{ask, compiled};
 use nodegauge_kernels::isa::{InstructionSet, multiply_add};
 
-/// Block rows of a slice: as many as the widest vectors have lanes.
+/// Number of block rows of a slice: the number of lanes of the widest vectors.
 pub(crate) const LANES: usize = 8;
 
-/// Rows or slices walked side by side where none waits for another: a hardware prefetcher follows each.
+/// Number of independent rows or slices that are processed side by side; a hardware prefetcher follows each.
 const SIDE_BY_SIDE: usize = 2;
 
-/// Block rows as a loop sees them. Row `i` has the blocks from `starts[i]` to `starts[i + 1]`.
+/// Block rows in the form that loops use. Row `i` has the blocks from `starts[i]` to `starts[i + 1]`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rows {
-    /// The first row, and the one behind the last.
+    /// First row, and the row after the last one.
     pub range: (usize, usize),
     /// Start of each row.
     pub starts: *const usize,
     /// Block column of each block.
     pub columns: *const u32,
-    /// The blocks.
+    /// Blocks.
     pub values: *const f64,
 }
 
-/// The product of row `i` with `x`, rows being visited in this direction; lane 3 has no meaning.
+/// Returns the product of row `i` and `x`; `BACKWARD` is the direction in which rows are visited. Lane 3 is undefined.
 #[inline(always)]
 unsafe fn row_product<S: InstructionSet, const ASK: bool, const BACKWARD: bool>(
     rows: &Rows,
     i: usize,
     x: *const f64,
 ) -> [f64; 4] {
-    // Three sums, so that no addition waits for the one before.
+    // Three sums, so that additions do not wait for each other.
     let mut sums = [[0.0; 4]; 3];
-    // SAFETY: the row and its blocks are there, four numbers may be read from the start of each column of a
-    // block, and `x` has the columns that are named.
+    // SAFETY: the row and its blocks exist, four numbers can be read from the start of each column of a block, and `x`
+    // has the columns of the row.
     unsafe {
         let (first, end) = (*rows.starts.add(i), *rows.starts.add(i + 1));
         for block in first..end {
             let x = x.add(3 * *rows.columns.add(block) as usize);
             let values = rows.values.add(9 * block);
-            // A block is longer than a line.
+            // A block is longer than a cache line.
             ask::<ASK, BACKWARD>(values);
             ask::<ASK, BACKWARD>(values.add(8));
             for c in 0..3 {
@@ -53,12 +53,12 @@ unsafe fn row_product<S: InstructionSet, const ASK: bool, const BACKWARD: bool>(
     std::array::from_fn(|lane| (sums[0][lane] + sums[1][lane]) + sums[2][lane])
 }
 
-/// The product of a block of the diagonal with three components; lane 3 has no meaning.
+/// Returns the product of a diagonal block and three components; lane 3 is undefined.
 #[inline(always)]
 unsafe fn block_product<S: InstructionSet>(block: *const f64, x: [f64; 3]) -> [f64; 4] {
     let mut sum = [0.0; 4];
     for (c, factor) in x.into_iter().enumerate() {
-        // SAFETY: the caller's promise: the block, and a number behind it, may be read.
+        // SAFETY: the caller guarantees that the block and one number after it can be read.
         let column = unsafe { block.add(3 * c).cast::<[f64; 4]>().read_unaligned() };
         for lane in 0..4 {
             sum[lane] = multiply_add::<S>(column[lane], factor, sum[lane]);
@@ -68,11 +68,11 @@ unsafe fn block_product<S: InstructionSet>(block: *const f64, x: [f64; 3]) -> [f
 }
 
 compiled! {
-    /// `y = A x`.
+    /// Computes `y = A x`.
     ///
     /// # Safety
-    /// The processor has the instruction set; the rows are there, with a number behind their last block;
-    /// `x` has the columns that they name, `y` the rows, and nobody else uses these of `y` or writes `x`.
+    /// The processor supports the instruction set; the rows exist, with one readable number after their last block; `x`
+    /// has their columns and `y` the rows; no other thread uses these rows of `y` or writes `x`.
     product = product_body(rows: &Rows, x: *const f64, y: *mut f64)
 }
 
@@ -103,8 +103,8 @@ compiled! {
     /// Forward substitution on unit lower rows: `z_i = r_i - sum of L_ij z_j`.
     ///
     /// # Safety
-    /// As for [`product`]; the columns that a row names are of rows before it or of other threads'
-    /// that no longer change.
+    /// The requirements are those of [`product`]; the columns of a row refer to preceding rows, or to rows of other
+    /// threads that no longer change.
     forward = forward_body(rows: &Rows, r: *const f64, z: *mut f64)
 }
 
@@ -115,7 +115,7 @@ unsafe fn forward_body<S: InstructionSet, const ASK: bool>(
     z: *mut f64,
 ) {
     for i in rows.range.0..rows.range.1 {
-        // SAFETY: the caller's promise: what is read of `z` is written before.
+        // SAFETY: guaranteed by the caller: values of `z` are written before they are read.
         unsafe {
             let product = row_product::<S, ASK, false>(rows, i, z);
             let r = r.add(3 * i).cast::<[f64; 3]>().read();
@@ -127,12 +127,12 @@ unsafe fn forward_body<S: InstructionSet, const ASK: bool>(
 }
 
 compiled! {
-    /// Backward substitution on unit upper rows, last row first: `z_i = D_i z_i - sum of U_ij z_j`, `D` three
-    /// by three numbers a row.
+    /// Backward substitution on unit upper rows, last row first: `z_i = D_i z_i - sum of U_ij z_j`, with `D` as 3 x 3
+    /// numbers per row.
     ///
     /// # Safety
-    /// As for [`forward`], with rows behind in place of rows before; `diagonal` has the rows and a number
-    /// behind them.
+    /// The requirements are those of [`forward`], with following instead of preceding rows; `diagonal` has the rows and
+    /// one number after them.
     backward = backward_body(rows: &Rows, diagonal: *const f64, z: *mut f64)
 }
 
@@ -154,11 +154,11 @@ unsafe fn backward_body<S: InstructionSet, const ASK: bool>(
 }
 
 compiled! {
-    /// `z = D r` on the rows from `first` to `end`, `D` three by three numbers a row.
+    /// Computes `z = D r` on the rows from `first` to `end`, with `D` as 3 x 3 numbers per row.
     ///
     /// # Safety
-    /// The processor has the instruction set; `diagonal` (and a number behind it), `r` and `z` have the rows,
-    /// and nobody else uses these of `z`.
+    /// The processor supports the instruction set; `diagonal` (with one number after it), `r` and `z` have the rows,
+    /// and no other thread uses these rows of `z`.
     scale = scale_body(range: (usize, usize), diagonal: *const f64, r: *const f64, z: *mut f64)
 }
 
@@ -179,29 +179,29 @@ unsafe fn scale_body<S: InstructionSet, const ASK: bool>(
     }
 }
 
-/// Slices of block rows as a loop sees them. Slice `s` has the places from `starts[s]` to `starts[s + 1]`; a
-/// place has a block of each of its rows.
+/// Slices of block rows in the form that loops use. Slice `s` has the columns of blocks from `starts[s]` to `starts[s +
+/// 1]`; each has one block of each of the slice's rows.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Slices {
     /// Number of slices.
     pub count: usize,
-    /// The first row.
+    /// First row.
     pub first: usize,
-    /// The row behind the last.
+    /// Row after the last one.
     pub end: usize,
-    /// Start of each slice, in places.
+    /// Start of each slice, as an index of columns of blocks.
     pub starts: *const usize,
-    /// First component of the column of each block, [`LANES`] a place.
+    /// Index of the first vector component of each block, [`LANES`] per column of blocks.
     pub columns: *const u32,
-    /// Element by element of a block, [`LANES`] each.
+    /// Elements of the blocks, element by element, [`LANES`] of each.
     pub values: *const f64,
 }
 
 compiled! {
-    /// `y = A x` on slices.
+    /// Computes `y = A x` on slices.
     ///
     /// # Safety
-    /// As for [`product`].
+    /// The requirements are those of [`product`].
     slices = slices_body(slices: &Slices, x: *const f64, y: *mut f64)
 }
 
@@ -211,7 +211,7 @@ unsafe fn slices_body<S: InstructionSet, const ASK: bool>(
     x: *const f64,
     y: *mut f64,
 ) {
-    // The same number of slices from each part of the thread's rows; what is left follows one by one.
+    // Each part of the thread's rows has the same number of slices; the remaining slices follow one by one.
     let each = slices.count / SIDE_BY_SIDE;
     // SAFETY: the caller's promise.
     unsafe {
@@ -225,7 +225,7 @@ unsafe fn slices_body<S: InstructionSet, const ASK: bool>(
     }
 }
 
-/// The products of some slices, place by place.
+/// Computes the products of some slices, one column of blocks after another.
 #[inline(always)]
 unsafe fn slices_together<S: InstructionSet, const ASK: bool, const N: usize>(
     slices: &Slices,
@@ -234,7 +234,7 @@ unsafe fn slices_together<S: InstructionSet, const ASK: bool, const N: usize>(
     y: *mut f64,
 ) {
     let mut sums = [[[0.0; LANES]; 3]; N];
-    // SAFETY: the caller's promise: the slices and their places are there, and `x` has the columns.
+    // SAFETY: the caller guarantees that the slices and their blocks exist and that `x` has the columns.
     unsafe {
         let places = these.map(|slice| (*slices.starts.add(slice), *slices.starts.add(slice + 1)));
         let shortest = places.iter().fold(usize::MAX, |least, (first, end)| least.min(end - first));
@@ -256,7 +256,7 @@ unsafe fn slices_together<S: InstructionSet, const ASK: bool, const N: usize>(
     }
 }
 
-/// Adds the products of a place's blocks.
+/// Adds the products of one column of blocks.
 #[inline(always)]
 unsafe fn add_place<S: InstructionSet, const ASK: bool>(
     slices: &Slices,

@@ -1,5 +1,5 @@
-//! Slices of block rows side by side (sliced ELL: M. Kreutzer et al., SIAM J. Sci. Comput. 36, 2014, without
-//! sorting, which a mesh with rows of one length does not need).
+//! Slices of block rows side by side (sliced ELL: M. Kreutzer et al., SIAM J. Sci. Comput. 36, 2014; without sorting,
+//! because the rows of a mesh have nearly equal lengths).
 
 use super::blocks::{BLOCK, Blocks};
 use super::kernel::{self, LANES, Slices};
@@ -8,7 +8,7 @@ use crate::code::Code;
 use nodegauge_measure::Failure;
 use std::ops::Range;
 
-/// The rows of a thread.
+/// Rows of a thread.
 #[derive(Debug)]
 pub(crate) struct Sliced {
     rows: Range<usize>,
@@ -18,10 +18,10 @@ pub(crate) struct Sliced {
 }
 
 impl Sliced {
-    /// The rows of a thread, which calls this itself.
+    /// Creates the slices of a thread's rows; called by that thread.
     ///
     /// # Errors
-    /// When the kernel gives no memory.
+    /// Fails if memory cannot be mapped.
     pub fn of(blocks: &Blocks, rows: Range<usize>) -> Result<Self, Failure> {
         let mut starts = vec![0];
         for slice in rows.clone().step_by(LANES) {
@@ -35,7 +35,7 @@ impl Sliced {
         for (slice, row) in rows.clone().step_by(LANES).enumerate() {
             for place in starts[slice]..starts[slice + 1] {
                 for lane in 0..LANES {
-                    // A place that a row does not have is a block of zeros in its first column.
+                    // A missing block of a short row is a block of zeros in the row's first column.
                     let own = row + lane;
                     let (own_columns, own_blocks) =
                         if own < rows.end { blocks.row(own) } else { Default::default() };
@@ -53,10 +53,10 @@ impl Sliced {
         Ok(Self { rows, starts, columns, values })
     }
 
-    /// `y = A x` on the thread's rows.
+    /// Computes `y = A x` on the thread's rows.
     ///
     /// # Safety
-    /// As for [`Blocks::multiply`].
+    /// The requirements are those of [`Blocks::multiply`].
     pub unsafe fn multiply(&self, code: Code, x: *const f64, y: *mut f64) {
         let slices = Slices {
             count: self.starts.len() - 1,
@@ -66,11 +66,11 @@ impl Sliced {
             columns: self.columns.at(0),
             values: self.values.at(0),
         };
-        // SAFETY: the slices are those of the rows; the rest is the caller's promise.
+        // SAFETY: the slices are those of the rows; the caller guarantees the rest.
         unsafe { kernel::slices(code, &slices, x, y) }
     }
 
-    /// Bytes that a product reads.
+    /// Returns the bytes that a product reads.
     pub fn bytes(&self) -> usize {
         self.columns.bytes() + self.values.bytes() + 8 * self.starts.len()
     }

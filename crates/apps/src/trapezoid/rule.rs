@@ -1,38 +1,37 @@
-//! The trapezoid rule on 4 / (1 + x^2) between 0 and 1, which is pi: the loop, and how far its sum may be off.
+//! Trapezoid rule for 4 / (1 + x^2) between 0 and 1, whose integral is pi: the loop, and the error bound of its sum.
 
 use nodegauge_kernels::isa::InstructionSet;
 use nodegauge_kernels::{Isa, dispatched};
 use std::array::from_fn;
 
-/// Operations a point: two multiplications, two additions, a division.
+/// Operations per point: two multiplications, two additions, one division.
 pub const FLOPS: f64 = 5.0;
-/// Partial sums side by side: eight vectors of four hide the latency of additions, and the divider is the
-/// limit.
+/// Number of parallel partial sums: eight vectors of four hide the latency of additions, so the divider is the limit.
 const LANES: usize = 32;
-/// Points whose sum is rounded in lanes; sums of blocks are compensated.
+/// Number of points that are summed without compensation; the sums of these blocks are compensated.
 const BLOCK: u64 = 4096;
 
-/// The loop for the widest instruction set of this processor that it gains from.
+/// Loop for the widest instruction set that makes it faster on this processor.
 #[derive(Debug, Clone, Copy)]
 pub struct Rule {
-    /// One that this processor has.
+    /// Instruction set, which this processor supports.
     isa: Isa,
 }
 
 impl Rule {
-    /// The loop for this processor. The divider of every x86 core known gives as many quotients a cycle to
-    /// vectors of 256 bits as of 512 (uops.info, VDIVPD).
+    /// Returns the loop for this processor. The divider of every known x86 core delivers as many quotients per cycle
+    /// with 256-bit vectors as with 512-bit vectors (uops.info, VDIVPD).
     pub fn detect() -> Self {
         Self::available().pop().unwrap_or_else(|| unreachable!("the baseline is always there"))
     }
 
-    /// All that this processor can run, the widest last.
+    /// Returns all loops that this processor supports, the widest last.
     pub fn available() -> Vec<Self> {
         let all = Isa::dispatched().filter(|isa| isa.vector_bits() <= 256);
         all.map(|isa| Self { isa }).collect()
     }
 
-    /// Name of the instruction set in records.
+    /// Returns the name of the instruction set in records.
     pub fn isa_name(self) -> &'static str {
         match self.isa {
             Isa::Portable => "baseline",
@@ -40,30 +39,30 @@ impl Rule {
         }
     }
 
-    /// The share of worker `index` of `count` in the integral by `points` intervals.
+    /// Returns the share of worker `index` of `count` in the integral over `points` intervals.
     pub fn share(self, points: u64, index: usize, count: usize) -> f64 {
         let at = |piece: usize| (u128::from(points - 1) * piece as u128 / count as u128) as u64 + 1;
         let h = 1.0 / points as f64;
-        // SAFETY: `available` lists what this processor can run.
+        // SAFETY: `available` lists only loops that this processor supports.
         let inner = unsafe { sum(self.isa, at(index), at(index + 1), h) };
-        // Half of f(0) = 4 and of f(1) = 2.
+        // Half of f(0) = 4 and half of f(1) = 2.
         let ends = if index == 0 { 3.0 } else { 0.0 };
         (inner + ends) * h
     }
 }
 
 dispatched! {
-    /// Sum of f at points `first` to `end`.
+    /// Returns the sum of f at the points from `first` to `end`.
     ///
     /// # Safety
-    /// The processor has the instruction set.
+    /// The processor supports the instruction set.
     unsafe fn sum(first: u64, end: u64, h: f64) -> f64 = sum_body;
 }
 
 #[inline(always)]
 #[allow(clippy::extra_unused_type_parameters, reason = "every dispatched body has one")]
 unsafe fn sum_body<S: InstructionSet>(first: u64, end: u64, h: f64) -> f64 {
-    // Kahan's: what an addition loses goes to the next.
+    // Kahan summation: the rounding error of an addition is added to the next one.
     let (mut total, mut lost) = (0.0, 0.0);
     let mut at = first;
     while at < end {
@@ -97,9 +96,9 @@ fn block(first: u64, count: u64, h: f64) -> f64 {
     sums.iter().sum()
 }
 
-/// Returns the largest difference of a sum over `points` intervals from pi: the error of the rule, h^2 / 12 (f'(1) -
-/// f'(0)) = -h^2 / 6 to the next order of h, and rounding, by Higham, "Accuracy and Stability of Numerical
-/// Algorithms", 4.2 and 4.3: an epsilon for each addition in a lane and over the lanes, some for a term.
+/// Returns the maximum difference of a sum over `points` intervals from pi: the error of the rule, h^2 / 12 (f'(1) -
+/// f'(0)) = -h^2 / 6 to leading order in h, plus rounding as in Higham, "Accuracy and Stability of Numerical
+/// Algorithms", 4.2 and 4.3: one epsilon for each addition in a lane and over the lanes, and several per term.
 pub fn allowed(points: u64) -> f64 {
     let h = 1.0 / points as f64;
     let additions = BLOCK as f64 / LANES as f64 + LANES as f64;
@@ -118,7 +117,7 @@ mod tests {
             for points in [1, 2, 31, 33, 1000, 4097, 1_000_000] {
                 let pi = rule.share(points, 0, 1);
                 assert!((pi - PI).abs() <= allowed(points), "{rule:?} {points}: {pi}");
-                // The rule's own error, and no other.
+                // Error of the rule alone.
                 let left = 1.0 / (6.0 * (points as f64).powi(2));
                 assert!(points < 31 || (PI - pi - left).abs() < 0.01 * left + 1e-14, "{points}");
             }
@@ -128,7 +127,7 @@ mod tests {
     #[test]
     fn a_point_that_is_missing_or_wrong_is_seen() {
         let points = 1_000_000_000;
-        // The least of all terms.
+        // Smallest of all terms.
         assert!(2.0 / points as f64 > 100.0 * allowed(points));
     }
 

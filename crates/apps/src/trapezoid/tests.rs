@@ -9,7 +9,7 @@ fn site() -> Site {
     Site::new(topology, Machine::default(), SysRoot::live())
 }
 
-/// One thread, and a rank without and with a policy.
+/// Returns one thread, and one rank without and with a policy.
 fn workers(site: &Site) -> Vec<Workers> {
     let one = PlacementRequest { threads: Some(1), ..PlacementRequest::default() };
     let ranks = |policy| {

@@ -1,4 +1,4 @@
-//! The view of `apps trapezoid`: a line for the workers of each sum, and what placement costs.
+//! View of `apps trapezoid`: one row for each kind of workers per number of intervals, and the effect of placement.
 
 use super::TEST;
 use crate::GAUGE;
@@ -10,10 +10,10 @@ use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::stats::Summary;
 use nodegauge_measure::{Fraction, Unit};
 
-/// A figure with its configuration.
+/// Figure with its configuration.
 type TrapezoidFigure<'a> = (&'a Measurement, TrapezoidConfig);
 
-/// The table, the evidence, and what it comes to; nothing where the record has no such figures.
+/// Returns the sections with table, evidence and summary; none if the record has no such figures.
 pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && m.test == TEST);
     let all: Vec<TrapezoidFigure<'_>> = own.map(|m| (m, m.read_config())).collect();
@@ -61,7 +61,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     section.note(
         "how",
         format!(
-            "pi = integral of 4 / (1 + x^2) from 0 to 1, 5 FLOP an interval, {} loop, bound {}; medians",
+            "pi = integral of 4 / (1 + x^2) from 0 to 1, 5 FLOP per interval, {} loop, bound {}; medians",
             config.isa.as_deref().unwrap_or("?"),
             config.on.bind.as_deref().unwrap_or("?"),
         ),
@@ -76,19 +76,19 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
             } else {
                 format!("{fewest} to {largest}")
             };
-            section.note("samples", format!("{count} of each count; {stop}"));
+            section.note("samples", format!("{count} per figure; {stop}"));
         }
         let against = all.iter().find(|(m, _)| m.name == "efficiency");
         if let Some(against) = against.and_then(|(_, ratio_config)| ratio_config.against.as_deref())
         {
-            let text = format!("time of {against}, shared out evenly, over the time, interleaved");
+            let text = format!("parallel efficiency relative to {against}, interleaved");
             section.note("efficiency", text);
         }
         let relative = all.iter().find(|(m, _)| m.name == "relative");
         if let Some(other) =
             relative.and_then(|(_, relative_config)| relative_config.against.as_deref())
         {
-            section.note("relative", format!("speed over that of {other}, interleaved"));
+            section.note("relative", format!("speed divided by that of {other}, interleaved"));
         }
     }
     let measurements: Vec<&Measurement> = all.iter().map(|(m, _)| *m).collect();
@@ -97,13 +97,13 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     std::iter::once(section).chain(ending).collect()
 }
 
-/// `10^9`, or the number as it is.
+/// Returns a power of ten as `10^9`, and other numbers unchanged.
 fn power(points: u64) -> String {
     let exponent = points.checked_ilog10().unwrap_or(0);
     if 10u64.pow(exponent) == points { format!("10^{exponent}") } else { points.to_string() }
 }
 
-/// A ratio with two digits.
+/// Returns a ratio with three decimals.
 fn factor(m: &Measurement) -> TableCell {
     match m.value {
         Some(value) => TableCell::figure(value, Unit::Factor, format!("{value:.3}")),
@@ -111,10 +111,11 @@ fn factor(m: &Measurement) -> TableCell {
     }
 }
 
-/// A difference for which nobody places a program anew.
+/// Relative difference below which placement is regarded as having no effect.
 const LITTLE: f64 = 0.05;
 
-/// Returns the cost of placement for the longest sums, by the intervals of the ratios to policy 0.
+/// Returns the sentence on the effect of placement on the longest sums, by the confidence intervals of the ratios to
+/// policy 0.
 fn placement(all: &[TrapezoidFigure<'_>]) -> Option<String> {
     let relative = || all.iter().filter(|(m, _)| m.name == "relative");
     let longest = relative().filter_map(|(_, config)| config.n).max()?;
@@ -130,7 +131,7 @@ fn placement(all: &[TrapezoidFigure<'_>]) -> Option<String> {
     let what = format!("of {} intervals", power(longest));
     if known.len() < asked || known.is_empty() {
         return Some(format!(
-            "cannot tell whether placement matters to sums {what}: too few samples for intervals"
+            "cannot tell whether placement affects sums {what}: too few samples for confidence intervals"
         ));
     }
     let range = |ends: &mut dyn Iterator<Item = f64>| {
@@ -148,13 +149,13 @@ fn placement(all: &[TrapezoidFigure<'_>]) -> Option<String> {
         })
         .collect();
     let evenly = format!(
-        "the other policies are {least:.3} to {most:.3} times as fast as policy 0 (intervals from {low:.3} to {high:.3})"
+        "the other policies are {least:.3} to {most:.3} times as fast as policy 0 (confidence intervals from {low:.3} to {high:.3})"
     );
     Some(match apart.as_slice() {
         [] if low > 1.0 - LITTLE && high < 1.0 + LITTLE => {
-            format!("placement does not matter to sums {what}: {evenly}")
+            format!("placement does not affect sums {what}: {evenly}")
         }
-        [] => format!("cannot tell whether placement matters to sums {what}: {evenly}"),
+        [] => format!("cannot tell whether placement affects sums {what}: {evenly}"),
         _ => {
             format!("sums {what}: {} of {asked} policies differ: {}", apart.len(), apart.join(", "))
         }
@@ -166,7 +167,8 @@ mod tests {
     use super::*;
     use nodegauge_measure::record::Quoted;
 
-    /// Returns the page's sentence for ratios to policy 0 that scatter evenly by `spread` around `centre`.
+    /// Returns the page's sentence for ratios to policy 0 that are evenly distributed around `centre` over a range of
+    /// `spread`.
     fn said(centre: f64, spread: f64, samples: u32) -> String {
         let ratios = |policy: f64| {
             let at = |n| centre + spread * (f64::from(n) / f64::from(samples.max(2) - 1) - 0.5);
@@ -188,7 +190,7 @@ mod tests {
 
     #[test]
     fn what_placement_costs_is_said_by_intervals_alone() {
-        assert!(said(1.0, 0.02, 20).starts_with("placement does not matter to sums of 10^3"));
+        assert!(said(1.0, 0.02, 20).starts_with("placement does not affect sums of 10^3"));
         assert!(said(1.0, 0.5, 20).starts_with("cannot tell whether"));
         assert!(said(1.0, 0.02, 3).contains("too few samples"));
         let apart = said(0.9, 0.02, 20);

@@ -21,13 +21,17 @@ pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
         return mpi_pairs(args, &topology);
     }
     let mut topology = topology;
-    let placement = args.placement.options();
+    if args.verbose && source != TopologySource::Live {
+        let message = "-v binds threads on this machine and cannot be used with --topology";
+        return Err(Failure::usage(message).hint("leave out -v or --topology"));
+    }
+    let options = args.placement.options();
     let ranks = ranks(args, &mut topology);
-    let ranked = placement.ranks(&ranks, &topology)?;
+    let ranked = options.ranks(&ranks, &topology)?;
     if let Some(launcher) = args.emit {
         let plan = match ranked {
             Some(plan) => plan,
-            None => placement.single(&topology, one_to_emit)?,
+            None => options.single(&topology, one_to_emit)?,
         };
         output::print(&emitted(&plan, &topology, launcher));
         plan.notices.iter().for_each(|notice| output::note(&format!("note: {notice}")));
@@ -44,7 +48,7 @@ pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
         }
         return Ok(Exit::Success);
     }
-    let planned = placement.teams(&topology)?;
+    let planned = options.teams(&topology)?;
     let documents: Vec<PlacesDocument> = planned
         .placements
         .iter()
@@ -59,12 +63,6 @@ pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
         output::print(&format!("note: {notice}\n"));
     }
     if args.verbose {
-        if source != TopologySource::Live {
-            return Err(Failure::usage(
-                "-v binds threads on this machine and cannot be used with --topology",
-            )
-            .hint("leave out -v or --topology"));
-        }
         for placement in &planned.placements {
             output::print(&observed(placement)?);
         }

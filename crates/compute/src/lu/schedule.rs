@@ -53,7 +53,7 @@ pub(super) struct LuSchedule {
     /// Counter of the changes that may give a waiting thread work.
     version: AtomicU64,
     factored: AtomicUsize,
-    /// Number of panels to which the panel group was called.
+    /// Number of panels to which the panel group has been called.
     called: AtomicUsize,
     nb: usize,
     threads: usize,

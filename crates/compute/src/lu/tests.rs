@@ -3,7 +3,7 @@ use crate::random::Sequence;
 use crate::residual::{self, MatrixSource};
 use proptest::prelude::*;
 
-/// A system with given elements: order + 1 columns, the right-hand side last.
+/// System with given elements: order + 1 columns, the last of which is the right-hand side.
 struct GivenSystem {
     order: usize,
     elements: Vec<f64>,
@@ -107,7 +107,7 @@ fn a_matrix_without_a_pivot_is_singular() {
     let n = 50;
     let mut elements = vec![0.0; n * (n + 1)];
     Sequence::new(3).fill(0, &mut elements);
-    // Column 20 is zero: elimination leaves it exactly so.
+    // Column 20 is zero, and elimination keeps it exactly zero.
     elements[20 * n..21 * n].fill(0.0);
     let given = GivenSystem { order: n, elements };
     for (nb, threads) in [(8, 1), (8, 2), (64, 2)] {
@@ -129,7 +129,7 @@ fn pivots_whose_inverse_overflows_are_divided_by() {
 
 #[test]
 fn results_are_the_same_whatever_the_number_of_threads_in_a_panel() {
-    // Pivots do not depend on how rows are shared out; sums of products may.
+    // Pivots do not depend on the distribution of rows over threads; sums of products may.
     let source = Sequence::new(9);
     let (one, _) = solved(&mut team(1), 200, 16, &source).unwrap();
     let (four, _) = solved(&mut team(4), 200, 16, &source).unwrap();

@@ -50,7 +50,7 @@ fn measurement(group: &[&HplRow], about: RatingConfig) -> Measurement {
     let failed = group.iter().any(|member| member.passed == Some(false));
     let mut validity = Validity::valid();
     if failed {
-        validity.add(Status::Invalid, "its residual check FAILED: x is not a solution");
+        validity.add(Status::Invalid, "residual check FAILED: x is not a solution");
     } else if group.iter().any(|member| member.passed.is_none()) {
         validity.add(Status::Suspect, "no residual was printed: x is not verified");
     }

@@ -64,7 +64,7 @@ impl PlacedReference {
         };
         let plan = plan_ranks(topology, &request)?;
         let hint =
-            "give the path of an xhpl or hpcc, e.g. --xhpl /usr/bin/hpcc of Debian's package hpcc";
+            "give the path of an xhpl or hpcc, e.g. --xhpl /usr/bin/hpcc (Debian package hpcc)";
         let launcher = asked.launcher.as_ref();
         let program = MpiProgram::find(&asked.program, launcher, asked.allow_root, hint)?;
         let kind = ReferenceKind::of(&asked.program);
@@ -109,9 +109,9 @@ impl PlacedReference {
         }
         let errors = [read.errors, output::read(&ended.stderr).errors].concat();
         let hint = if errors.iter().any(|error| error.starts_with("Need at least")) {
-            "each rank was started alone, as by the launcher of another MPI than the program's: give its own with --launcher"
+            "each rank ran alone, probably started by the launcher of another MPI: give the launcher of the program's MPI with --launcher"
         } else {
-            "run it by hand in a folder with the input that --hpl-dat-only writes"
+            "run the program by hand in a directory with the input file that --hpl-dat-only writes"
         };
         Err(ended.no_result(errors.first().map(String::as_str), hint).into())
     }

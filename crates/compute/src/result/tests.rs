@@ -10,7 +10,7 @@ use nodegauge_measure::record::Machine;
 use nodegauge_measure::{FlopsPerSec, Seconds};
 use nodegauge_placement::PlacementRequest;
 
-/// Two cores of 32 FLOP a cycle.
+/// Returns a site with two cores of 32 FLOP per cycle.
 fn site() -> Site {
     let source = TopologySource::Synthetic("Package:1 NUMANode:1 Core:2 PU:1".to_owned());
     let mut machine = Machine::default();
@@ -23,7 +23,7 @@ fn burst(gflops: f64, ghz: f64) -> Burst {
     Burst { rate: FlopsPerSec(gflops * 1e9), clock: Some(Hertz(ghz * 1e9)) }
 }
 
-/// The figure of that name where registers and a solution saw these.
+/// Returns the figure `name` and the notices of a run with these bursts and these rates around its solution.
 fn judged(name: &str, bursts: &[Burst], around: Around) -> (Measurement, Vec<String>) {
     timed(name, bursts, around, TimeConfig::default())
 }
@@ -69,7 +69,7 @@ fn timed(
 
 #[test]
 fn the_limit_of_a_peak_is_the_clock_of_its_own_burst() {
-    // The clock fell after the best burst, which says nothing of it.
+    // The clock dropped after the best burst; the best burst is still valid.
     let (peak, _) = judged("fma_peak", &[burst(180.0, 3.0), burst(120.0, 2.0)], Around::default());
     let limit = peak.limit.clone().unwrap();
     assert!((limit.value / (2.0 * 3e9 * 32.0) - 1.0).abs() < 1e-12, "{limit:?}");
@@ -95,7 +95,7 @@ fn a_busy_minute_is_said_with_the_rating() {
     let (busy_rating, _) = judged("rating", &quiet, around(&busy));
     assert_eq!(busy_rating.validity.status, Status::Suspect);
     let reason = &busy_rating.validity.reasons[0];
-    assert!(reason.starts_with("other work used 47 % of the cores' execution units: bursts in registers around the solution ran at 71.0 to 124.0 GFLOP/s"), "{reason}");
+    assert!(reason.starts_with("other load used 47 % of the cores' execution units: register-only bursts before and after the solution ran at 71.0 to 124.0 GFLOP/s"), "{reason}");
     let time = busy_rating.read_config::<RatingConfig>().time.unwrap();
     assert!((time.shared.unwrap() - Fraction(1.0 - 100.0 / 190.0)).0.abs() < 1e-12);
 }
@@ -104,7 +104,7 @@ fn a_busy_minute_is_said_with_the_rating() {
 fn lu_is_held_against_dgemm_of_the_same_minutes() {
     let around = |dgemm: &[f64]| Around { dgemm: dgemm.to_vec(), bursts: Vec::new() };
     let loses = |notices: &[String]| notices.iter().any(|text| text.starts_with("LU is slow"));
-    // DGEMM once reached 140, but 100 when LU reached 90.
+    // The best DGEMM rate is 140 GFLOP/s, the median around the solution is 100 GFLOP/s, and LU reached 90 GFLOP/s.
     let (rating, notices) = judged("rating", &[], around(&[98e9, 100e9, 140e9]));
     assert_eq!(rating.read_config::<RatingConfig>().of_dgemm, Some(Fraction(0.9)));
     assert!(!loses(&notices), "{notices:?}");

@@ -2,12 +2,12 @@ use super::*;
 use nodegauge_measure::schedule::shuffle::Shuffler;
 use proptest::prelude::*;
 
-/// Sizes of 4 and 6 KiB times powers of two.
+/// Returns the sizes 4 and 6 KiB times powers of two.
 fn sizes(count: usize) -> impl Iterator<Item = u64> {
     (0..count).map(|i| (if i % 2 == 0 { 4096 } else { 6144 }) << (i / 2))
 }
 
-/// Dots of curves over the same sizes.
+/// Returns the dots of curves over these sizes.
 fn curves(all: &[&[f64]]) -> Vec<Dot> {
     let values = |i: usize| all.iter().map(|curve| curve[i]).collect();
     sizes(all[0].len())
@@ -16,19 +16,20 @@ fn curves(all: &[&[f64]]) -> Vec<Dot> {
         .collect()
 }
 
-/// L1 and L2 of a thread, and its part of a last-level cache.
+/// Returns L1 and L2 of a thread, and its share of a last-level cache.
 fn reported(l1_kib: u64, l2_kib: u64, whole_kib: u64, l3_kib: u64) -> [Reported; 3] {
     let cache = |level, whole, bytes| Reported { level, whole: whole << 10, bytes: bytes << 10 };
     [cache(1, l1_kib, l1_kib), cache(2, l2_kib, l2_kib), cache(3, whole_kib, l3_kib)]
 }
 
-/// Two virtual CPUs of a Sapphire Rapids guest, told 105 MiB of L3, which busy neighbours share.
+/// Returns the caches of a Sapphire Rapids guest with two virtual CPUs. The system reports an L3 of 105 MiB, which is
+/// shared with busy guests.
 fn sapphire_rapids(threads: u64) -> [Reported; 3] {
     reported(48, 2048, 105 << 10, (105 << 10) / threads)
 }
 
-/// Nanoseconds a step there, huge pages, 4 KiB to 512 MiB; lines that went to L3 are gone when the
-/// chase comes back.
+/// Nanoseconds per step on that guest, huge pages, 4 KiB to 512 MiB. Lines that were evicted to L3 are lost before the
+/// chase returns to them.
 const CHASE_1: [f64; 35] = [
     2.056, 2.036, 2.046, 2.034, 2.037, 2.176, 2.049, 2.076, 6.452, 6.742, 6.828, 6.794, 6.662,
     7.686, 7.561, 7.966, 6.659, 7.276, 25.81, 156.9, 170.1, 158.3, 169.8, 152.6, 160.8, 162.3,
@@ -42,7 +43,7 @@ const CHASE_2: [f64; 35] = [
     173.8, 172.3, 168.6, 170.1, 180.7, 179.3, 198.9, 186.7,
 ];
 
-/// GB/s of read, write, copy and triad there, two threads, 4 KiB to 256 MiB a thread.
+/// GB/s of read, write, copy and triad on that guest, two threads, 4 KiB to 256 MiB per thread.
 const LADDER_1: [[f64; 33]; 4] = [
     [
         291.0, 298.9, 296.7, 302.9, 303.3, 299.3, 308.0, 259.9, 190.4, 181.6, 191.2, 192.4, 193.1,
@@ -90,21 +91,21 @@ const LADDER_2: [[f64; 33]; 4] = [
     ],
 ];
 
-/// Nanoseconds a step on a Zen 5 guest, huge pages, 4 KiB to 128 MiB: the last-level cache is shared
-/// with other guests, and the curve leaves it long before its 32 MiB.
+/// Nanoseconds per step on a Zen 5 guest, huge pages, 4 KiB to 128 MiB. The last-level cache is shared with other
+/// guests, and the curve leaves it well below its 32 MiB.
 const ZEN5: [f64; 31] = [
     0.93, 0.93, 0.93, 0.93, 0.93, 0.93, 0.93, 0.93, 2.1, 2.8, 3.2, 3.3, 3.3, 3.3, 3.3, 3.4, 3.9,
     6.5, 9.6, 10.4, 11.0, 11.3, 13.0, 27.0, 48.0, 66.0, 82.0, 92.0, 98.0, 101.0, 103.0,
 ];
 
-/// Nanoseconds a step on a Zen 4 guest of 32 KiB, 1 MiB and 32 MiB, which it leaves at 5 to 12 MiB:
-/// multichase's 1.09 at 16 KiB, 3.8 at 64 KiB, 7.5 at 1 MiB, 11.3 at 4 MiB, 98 to 102 from 16 MiB on.
+/// Nanoseconds per step on a Zen 4 guest with 32 KiB, 1 MiB and 32 MiB. The curve leaves the last cache at 5 to 12 MiB.
+/// multichase: 1.09 at 16 KiB, 3.8 at 64 KiB, 7.5 at 1 MiB, 11.3 at 4 MiB, 98 to 102 from 16 MiB on.
 const ZEN4: [f64; 31] = [
     1.09, 1.09, 1.09, 1.09, 1.09, 1.09, 1.1, 3.2, 3.8, 3.8, 3.8, 3.8, 3.8, 3.9, 4.0, 4.6, 7.5,
     10.6, 11.1, 11.2, 11.3, 14.0, 35.0, 70.0, 98.0, 99.0, 101.0, 102.0, 102.0, 101.0, 102.0,
 ];
 
-/// Name, first and last set of each level in KiB.
+/// Returns name, first and last set in KiB of each level.
 fn found(dots: &[Dot], reported: &[Reported], guest: bool) -> Vec<(String, u64, u64)> {
     let kib = |i: usize| dots[i].bytes >> 10;
     let named = name(dots, levels(dots), reported, guest).into_iter();
@@ -130,8 +131,8 @@ fn memory_is_no_cache_however_large_that_is_said_to_be() {
         let expected = [("L1", 4, 48), ("L2", 64, l2), ("memory", memory << 10, 512 << 10)];
         has_levels(&dots, &caches, &expected);
         let l3 = format!(
-            "L3 of 105 MiB, as reported by the system, is not seen: sets of {memory} MiB to 512 MiB are all as \
-             fast as memory"
+            "L3 of 105 MiB, as reported by the system, is not detected: sets of {memory} MiB to 512 MiB have the \
+             speed of memory"
         );
         assert_eq!(said(&dots, &caches).last(), Some(&l3));
     }
@@ -193,8 +194,8 @@ fn where_sets_end_within_a_cache_a_guest_does_not_know_its_name() {
     assert!(said(&dots, &caches).is_empty());
 }
 
-/// The chase of a busy minute there, nanoseconds a step: memory has levels of its own, by how many pages
-/// the TLB holds, and L3 would fit the sizes of the first.
+/// Chase in a minute with other load on that guest, nanoseconds per step. Memory has several levels, depending on how
+/// many pages the TLB holds, and the sizes of the first one match L3.
 const CHASE_BUSY: [f64; 35] = [
     2.46, 2.54, 2.55, 2.51, 2.5, 2.6, 2.85, 6.22, 7.02, 6.78, 6.89, 6.85, 6.91, 8.24, 17.2, 9.14,
     11.3, 145.9, 345.3, 143.3, 152.5, 438.0, 146.8, 476.5, 148.5, 148.6, 164.6, 195.0, 189.6,
@@ -215,7 +216,7 @@ fn loads_as_slow_as_those_of_flushed_lines_are_of_memory() {
     assert_eq!(names[..2], ["L1", "L2"], "{found:?}");
     assert!(names.len() > 3 && names[2..].iter().all(|name| *name == "memory"), "{found:?}");
     assert!(said(&dots, &caches).iter().any(|text| text.starts_with("L3 of 105 MiB, as reported")));
-    // A cache that is larger than a hypervisor says is none the less one.
+    // A cache that is larger than the hypervisor reports is still a cache.
     let told = reported(48, 2048, 4 << 10, 4 << 10);
     let mut zen5_dots = curves(&[&ZEN5]);
     zen5_dots.iter_mut().for_each(|dot| dot.cached = Some(dot.bytes < 16 << 20));
@@ -231,7 +232,7 @@ fn one_flat_curve_is_one_level_and_a_steady_slope_none() {
     let slope: Vec<f64> = (0..20).map(|i| 1.25f64.powi(i)).collect();
     let found = levels(&curves(&[&slope]));
     assert!(found.is_empty(), "{found:?}");
-    // Without a word on caches all that is flat to the end is memory.
+    // Without reported caches, a plateau that continues to the end is memory.
     assert_eq!(name(&dots, levels(&dots), &[], true)[0].name, "memory");
 }
 
@@ -242,15 +243,15 @@ fn a_cache_without_a_plateau_is_said() {
     let (dots, caches) = (curves(&[&values]), reported(48, 1024, 32 << 10, 32 << 10));
     let not_seen = |cache: &str| {
         format!(
-            "{cache}, as reported by the system, is not seen: sets of 64 KiB to 128 MiB are all as fast as \
+            "{cache}, as reported by the system, is not detected: sets of 64 KiB to 128 MiB have the speed of \
              memory"
         )
     };
     assert_eq!(said(&dots, &caches), [not_seen("L2 of 1 MiB"), not_seen("L3 of 32 MiB")]);
 }
 
-/// Curves of levels of these lengths, each a factor from the one before, with noise of a few per cent
-/// and some dots that stick out to one side, as neighbours make them.
+/// Returns curves with levels of these lengths, each higher than the previous one by a factor, with noise of a few per
+/// cent and some outliers in one direction, as caused by other load.
 fn noisy(lengths: &[usize], factors: &[f64], noise: f64, seed: u64) -> Vec<f64> {
     let mut random: Vec<usize> = (0..1000).collect();
     Shuffler::new(seed).shuffle(&mut random);
@@ -288,7 +289,7 @@ fn levels_are_found_through_noise_and_outliers() {
 }
 
 proptest! {
-    /// Steps of half or more are found where they are, through noise of 3 %, by one curve and by two.
+    /// Checks that steps of 50 % and more are found at their position, with noise of 3 %, in one curve and in two.
     #[test]
     fn steps_are_found_through_noise(
         lengths in proptest::collection::vec(4usize..9, 2..5),

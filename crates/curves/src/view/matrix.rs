@@ -40,7 +40,7 @@ pub(super) fn view(of: &[CurvesFigure<'_>], section: &mut Section) {
             .push(grid(&times, "ns"))
             .picture(map("latency from node to node", &times))
             .gap();
-        let text = "reads of a row's cores from a column's memory; latency of one of them";
+        let text = "row: node whose cores read, column: node of the memory; latency of one core";
         section.push(Block::Text(text.to_owned()));
         let devices = rates
             .iter()
@@ -57,7 +57,7 @@ pub(super) fn view(of: &[CurvesFigure<'_>], section: &mut Section) {
         section.gap();
     }
     if numbers(&cpus).len() <= MOST_CPUS {
-        let text = "a cache line from cpu to cpu, half a round trip".to_owned();
+        let text = "core-to-core latency, half of a round trip of a cache line".to_owned();
         section.push(grid(&cpus, "ns")).gap().push(Block::Text(text));
     }
     section.picture(map("core-to-core latency", &cpus));

@@ -16,7 +16,7 @@ pub enum VendorApi {
 }
 
 impl VendorApi {
-    /// Name of the driver in [`crate::driver`].
+    /// Returns the name of the driver in [`crate::driver`].
     pub fn name(self) -> &'static str {
         self.of("cuda", "hip")
     }

@@ -62,7 +62,7 @@ impl VendorBlas {
         match answer {
             Ok(ChildAnswer::Said(output)) if output == [0] => return Ok(None),
             Ok(ChildAnswer::Said(output)) if output == [1] => {}
-            _ => return Err(dialect.lacks(libraries[0], "it crashes when it is loaded")),
+            _ => return Err(dialect.lacks(libraries[0], "loading it crashes")),
         }
         // SAFETY: a child process has loaded it without a crash.
         let library = unsafe { SharedLibrary::first_of(libraries) };

@@ -24,14 +24,14 @@ const LIBRARIES: [&[&str]; 2] = [
 pub struct Image(Vec<u8>);
 
 impl Image {
-    /// Bytes of the code; a text ends with a zero.
+    /// Returns the bytes of the code; a text ends with a zero.
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
 }
 
-/// Build that is included for an element type: vectors of two elements, two vectors per work-item, in the grid-stride
-/// form, which supports every kernel and number of groups.
+/// Returns the build that is included for an element type: vectors of two elements, two vectors per work-item, in the
+/// grid-stride form, which supports every kernel and number of groups.
 const fn carried(element: Element) -> KernelSource {
     KernelSource { element, width: 2, items: 2, strided: true }
 }

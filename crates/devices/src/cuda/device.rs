@@ -112,7 +112,7 @@ impl OpenDevice for OpenedDevice {
         let mut at = 0;
         // SAFETY: the call fills in the address.
         unsafe { api.allocate(&raw mut at, bytes) }
-            .map_err(|error| error.with_detail(format!("{} at once", Bytes(bytes as u64))))?;
+            .map_err(|error| error.with_detail(format!("allocation of {}", Bytes(bytes as u64))))?;
         let handle = self.context.handle(at, CudaApi::free);
         Ok(DeviceBuffer { handle, context: self.context.raw, bytes })
     }
@@ -216,11 +216,11 @@ impl Queue for Stream {
         let api = self.context.enter()?;
         let stream = self.stream.raw;
         let raw = |memory: &DeviceBuffer| {
-            assert!(bytes <= memory.bytes, "{bytes} bytes of a memory of {}", memory.bytes);
+            assert!(bytes <= memory.bytes, "{bytes} bytes exceed a memory of {}", memory.bytes);
             memory.handle.raw
         };
         let host = |memory: &HostMemory| {
-            assert!(bytes <= memory.bytes, "{bytes} bytes of {}", memory.bytes);
+            assert!(bytes <= memory.bytes, "{bytes} bytes exceed {}", memory.bytes);
             memory.start.as_ptr().cast::<c_void>()
         };
         // SAFETY: the memories are long enough, and the caller guarantees that they live.

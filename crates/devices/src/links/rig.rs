@@ -59,7 +59,7 @@ impl CopyCell {
         self.bytes <= SMALL
     }
 
-    /// Clock of the time: the host's for latencies and for several queues.
+    /// Returns the clock of the time: the host's for latencies and for several queues.
     pub(super) fn clock(&self) -> &'static str {
         if self.is_latency() || self.legs.len() > 1 { "host" } else { "device" }
     }
@@ -244,7 +244,7 @@ impl Rig {
                 if let Some((at, _)) = words.find(|(at, word)| **word != value_at(copy, *at)) {
                     let from = self.name(leg.from);
                     let to = self.name(leg.to);
-                    let together = if legs.len() > 1 { " with others at once" } else { "" };
+                    let together = if legs.len() > 1 { " (simultaneous copies)" } else { "" };
                     let from_byte = at * 8;
                     let way = format!("{from} to {to}{together} from byte {from_byte} on");
                     if !self.wrong.contains(&way) {
@@ -272,12 +272,12 @@ impl Rig {
     /// Returns the first `bytes` bytes of a host memory as numbers.
     fn words(&mut self, host: usize, bytes: usize) -> &mut [u64] {
         let memory = &mut self.hosts[host].memory;
-        assert!(bytes <= memory.bytes, "{bytes} bytes of {}", memory.bytes);
+        assert!(bytes <= memory.bytes, "{bytes} bytes exceed {}", memory.bytes);
         // SAFETY: the memory is long enough and page-aligned, and no copy is in progress.
         unsafe { std::slice::from_raw_parts_mut(memory.start.cast().as_ptr(), bytes / 8) }
     }
 
-    /// Name of a source or destination.
+    /// Returns the name of a source or destination.
     fn name(&self, end: End) -> String {
         match end {
             End::Host(_) => "host".to_owned(),

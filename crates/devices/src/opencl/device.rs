@@ -124,8 +124,8 @@ impl OpenDevice for OpenClDevice {
         &self.info
     }
 
-    /// Returns `None`: OpenCL has no such query. For a device that shares the host's memory, callers use the host's free
-    /// memory.
+    /// Returns `None`: OpenCL has no such query. For a device that shares the host's memory, callers use the host's
+    /// free memory.
     fn free_memory(&self) -> Result<Option<Bytes>, DeviceError> {
         Ok(None)
     }
@@ -135,7 +135,7 @@ impl OpenDevice for OpenClDevice {
             let error = DeviceError::new(FailureClass::OutOfMemory, NAME, "clCreateBuffer", 0);
             let asked = Bytes(bytes as u64);
             let most = self.info.largest_allocation;
-            return Err(error.with_detail(format!("{asked} at once, at most {most}")));
+            return Err(error.with_detail(format!("allocation of {asked}, at most {most}")));
         }
         let handle = self.buffer(MEM_READ_WRITE, bytes)?;
         // A buffer belongs to a context; the migration places it on this device.

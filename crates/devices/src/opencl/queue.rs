@@ -79,14 +79,14 @@ impl Queue for OpenClQueue {
         let queue = self.object();
         let (events, list) = NO_EVENTS;
         let raw = |memory: &DeviceBuffer| {
-            assert!(bytes <= memory.bytes, "{bytes} bytes of a memory of {}", memory.bytes);
+            assert!(bytes <= memory.bytes, "{bytes} bytes exceed a memory of {}", memory.bytes);
             memory.handle.raw as Object
         };
         // SAFETY: the memories are long enough, and the caller guarantees that they live.
         let (call, code) = unsafe {
             match copy {
                 Copy::In(from, to) => {
-                    assert!(bytes <= from.bytes, "{bytes} bytes of {}", from.bytes);
+                    assert!(bytes <= from.bytes, "{bytes} bytes exceed {}", from.bytes);
                     let at = from.start.as_ptr().cast();
                     let write = api.clEnqueueWriteBuffer;
                     (
@@ -95,7 +95,7 @@ impl Queue for OpenClQueue {
                     )
                 }
                 Copy::Out(from, to) => {
-                    assert!(bytes <= to.bytes, "{bytes} bytes of {}", to.bytes);
+                    assert!(bytes <= to.bytes, "{bytes} bytes exceed {}", to.bytes);
                     let at = to.start.as_ptr().cast();
                     let read = api.clEnqueueReadBuffer;
                     (

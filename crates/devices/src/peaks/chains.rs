@@ -98,12 +98,12 @@ impl Chains {
         Ok(found)
     }
 
-    /// Number of elements that the loop writes.
+    /// Returns the number of elements that the loop writes.
     fn numbers(&self) -> usize {
         self.grid.groups * self.grid.items * self.shape.width as usize
     }
 
-    /// Floating-point operations per launch, two per multiply-add.
+    /// Returns the floating-point operations per launch, two per multiply-add.
     pub(super) fn flops(&self) -> f64 {
         let adds = self.numbers() as u64 * u64::from(self.shape.chains) * FMAS_A_ROUND;
         2.0 * adds as f64 * self.rounds as f64

@@ -103,7 +103,8 @@ impl Product {
         Ok(worst)
     }
 
-    /// Largest deviation that rounding can cause: terms below 1/4, added in any order (Higham 2002, section 3.1).
+    /// Returns the largest deviation that rounding can cause: terms below 1/4, added in any order (Higham 2002, section
+    /// 3.1).
     pub(super) fn allowed(&self) -> f64 {
         (self.n as f64).sqrt() * f64::EPSILON / 4.0
     }

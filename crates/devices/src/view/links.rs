@@ -23,7 +23,7 @@ const COLUMNS: [(&str, &str, &str, char); 5] = [
     (BOTH, "pinned", ">both ways", 'B'),
 ];
 
-/// Section with tables by size for each device, and matrices if there are several NUMA nodes or devices.
+/// Returns the section with tables by size for each device, and matrices if there are several NUMA nodes or devices.
 pub(super) fn section(all: &Links<'_>, detail: Detail) -> Section {
     let mut section = Section::new(TEST);
     let is_one = |(m, config): &&DeviceFigure<'_, LinkConfig>| {
@@ -81,14 +81,15 @@ pub(super) fn section(all: &Links<'_>, detail: Detail) -> Section {
     together(&mut section, all);
     section.gap().note(
         "how",
-        "medians; one direction by the device's clock, several at once by the host's; 8 B: time until the host knows that the copy is done",
+        "medians; single copies timed by the device's clock, simultaneous copies \
+         by the host's; 8 B: time until the host detects that the copy is done",
     );
     drivers(&mut section, all.iter().map(|(_, config)| &config.on));
     section.doubts(&all.iter().map(|(m, _)| *m).collect::<Vec<_>>());
     section
 }
 
-/// Cell of a rate in GB/s, or of a time with its unit.
+/// Returns the cell of a rate in GB/s, or of a time with its unit.
 fn value(m: &Measurement) -> TableCell {
     match (m.value, m.unit) {
         (Some(seconds), Unit::Seconds) => {
@@ -183,14 +184,14 @@ fn across(section: &mut Section, all: &Links<'_>) {
         let title = format!("{} of devices", name.replace('_', " "));
         section.gap().push(table);
         section.push(Picture::between(title, first.unit, ids.clone(), values));
-        section.push(Block::Text("from a row's device to a column's".to_owned()));
+        section.push(Block::Text("from the row's device to the column's device".to_owned()));
     }
 }
 
 /// Adds the table of copies of all devices at the same time.
 fn together(section: &mut Section, all: &Links<'_>) {
     let sums = all.iter().filter(|(m, _)| m.name.starts_with(ALL));
-    let mut table = Table::new(&["all devices at once, GB/s", ">size", ">sum"]);
+    let mut table = Table::new(&["all devices at the same time, GB/s", ">size", ">sum"]);
     for (m, config) in sums {
         let size = config.message_bytes.map_or_else(String::new, |size| Bytes(size).to_string());
         table.row([m.name[ALL.len()..].replace('_', " ").into(), size.into(), value(m)]);

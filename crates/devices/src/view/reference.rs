@@ -7,7 +7,7 @@ use nodegauge_measure::quantity::significant;
 use nodegauge_measure::record::{Category, Measurement, Record};
 use nodegauge_measure::{Bytes, Seconds, Unit};
 
-/// Section with a table for each program; `None` if there are no figures of other programs.
+/// Returns the section with a table for each program; `None` if there are no figures of other programs.
 pub(super) fn section(record: &Record) -> Option<Section> {
     let is_theirs = |m: &&Measurement| {
         m.gauge == GAUGE && m.category == Category::Reference && !m.is_published()
@@ -17,7 +17,7 @@ pub(super) fn section(record: &Record) -> Option<Section> {
     let mut table = Table::new(&["another program's", "device", "to", ">size", ">value"]);
     let mut before = None;
     for m in &all {
-        // Keys that both kinds of figures have can be read by either struct.
+        // Either struct can read the keys that both kinds of figures have.
         let of: DeviceStreamConfig = m.read_config();
         let link: LinkConfig = m.read_config();
         let program = [of.engine, of.engine_version].into_iter().flatten().collect::<Vec<_>>();

@@ -45,7 +45,7 @@ fn roofs<'a>(
 }
 
 impl Roof<'_> {
-    /// Ceilings: the rate of the fastest kernel for the memory, and the peaks.
+    /// Returns the ceilings: the rate of the fastest kernel for the memory, and the peaks.
     fn ceilings(&self) -> Roofline {
         let fastest = self.kernels.iter().max_by(|(_, one), (_, other)| one.total_cmp(other));
         let memory = fastest.map(|(kernel, rate)| Ceiling {
@@ -61,12 +61,13 @@ impl Roof<'_> {
         Roofline { ceilings: memory.into_iter().chain(peaks).collect() }
     }
 
-    /// Sentence on the ridge point: the operations per byte above which the peak is the limit, and not the memory.
+    /// Returns a sentence on the ridge point: the operations per byte above which the limit is the peak rather than
+    /// the memory.
     fn ridge(&self) -> Option<String> {
         let (_, triad) = self.kernels.iter().find(|(kernel, _)| *kernel == Kernel::Triad)?;
         let peak = self.peaks.iter().map(|(_, rate)| *rate).reduce(f64::max)?;
         Some(format!(
-            "{} computes {} and moves {} in {}: below {} FLOP/B memory is the limit, above it the peak",
+            "{} computes {} and moves {} in {}: below {} FLOP/B the memory is the limit, above it the peak",
             self.device,
             FlopsPerSec(peak),
             BytesPerSec(*triad),
@@ -75,7 +76,7 @@ impl Roof<'_> {
         ))
     }
 
-    /// Points of the kernels with floating-point operations, by the bytes that STREAM counts.
+    /// Returns the points of the kernels with floating-point operations, by the bytes that STREAM counts.
     fn dots(&self) -> Vec<Dot> {
         let element = self.element.parse::<Element>().unwrap_or(Element::F64);
         let computing = self.kernels.iter().filter(|(kernel, _)| kernel.spec().flops > 0);
@@ -88,7 +89,8 @@ impl Roof<'_> {
     }
 }
 
-/// Sections with a chart for each device and precision that has peaks and kernels, followed by a line per ridge point.
+/// Returns the sections with a chart for each device and precision that has peaks and kernels, followed by a line per
+/// ridge point.
 pub(super) fn sections(
     streams: &[DeviceFigure<'_, DeviceStreamConfig>],
     all: &[DeviceFigure<'_, DevicePeakConfig>],

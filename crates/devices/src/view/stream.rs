@@ -10,7 +10,7 @@ use nodegauge_kernels::STREAM_ARRAYS;
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::{Bytes, BytesPerSec};
 
-/// Section with the table by device and element type, and the notes.
+/// Returns the section with the table by device and element type, and the notes.
 pub(super) fn section(all: &[DeviceFigure<'_, DeviceStreamConfig>], detail: Detail) -> Section {
     let mut section = Section::new(TEST);
     let titles = ["GB/s", "", ">best", ">median", ">5 %", ">95 %", ">by host", ">of limit", "loop"];
@@ -70,7 +70,7 @@ pub(super) fn section(all: &[DeviceFigure<'_, DeviceStreamConfig>], detail: Deta
             "limit",
             first.limit.as_ref().map_or_else(
                 || {
-                    "unknown: neither the driver nor the catalog has the memory bandwidth"
+                    "unknown: neither the driver nor the catalog contains the memory bandwidth"
                         .to_owned()
                 },
                 |limit| format!("{} theoretical ({})", BytesPerSec(limit.value), limit.basis),

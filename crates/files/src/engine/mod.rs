@@ -63,11 +63,11 @@ impl IoEngine {
     }
 }
 
-/// When a mapping that was written is written out.
+/// Time at which a changed mapping is written to the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Msync {
-    /// When the kernel likes.
+    /// At a time that the kernel chooses.
     None,
     /// Scheduled at the end of the operation (`MS_ASYNC`).
     Async,
@@ -79,9 +79,9 @@ pub enum Msync {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SyncWrites {
-    /// Data and all that the file system knows of the file (`O_SYNC`).
+    /// Data and all metadata of the file (`O_SYNC`).
     Sync,
-    /// Data and what is needed to find it again (`O_DSYNC`).
+    /// Data and the metadata that is required to read it (`O_DSYNC`).
     Dsync,
 }
 

@@ -1,4 +1,4 @@
-//! The C library's buffered files: `fread`, `fwrite`.
+//! Buffered files of the C library: `fread`, `fwrite`.
 
 use super::Mover;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! fio: its JSON, and fio by turns with the gauge, one job for each operation that it has.
+//! fio: parser of its JSON output, and fio as a reference program, with one job per operation that it supports.
 
 use super::{ProgramProperties, ReferenceFigure};
 use crate::engine::{IoEngine, SyncWrites};
@@ -12,7 +12,8 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// fio counts the time of a job in whole milliseconds; below this its rate is off by a percent.
+/// Minimum time of a job in milliseconds. fio counts whole milliseconds, so that the rate of a shorter job has an error
+/// of more than 1 %.
 const SHORTEST_MS: f64 = 100.0;
 
 /// One direction of one job.
@@ -25,14 +26,15 @@ pub(super) struct Half {
     pub(super) iops: f64,
     #[serde(rename = "total_ios")]
     pub(super) operations: u64,
-    /// Time, milliseconds.
+    /// Elapsed time in milliseconds.
     runtime: f64,
-    /// Latencies of completion, and whole ones.
+    /// Completion latencies.
     clat_ns: FioLatency,
+    /// Total latencies.
     lat_ns: FioLatency,
 }
 
-/// Latencies, nanoseconds.
+/// Latencies in nanoseconds.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 struct FioLatency {
@@ -40,15 +42,15 @@ struct FioLatency {
     max: Option<f64>,
 }
 
-/// A job's result.
+/// Result of a job.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct FioJob {
     #[serde(default, rename = "jobname")]
     pub(super) name: String,
-    /// 0, or the number of the error.
+    /// Error number; 0 if the job succeeded.
     #[serde(default)]
     pub(super) error: i32,
-    /// Options as given, those of all jobs first.
+    /// Options of the job; global options are included.
     #[serde(default, rename = "job options")]
     pub(super) options: BTreeMap<String, String>,
     #[serde(default)]
@@ -70,13 +72,13 @@ pub(super) struct FioOutput {
 }
 
 impl FioOutput {
-    /// True if a text looks like fio's JSON, perhaps with fio's notes around it.
+    /// True if a text looks like fio's JSON, possibly with other lines of fio around it.
     pub(super) fn recognises(text: &str) -> bool {
         text.contains("\"fio version\"")
     }
 
-    /// Reads fio's JSON or JSON+; lines before and behind are fio's notes. What is wrong where there is
-    /// no such document in it, or no jobs.
+    /// Parses fio's JSON or JSON+, and ignores lines before and after the document. The error says why the text is
+    /// invalid.
     pub(super) fn read(text: &str) -> Result<Self, String> {
         let start = text.find("\n{").map(|at| at + 1).or(text.starts_with('{').then_some(0));
         let start = start.filter(|_| Self::recognises(text)).ok_or("this is not fio's JSON")?;
@@ -104,17 +106,17 @@ impl FioJob {
 }
 
 impl Half {
-    /// The quantiles that fio gives for completion latencies, or for whole ones where it was asked to.
+    /// Returns the quantiles of the completion latencies or, if fio printed those instead, of the total latencies.
     pub(super) fn latency(&self) -> Option<Quantiles> {
         let either = [&self.clat_ns, &self.lat_ns];
-        let told = either.into_iter().find(|latency| !latency.percentile.is_empty())?;
-        let of = |name: &str| told.percentile.get(name).map(|ns| Seconds(ns * 1e-9));
+        let printed = either.into_iter().find(|latency| !latency.percentile.is_empty())?;
+        let of = |name: &str| printed.percentile.get(name).map(|ns| Seconds(ns * 1e-9));
         Some(Quantiles {
             p50: of("50.000000"),
             p90: of("90.000000"),
             p99: of("99.000000"),
             p99_9: of("99.900000"),
-            max: told.max.map(|ns| Seconds(ns * 1e-9)),
+            max: printed.max.map(|ns| Seconds(ns * 1e-9)),
         })
     }
 }
@@ -137,7 +139,7 @@ pub(super) const KIND: ProgramProperties = ProgramProperties {
     },
 };
 
-/// The arguments for one operation; `None` when fio has no such thing.
+/// Returns the arguments for one operation; `None` if fio does not support it.
 fn arguments(
     task: &Task,
     operation: &Operation,
@@ -157,7 +159,7 @@ fn arguments(
         (Way::Stdio, _) => return None,
         (Way::Vector, _) => "pvsync",
         (Way::Positional, _) => "psync",
-        // The plain engine seeks before each call only where the file's position is elsewhere.
+        // fio's engine `sync` seeks only if the position of the file differs from the offset.
         (Way::Plain, IoEngine::Sync) => engine,
         (Way::Plain, IoEngine::Mmap) => "mmap",
         (Way::Plain, IoEngine::Uring) => "io_uring",
@@ -172,7 +174,7 @@ fn arguments(
         format!("--direct={}", u8::from(setup.direct)),
         "--output-format=json".to_owned(),
         "--fallocate=none".to_owned(),
-        // Pages stay where ours stay.
+        // Pages stay in the cache in the cases in which the gauge keeps them.
         format!("--invalidate={}", u8::from(task.drop_before_reads || setup.direct)),
         format!("--overwrite={}", u8::from(!operation.creates)),
     ];
@@ -194,7 +196,7 @@ fn arguments(
     Some(words)
 }
 
-/// All jobs of a run as one figure.
+/// Returns the figure of a run over all its jobs.
 fn figure(output: &FioOutput, command: &str) -> Option<ReferenceFigure> {
     let halves: Vec<&Half> = output.jobs.iter().flat_map(FioJob::halves).collect();
     let longest = halves.iter().map(|half| half.runtime).fold(0.0, f64::max);
@@ -202,7 +204,7 @@ fn figure(output: &FioOutput, command: &str) -> Option<ReferenceFigure> {
     Some(ReferenceFigure {
         rate: halves.iter().map(|half| half.rate).sum(),
         iops: Some(halves.iter().map(|half| half.iops).sum()),
-        // Quantiles of several jobs cannot be put together.
+        // Quantiles of several jobs cannot be combined.
         latency: first.latency().filter(|_| halves.len() == 1),
         command: command.to_owned(),
         doubt: (longest < SHORTEST_MS).then(|| {

@@ -1,5 +1,4 @@
-//! IOzone by turns with the gauge: one run of the program for each cell, with the tests of the cell's
-//! operations.
+//! IOzone as a reference program: one run per cell, with the tests that correspond to the operations of the cell.
 
 use super::output::IozoneOutput;
 use super::{Figures, ProgramProperties, ReferenceFigure};
@@ -22,7 +21,7 @@ pub(super) const KIND: ProgramProperties = ProgramProperties {
     figures,
 };
 
-/// The arguments for a cell; `None` when IOzone cannot measure it this way.
+/// Returns the arguments for a cell; `None` if IOzone does not support its setup.
 fn arguments(task: &Task, workers: Option<FileWorkers>) -> Option<Vec<String>> {
     let setup = &task.setup;
     if setup.engine.queues() || task.drop_before_reads {
@@ -40,7 +39,7 @@ fn arguments(task: &Task, workers: Option<FileWorkers>) -> Option<Vec<String>> {
         ("-e", setup.include_fsync),
     ];
     words.extend(flags.iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| (*flag).to_owned()));
-    // The first test makes the file for the others.
+    // Test 0 creates the file that the other tests use.
     let mut tests = BTreeSet::from([0]);
     tests.extend(task.operations.iter().filter_map(|operation| operation.iozone));
     words.extend(tests.iter().flat_map(|test| ["-i".to_owned(), test.to_string()]));
@@ -124,7 +123,7 @@ mod tests {
             Some("-s 1024k -r 4k -I -+D -c -i 0 -t 2 -T -x -F data-iozone-0 data-iozone-1")
         );
         let uring = TaskSetup { engine: IoEngine::Uring, ..TaskSetup::default() };
-        assert_eq!(arguments(&task(uring, &["write"]), None), None, "it has no such thing");
+        assert_eq!(arguments(&task(uring, &["write"]), None), None, "iozone has no io_uring engine");
         let mut odd = task(TaskSetup::default(), &["write"]);
         odd.cell.block = Bytes(1000);
         assert_eq!(arguments(&odd, None), None);

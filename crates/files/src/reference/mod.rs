@@ -1,5 +1,4 @@
-//! The reference programs: run by turns with the gauge on the same cells, and read from what they
-//! saved.
+//! Reference programs, which run alternately with the gauge on the same cells, and parsers of their saved output.
 
 mod fio;
 mod iozone;
@@ -22,61 +21,62 @@ use nodegauge_toolchain::{CommandLine, ToolchainError, find_program, is_path, wi
 use std::path::Path;
 use std::time::Duration;
 
-/// Figure of another program for an operation: bytes and operations per second, and latencies.
+/// Figure of a reference program for an operation: bytes per second, operations per second, and latencies.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ReferenceFigure {
     pub(crate) rate: f64,
     pub(crate) iops: Option<f64>,
     pub(crate) latency: Option<Quantiles>,
-    /// The command, ready to be typed.
+    /// Command line, quoted for a shell.
     pub(crate) command: String,
     /// Reason to doubt the figure.
     pub(crate) doubt: Option<String>,
 }
 
 type Figures = Vec<(&'static Operation, ReferenceFigure)>;
-/// Arguments of a run of a program, and the operations that it carries out.
+/// Arguments of a run of a program, and the operations of that run.
 type ProgramRun = (Vec<String>, Vec<&'static Operation>);
 
 /// Properties of a kind of program.
 #[derive(Debug)]
 struct ProgramProperties {
-    /// As a command and in records.
+    /// Name of the command, also used in records.
     name: &'static str,
     title: &'static str,
-    /// The option that makes it print its version, and how it prints it.
+    /// Option that prints the version.
     version_option: &'static str,
+    /// Parser of the printed version.
     version: fn(&str) -> Option<&str>,
-    /// The runs for a task; none where it cannot measure it that way.
+    /// Returns the runs for a task; empty if the program does not support its setup.
     runs: fn(&ReferenceProgram, &Task) -> Vec<ProgramRun>,
-    /// Parser of the output of a run; the command is that of the run.
+    /// Parser of the output of a run with this command.
     figures: fn(&str, &Task, &[&'static Operation], command: &str) -> Result<Figures, String>,
 }
 
-/// A program that is run by turns with the gauge.
+/// Reference program, which runs alternately with the gauge.
 #[derive(Debug, Clone)]
 pub struct ReferenceProgram {
     kind: &'static ProgramProperties,
-    /// `iozone`, `fio`.
+    /// `iozone` or `fio`.
     pub(crate) name: &'static str,
     path: String,
-    /// As it prints it.
+    /// Version as the program prints it.
     pub(crate) version: String,
     workers: Option<FileWorkers>,
-    /// Time for each operation, where the program knows such a thing.
+    /// Time limit of each operation, for programs with such an option.
     limit: Option<Duration>,
 }
 
-/// A program runs at most this long for a cell.
+/// Maximum time of a run for a cell.
 const LONGEST: Duration = Duration::from_secs(3600);
-/// Longest time in which a program prints its version.
+/// Maximum time in which a program prints its version.
 const VERSION_LIMIT: Duration = Duration::from_secs(10);
 
 impl ReferenceProgram {
-    /// Finds fio and asks for its version. Each job ends after `limit`.
+    /// Finds fio and reads its version. Each job ends after `limit`.
     ///
     /// # Errors
-    /// Fails when it is not there or is not fio.
+    /// Fails if the program is missing or is not fio.
     pub fn fio(
         program: &Path,
         workers: Option<FileWorkers>,
@@ -85,10 +85,10 @@ impl ReferenceProgram {
         Self::found(&fio::KIND, program, workers, limit)
     }
 
-    /// Finds IOzone and asks for its version.
+    /// Finds IOzone and reads its version.
     ///
     /// # Errors
-    /// Fails when it is not there or is not IOzone.
+    /// Fails if the program is missing or is not IOzone.
     pub fn iozone(program: &Path, workers: Option<FileWorkers>) -> Result<Self, Failure> {
         Self::found(&iozone::KIND, program, workers, None)
     }
@@ -112,7 +112,7 @@ impl ReferenceProgram {
         Ok(Self { kind, name, path, version, workers, limit })
     }
 
-    /// Carries out the operations of a task that it has, on files in `scratch`.
+    /// Runs the operations of a task that the program supports, on files in `scratch`.
     pub(crate) fn run(
         &self,
         task: &Task,
@@ -143,13 +143,13 @@ impl ReferenceProgram {
         Ok(figures)
     }
 
-    /// Removes the program's files, so that a run makes its own.
+    /// Removes the program's files, so that the next run creates them.
     fn remove_files(&self, scratch: &ScratchDirectory) {
         let own = format!("data-{}", self.name);
         let Ok(entries) = std::fs::read_dir(scratch.folder()) else { return };
         for entry in entries.flatten() {
             if entry.file_name().to_string_lossy().starts_with(&own) {
-                // One that stays is overwritten.
+                // A file that cannot be removed is overwritten by the next run.
                 let _ = std::fs::remove_file(entry.path());
             }
         }

@@ -1,9 +1,9 @@
-//! Reads what IOzone prints: the table of automatic mode and of single sizes, the Excel part, and
-//! throughput mode. Rates come in KiB/s, operations per second or microseconds an operation, which
-//! its banner says; all are turned into B/s.
+//! Parser of IOzone's output: the table of automatic mode and of single sizes, the Excel part, and throughput mode.
+//! The banner names the unit of the rates (KiB/s, operations per second or microseconds per operation). All rates are
+//! converted to B/s.
 
-/// Names of IOzone's tests: the operation, the title of its table in the Excel part, and the workers' name in
-/// throughput mode. In the order of the table's columns, except for the last test, which has no column.
+/// Names of IOzone's tests: the operation, the title of its table in the Excel part, and the name of the workers in
+/// throughput mode. They are in the order of the columns of the table; the last test has no column.
 pub(crate) const TESTS: [(&str, &str, Option<&str>); 22] = [
     ("write", "Writer report", Some("initial writers")),
     ("rewrite", "Re-writer report", Some("rewriters")),
@@ -28,21 +28,22 @@ pub(crate) const TESTS: [(&str, &str, Option<&str>); 22] = [
     ("repreadv", "Re-Preadv report", None),
     ("random_mix", "", Some("mixed workload")),
 ];
-/// Columns of the table; those from [`USUAL`] on only where such tests ran.
+/// Maximum number of columns of the table. Columns after [`USUAL`] exist only if their tests ran.
 pub(crate) const COLUMNS: usize = TESTS.len() - 1;
-/// Columns that the table always has.
+/// Number of columns that the table always has.
 pub(crate) const USUAL: usize = 13;
-/// Width of the two columns of sizes together.
+/// Total width of the two columns of sizes in characters.
 const SIZES: usize = 24;
-/// IOzone's sizes and rates are in KiB.
+/// Unit of IOzone's sizes and rates in bytes.
 const KIB: u64 = 1024;
 
-/// True if the column of an operation is a character wider than the others.
+/// True if the column of an operation is one character wider than the others.
 pub(crate) fn wide(name: &str) -> bool {
     matches!(name, "record_rewrite" | "stride_read")
 }
 
-/// The figures of a line by their places; those of tests that did not run are blank.
+/// Splits a line into fields of fixed width. Returns the non-blank fields with their columns; the field of a test that
+/// did not run is blank.
 fn by_place(mut rest: &str) -> Vec<(usize, &str)> {
     let mut figures = Vec::new();
     for (column, (name, ..)) in TESTS[..COLUMNS].iter().enumerate() {
@@ -56,7 +57,7 @@ fn by_place(mut rest: &str) -> Vec<(usize, &str)> {
     figures
 }
 
-/// A line of the table: sizes in bytes, and the operations' rates in B/s.
+/// Line of the table: sizes in bytes, and the rates of the operations in B/s.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct IozoneLine {
     pub(super) file: u64,
@@ -64,19 +65,20 @@ pub(super) struct IozoneLine {
     pub(super) rates: Vec<(&'static str, f64)>,
 }
 
-/// A test of throughput mode; rates in B/s.
+/// Test of throughput mode; rates are in B/s.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct IozoneThroughput {
     pub(super) name: &'static str,
     pub(super) workers: u32,
-    /// Sum of the workers' own rates.
+    /// Sum of the rates of the workers.
     pub(super) children: f64,
-    /// All data over the parent's time.
+    /// Total data divided by the time of the parent process.
     pub(super) parent: Option<f64>,
-    /// Slowest and fastest worker.
+    /// Rate of the slowest worker.
     pub(super) least: Option<f64>,
+    /// Rate of the fastest worker.
     pub(super) most: Option<f64>,
-    /// Fewest bytes that a worker moved.
+    /// Minimum number of bytes that a worker transferred.
     pub(super) least_bytes: Option<f64>,
 }
 
@@ -88,18 +90,19 @@ pub(super) struct IozoneOutput {
     pub(super) command: Option<String>,
     pub(super) lines: Vec<IozoneLine>,
     pub(super) throughput: Vec<IozoneThroughput>,
-    /// Size of a worker's file and of a record in throughput mode, bytes.
+    /// File size per worker and record size in throughput mode, in bytes.
     pub(super) sizes: (Option<u64>, Option<u64>),
-    /// True if it ends as it should.
+    /// True if the output ends with IOzone's completion message.
     pub(super) complete: bool,
-    /// True if it doubts its own clock.
+    /// True if IOzone reports a poor clock resolution.
     pub(super) poor_resolution: bool,
 }
 
-/// Makes a figure for blocks of so many bytes a rate in B/s.
+/// Converts a figure to a rate in B/s; the second argument is the block size in bytes.
 type ToRate = fn(f64, f64) -> f64;
 
-/// A figure as a rate with the operation's name; a figure of zero says that nothing was measured.
+/// Parses a figure and returns the rate with the name of the operation. Returns `None` for an invalid figure and
+/// `Some(None)` for zero, which IOzone prints if nothing was measured.
 fn rated(
     name: &'static str,
     figure: &str,
@@ -113,26 +116,26 @@ fn rated(
     Some(Some((name, finite(to_rate(figure, block as f64))?)))
 }
 
-/// Returns the figure if a record can hold it: a run of digits may exceed any number.
+/// Returns the figure if it is finite: a long run of digits is parsed as infinity.
 fn finite(figure: f64) -> Option<f64> {
     Some(figure).filter(|figure| figure.is_finite())
 }
 
-/// KiB as bytes.
+/// Parses a size in KiB and returns it in bytes.
 fn kib(digits: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(KIB)
 }
 
 impl IozoneOutput {
-    /// True if a text looks like IOzone's.
+    /// True if a text looks like output of IOzone.
     pub(super) fn recognises(text: &str) -> bool {
         text.contains("Iozone: Performance Test of File I/O")
             || text.contains("Children see throughput for")
             || (text.contains(" report\"\n") && text.contains("\"Writer report\""))
     }
 
-    /// Reads all that one run printed. What is wrong when it is something else, has no figures, or a line
-    /// of the table is broken.
+    /// Parses the output of one run. The error says why the output is invalid: another program, no figures, or an
+    /// unreadable line of the table.
     pub(super) fn read(text: &str) -> Result<Self, String> {
         if !Self::recognises(text) {
             return Err("this is not the output of iozone".to_owned());
@@ -166,7 +169,7 @@ impl IozoneOutput {
         Ok(output)
     }
 
-    /// The lines below the header `kB reclen`.
+    /// Parses the lines below the header `kB reclen`.
     fn table(&mut self, text: &str, unit: ToRate) -> Result<(), String> {
         let mut below = false;
         for (number, line) in text.lines().enumerate() {
@@ -184,7 +187,7 @@ impl IozoneOutput {
         Ok(())
     }
 
-    /// The groups of lines `Children see throughput for`.
+    /// Parses the groups of lines that begin with `Children see throughput for`.
     fn throughput(&mut self, text: &str) {
         let figure = |line: &str| -> Option<f64> {
             let (_, right) = line.rsplit_once('=')?;
@@ -216,7 +219,7 @@ impl IozoneOutput {
         }
     }
 
-    /// The tables of the Excel part, for a text that holds nothing else.
+    /// Parses the tables of the Excel part, for a text without the main table.
     fn excel(&mut self, text: &str, unit: ToRate) {
         let mut name = None;
         let mut blocks: Vec<u64> = Vec::new();
@@ -249,8 +252,8 @@ impl IozoneOutput {
     }
 }
 
-/// A line of the table. Tests that did not run are blank, so a figure's place tells its column; one
-/// of nine digits touches the one before it.
+/// Parses a line of the table. Tests that did not run are blank, so that the column of a figure follows from its
+/// position. A figure of nine digits touches the one before it.
 fn row(line: &str, unit: ToRate) -> Option<IozoneLine> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let [file, block, figures @ ..] = &words[..] else { return None };
@@ -261,7 +264,7 @@ fn row(line: &str, unit: ToRate) -> Option<IozoneLine> {
     let figures = if by_place.len() >= figures.len() && by_place.iter().all(is_figure) {
         by_place
     } else if [USUAL, COLUMNS].contains(&figures.len()) {
-        // A line whose blanks were changed can still be read when no column is missing.
+        // Other white space than IOzone's is accepted if no column is missing.
         figures.iter().copied().enumerate().collect()
     } else {
         return None;

@@ -1,5 +1,4 @@
-//! Saved output of the original programs as measurements: figures of another program, with the configuration that the
-//! output contains.
+//! Conversion of saved output of IOzone and fio to measurements, with the configuration that the output contains.
 
 use super::fio::{FioJob, FioOutput};
 use super::output::IozoneOutput;
@@ -9,7 +8,7 @@ use crate::{GAUGE, TEST};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Validity};
 
-/// A saved output, read.
+/// Parsed output of a program.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SavedOutput {
     /// `iozone` or `fio`.
@@ -18,10 +17,10 @@ pub struct SavedOutput {
     pub measurements: Vec<Measurement>,
 }
 
-/// Reads the saved output of IOzone or fio; `None` when the text is of neither.
+/// Parses saved output of IOzone or fio. Returns `None` for other texts.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Describes why the output is invalid.
 pub fn read(text: &str) -> Option<Result<SavedOutput, String>> {
     let (program, measurements) = if FioOutput::recognises(text) {
         ("fio", FioOutput::read(text).map(|output| of_fio(&output)))
@@ -33,14 +32,14 @@ pub fn read(text: &str) -> Option<Result<SavedOutput, String>> {
     Some(measurements.map(|measurements| SavedOutput { program, measurements }))
 }
 
-/// A figure of another program.
+/// Creates a measurement of another program, without a value.
 fn reference(name: &str, config: &FilesConfig) -> Measurement {
     Measurement::new(GAUGE, TEST, name, Unit::BytesPerSecond)
         .category(Category::Reference)
         .config(config)
 }
 
-/// One of this value.
+/// Creates a measurement of another program with a single sample.
 fn single(name: &str, rate: f64, config: &FilesConfig, validity: &Validity) -> Measurement {
     reference(name, config).sampled(Quoted::Single, vec![rate]).judged(validity.clone())
 }
@@ -62,7 +61,7 @@ fn of_iozone(output: &IozoneOutput) -> Vec<Measurement> {
     }
     let words: Vec<&str> =
         output.command.as_deref().unwrap_or_default().split_whitespace().collect();
-    // Without its command nothing is known of these.
+    // Options are unknown if the output contains no command line.
     let has = |option: &str| output.command.is_some().then(|| words.contains(&option));
     let common = FilesConfig {
         engine: Some("iozone".to_owned()),
@@ -99,7 +98,7 @@ fn of_iozone(output: &IozoneOutput) -> Vec<Measurement> {
         out.push(single(test.name, test.children, &config, &validity));
     }
     if out.is_empty() {
-        // A size that cannot be: IOzone prints zeros and ends well.
+        // For an impossible size, IOzone prints zeros and exits successfully.
         validity.add(Status::Invalid, "iozone measured nothing: all its figures are zero");
         out.push(reference("write", &common).judged(validity));
     }
@@ -110,7 +109,7 @@ fn of_fio(output: &FioOutput) -> Vec<Measurement> {
     output.jobs.iter().map(|job| of_job(job, &output.version)).collect()
 }
 
-/// A job; both directions of a mixed one are one operation.
+/// Returns the measurement of a job. The two directions of a mixed job are one operation.
 fn of_job(job: &FioJob, version: &str) -> Measurement {
     let option = |name: &str| job.options.get(name).map(String::as_str);
     let mode = option("rw").or_else(|| option("readwrite")).unwrap_or("read");
@@ -132,7 +131,7 @@ fn of_job(job: &FioJob, version: &str) -> Measurement {
         depth: Some(option("iodepth").and_then(|n| n.parse().ok()).unwrap_or(1)),
         direct: Some(direct),
         cache: Some(cache_of(direct)),
-        // What fio takes when nothing is said.
+        // fio's default block size is 4096.
         block_bytes: option("bs").or_else(|| option("blocksize")).map_or(Some(4096), size),
         file_bytes: option("size").and_then(size),
         ..FilesConfig::default()
@@ -161,7 +160,7 @@ fn of_job(job: &FioJob, version: &str) -> Measurement {
     single(name, rate, &config, &Validity::valid())
 }
 
-/// A size as fio takes it: units of 1024 whatever their letter's case.
+/// Parses a size as fio does: the units are powers of 1024 and may be written in either case.
 fn size(text: &str) -> Option<u64> {
     let text = text.to_ascii_lowercase();
     let digits = text.trim_end_matches(|c: char| c.is_alphabetic());

@@ -1,13 +1,13 @@
-//! Heat maps: file sizes downwards, block sizes to the right.
+//! Heat maps of rates: rows are file sizes, columns are block sizes.
 
 use super::{Row, cells, size};
 use nodegauge_gauge::view::{HeatMap, HeatMaps, Section, distinct};
 use nodegauge_measure::Unit;
 
-/// Operations that are shown if they were measured; else the first ones.
+/// Operations that are shown first if they were measured.
 const FIRST: [&str; 4] = ["write", "read", "random_read", "random_write"];
 
-/// Maps of up to four operations.
+/// Adds the heat maps of up to four operations to a section.
 pub(super) fn maps(rows: &[&Row<'_>], section: &mut Section) {
     let measured = distinct(rows.iter().map(|row| row.m.name.as_str()));
     let usual = FIRST.into_iter().filter(|name| measured.contains(name));

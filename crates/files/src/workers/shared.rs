@@ -1,25 +1,25 @@
-//! Flags that workers share, be they threads or processes.
+//! Flags in memory that the workers share, for threads as well as for processes.
 
 use crate::clock::Clock;
 use nodegauge_os::{Mapping, SharedBytes, SysError};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The flags; all but the first two are set when they are not zero.
+/// Shared state of the workers. The last three fields are flags, set if not zero.
 pub(crate) struct Flags {
-    /// Number of workers that are ready, or have given up.
+    /// Number of workers that are ready or have failed.
     arrived: AtomicU64,
     /// Time at which all were released, in ticks of the clock.
     released: AtomicU64,
-    /// Workers may begin.
+    /// Flag: the workers may begin.
     go: AtomicU64,
-    /// Workers must end: one has finished, or one has failed.
+    /// Flag: the workers must end, because one has finished or failed.
     pub(crate) stop: AtomicU64,
-    /// Workers must end: the user interrupts.
+    /// Flag: the workers must end, because the user interrupted the run.
     pub(crate) end: AtomicU64,
 }
 
-// SAFETY: a structure of atomics of which any bytes are a value.
+// SAFETY: a structure of atomics, for which any bytes are a valid value.
 unsafe impl SharedBytes for Flags {}
 
 /// Flags in memory that stays shared after a fork.
@@ -45,7 +45,7 @@ impl Flags {
         }
     }
 
-    /// Arrives; the last of `workers` releases all.
+    /// Registers a worker as ready. The last of `workers` releases all.
     pub(crate) fn arrive(&self, workers: usize) {
         if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == workers as u64 {
             self.released.store(Clock::get().now(), Ordering::Relaxed);
@@ -53,8 +53,8 @@ impl Flags {
         }
     }
 
-    /// Arrives and waits until all may begin. Yields the CPU meanwhile: there may be more workers than CPUs, so that a
-    /// spinning worker would delay one that has not arrived.
+    /// Registers a worker as ready and waits until all may begin. Yields the CPU while it waits: with more workers than
+    /// CPUs, a spinning worker would delay one that is not ready yet.
     pub(crate) fn arrive_and_wait(&self, workers: usize) {
         self.arrive(workers);
         while self.go.load(Ordering::Acquire) == 0 {

@@ -131,7 +131,8 @@ mod tests {
         of.iter().map(|(operations, value)| (*operations, count(*value))).collect()
     }
 
-    /// Counts and results that other programs published, with their processors; such counters were not available here.
+    /// Compares with published counts and results of other programs. The counters of these processors were not
+    /// available for tests.
     #[test]
     fn counts_of_known_processors_are_the_operations_that_were_said() {
         // suanPan's manual, perf stat on an i7-1185G7: "roughly 114 GFLOPS" in 39.43 s.
@@ -147,7 +148,7 @@ mod tests {
         let skylake = counts(&[(1.0, 740_794_589), (2.0, 1_663_849), (4.0, 0)]);
         let skylake_rate = sum(&skylake).unwrap() / 1.4446;
         assert!((skylake_rate / 515.0941e6 - 1.0).abs() < 1e-4, "{skylake_rate:e}");
-        // The same on an EPYC 7702, whose counter counts operations: 580.7757 MFLOP/s in 0.3444 s.
+        // likwid-perfctr -g FLOPS_DP on an EPYC 7702, whose counter counts operations: 580.7757 MFLOP/s in 0.3444 s.
         let scalar_rate = sum(&counts(&[(1.0, 200_000_000)])).unwrap() / 0.3444;
         assert!((scalar_rate / 580.7757e6 - 1.0).abs() < 1e-3, "{scalar_rate:e}");
     }

@@ -261,7 +261,7 @@ pub(super) fn refused(root: &SysRoot, event: &Event, error: &io::Error) -> Unava
 mod tests {
     use super::*;
 
-    /// An event of the kernel itself, which every machine has: `PERF_TYPE_SOFTWARE`.
+    /// Returns an event of the kernel itself, which every machine has: `PERF_TYPE_SOFTWARE`.
     fn software(config: u64) -> Event {
         Event {
             pmu: "software".to_owned(),
@@ -282,7 +282,7 @@ mod tests {
         let file = match open(&event, 0, -1, 0) {
             Ok(file) => file,
             Err(error) => {
-                // Containers filter the call; then its other path is what can be tested.
+                // Containers filter the call; only the failure can be tested there.
                 eprintln!("skipped: perf_event_open: {error}");
                 let filtered = [libc::EACCES, libc::EPERM, libc::ENOSYS];
                 assert!(error.raw_os_error().is_some_and(|errno| filtered.contains(&errno)));
@@ -298,10 +298,10 @@ mod tests {
         std::hint::black_box(&touched);
         let after = counters.read().unwrap();
         let moved = counters.traffic(&[(before.clone(), after.clone())]).unwrap();
-        // Pages of 4 KiB or huge ones: some at least were touched for the first time.
+        // At least one page, of 4 KiB or larger, was touched for the first time.
         assert!(moved.total >= 4096.0, "{moved:?}");
         assert_eq!((moved.read, moved.write), (Some(moved.total), Some(0.0)));
-        // Without time between them nothing counted, which is not the same as nothing moved.
+        // Without time between the readings the traffic is unknown, not zero.
         assert_eq!(counters.traffic(&[(after.clone(), after)]), None);
     }
 
@@ -351,7 +351,7 @@ mod tests {
         let moved = traffic(&events, &[(before.clone(), after.clone())]).unwrap();
         assert_eq!((moved.read, moved.write), (Some(64_000.0), Some(32_000.0)));
         assert_eq!(moved.total, 96_000.0);
-        // Two intervals of one event that counted in the second only: the first is made up for.
+        // One event counted only in the second of two intervals: its count is scaled to both.
         let idle = reading(&[(100, 20, 10), (0, 20, 5)]);
         let idle_moved = traffic(&events[..1], &[(before.clone(), idle.clone()), (idle, after)]);
         assert_eq!(idle_moved.unwrap().total, 64_000.0);

@@ -40,7 +40,7 @@ fn machine(name: &str) -> (tempfile::TempDir, SysRoot) {
     (folder, root)
 }
 
-/// Each event as `pmu type config cpu direction bytes`.
+/// Returns the family, and each event as `pmu type config cpu direction bytes`.
 fn events(name: &str) -> (String, Vec<String>) {
     let (_folder, root) = machine(name);
     let plan = find(&root).unwrap_or_else(|absent| panic!("{name}: {absent}"));
@@ -82,7 +82,7 @@ fn the_data_fabric_of_zen_2_is_counted_on_each_socket() {
     assert_eq!((family.as_str(), events.len()), ("AMD data fabric", 16));
     assert_eq!(events[0], "amd_df 13 0x3807 0 Both 64");
     assert_eq!(events[1], "amd_df 13 0x3807 64 Both 64");
-    // The upper bits of the event's number lie apart.
+    // The upper bits of the event's number are in a separate field of the configuration.
     assert_eq!(events[8], "amd_df 13 0x100003807 0 Both 64");
 }
 

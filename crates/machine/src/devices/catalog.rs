@@ -36,7 +36,7 @@ fn tables() -> &'static DeviceTables {
     static TABLES: OnceLock<DeviceTables> = OnceLock::new();
     TABLES.get_or_init(|| {
         toml::from_str(include_str!("../../data/devices.toml"))
-            .expect("the embedded table parses: a test reads it")
+            .expect("the embedded table is valid: a test parses it")
     })
 }
 
@@ -85,10 +85,10 @@ mod tests {
         let all = ids.len();
         ids.sort_unstable();
         ids.dedup();
-        assert_eq!(ids.len(), all, "numbers stand for one device");
+        assert_eq!(ids.len(), all, "PCI ids are unique");
         for entry in device {
             assert!(sources.contains_key(&entry.source), "{}", entry.name);
-            // A name that drivers give finds its own row and no other.
+            // The name that the driver reports finds its own row.
             assert_eq!(named(&entry.name), Some(entry), "{}", entry.name);
             assert!(entry.bytes.is_none_or(|bytes| (1e9..1e12).contains(&bytes)), "{}", entry.name);
             assert!((100e9..20e12).contains(&entry.bandwidth), "{}", entry.name);

@@ -127,7 +127,7 @@ mod tests {
         add_reading(&mut devices, &reading);
         let device = &devices[0];
         let memory = device.memory.as_ref().unwrap();
-        // 6144 bit at 6.402 GT/s, more than the 4.8 TB/s of the data sheet.
+        // 6144 bit at 6.402 GT/s is more than the 4.8 TB/s of the data sheet.
         let theoretical = memory.theoretical.as_ref().unwrap();
         assert_eq!((theoretical.value, theoretical.basis.as_str()), (4.916_736e12, "driver"));
         assert_eq!((memory.ecc, memory.uncorrected_errors), (Some(true), Some(1)));

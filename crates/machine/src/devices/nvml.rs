@@ -143,9 +143,9 @@ const CLOCK_LIMITS: [(u64, &str); 6] = [
     (0x04, "power limit"),
     (0x20, "temperature"),
     (0x40, "temperature (hardware)"),
-    (0x80, "power brake of the board"),
+    (0x80, "power brake (hardware)"),
     (0x08, "hardware slowdown"),
-    (0x10, "boost kept equal among GPUs"),
+    (0x10, "sync boost with other GPUs"),
 ];
 
 /// Returns descriptions of those bits that indicate reduced speed.

@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(found_far(&topology, &machine), None);
         topology.threads.iter_mut().for_each(|thread| thread.allowed = thread.socket == 0);
         assert_eq!(found_far(&topology, &machine), None);
-        // Left are those of the other socket, and one of them.
+        // Only the last device remains usable, which is attached to the other socket.
         let computing = machine.devices.iter_mut().filter(|device| device.computes());
         computing.take(7).for_each(|device| device.hidden.push("hidden".to_owned()));
         let text = found_far(&topology, &machine).unwrap().text;

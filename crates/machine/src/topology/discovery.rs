@@ -353,7 +353,7 @@ mod tests {
         let plain = load(&source).unwrap();
         let nodes = with_kernels_view(plain, &SysRoot::recorded(folder.path())).nodes;
         let seen: Vec<_> = nodes.iter().map(|node| (node.id.0, node.device.as_deref())).collect();
-        // The third, without memory, is left for slices of the device.
+        // The third node has no memory; it is reserved for slices of the device.
         assert_eq!(seen, [(0, None), (1, Some("0009:01:00.0"))]);
         assert_eq!((nodes[1].bytes, nodes[1].cpus.len()), (Some(100_218_928 << 10), 0));
     }

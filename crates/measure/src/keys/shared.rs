@@ -54,11 +54,11 @@ crate::keys! {
     /// Bytes of one array.
     array_bytes: u64 = Identity "array size", speaks;
     /// Bytes of the working set of one thread.
-    thread_bytes: u64 = Setting "set of a thread";
+    thread_bytes: u64 = Setting "set per thread";
     /// Elements of one array.
     array_elements: u64 = Observation "array elements";
     /// Size of an array divided by the size of the last-level caches in use.
-    array_times_llc: f64 = Observation "arrays over caches";
+    array_times_llc: f64 = Observation "array/cache ratio";
     /// Bytes of a message or copy.
     message_bytes: u64 = Size "messages", speaks;
     /// Order of the problem.

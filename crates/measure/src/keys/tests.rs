@@ -21,7 +21,7 @@ crate::config! {
 }
 
 crate::config! {
-    /// Keys behind those of others.
+    /// Keys that follow the keys of other configurations.
     pub struct Cells including sizes: Sizes, bindings: Bindings {
         /// Cells.
         cells: usize = Setting "cells";

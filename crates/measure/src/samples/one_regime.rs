@@ -100,11 +100,11 @@ fn other_regime(group: &RegimeGroup) -> String {
     if group.round_trip.is_finite() {
         let trip = Seconds(group.round_trip);
         return format!(
-            "measured with a core-to-core round trip of {trip}, unlike most of the run"
+            "measured with a core-to-core round trip of {trip}, which differs from most of the run"
         );
     }
     "measured in an unknown regime: the core-to-core round trips before and after the samples \
-     disagree"
+     differ"
         .to_owned()
 }
 
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn all_cells_are_of_the_regime_that_most_of_them_saw() {
         let (near, far) = (90e-9, 380e-9);
-        // The first cell was faster in the far regime, which the second met only once.
+        // The first cell was faster in the far regime, in which the second cell has only one sample.
         let first: Vec<Sample> = std::iter::once(sample(9.0, near, near))
             .chain((0..6).flat_map(|_| [sample(2.0, near, near), sample(1.0, far, far)]))
             .collect();
@@ -147,12 +147,12 @@ mod tests {
         );
         assert_eq!(judged.seconds(2, 0), [3.0; 4]);
         assert!(judged.doubts(2, 0, true)[0].contains("round trip of 380.0 ns"));
-        // Moved in every sample: of no regime, and no number is made of that.
+        // The CPUs were moved in every sample: the regime is unknown, and the message contains no number for it.
         assert_eq!(judged.seconds(3, 0), [4.0; 4]);
         let doubts = judged.doubts(3, 0, true);
         assert!(doubts[0].contains("an unknown regime"), "{doubts:?}");
         assert!(doubts.iter().all(|doubt| !doubt.contains("NaN")), "{doubts:?}");
-        // A warm-up alone.
+        // This cell has only a warm-up.
         assert!(judged.of(4).is_none() && judged.seconds(4, 0).is_empty());
     }
 }

@@ -40,7 +40,7 @@ fn a_disturbance_costs_one_part_and_nothing_of_the_best() {
         ..Sample::of_times(vec![copy, triad])
     };
     let mut samples = vec![part(2.0, 3.0, [None, None]); 9];
-    // The fastest Copy was disturbed a little, in one thread; Triad beside it was not.
+    // The fastest Copy was slightly disturbed in one thread; Triad of the same pass was not.
     samples.push(part(1.9, 3.1, [Some(Cause::Faults(99)), None]));
     let sorted = sort(&samples);
     let group = sorted.headline().unwrap();
@@ -68,7 +68,7 @@ fn a_disturbance_costs_one_part_and_nothing_of_the_best() {
 #[test]
 fn another_regime_gives_no_best() {
     let mut samples = vec![sample(2.0, NEAR, NEAR, vec![]); 30];
-    // Faster, but the CPUs were elsewhere, or moved meanwhile.
+    // These samples are faster, but the CPUs were in another regime or were moved.
     samples.push(sample(1.0, FAR, FAR, vec![Cause::Faults(99)]));
     samples.push(sample(1.0, NEAR, FAR, vec![]));
     let sorted = sort(&samples);
@@ -102,9 +102,9 @@ fn when_the_regime_changes_in_every_pass_there_is_still_an_answer_and_the_reason
         sorted.doubt(samples, headline, 0, PASSES, guest).unwrap()
     };
     let changing = vec![sample(1.0, 1e-7, 4e-7, vec![]); 4];
-    assert!(doubt(&changing, true).starts_with("the hypervisor moved the cpus in every pass: "));
+    assert!(doubt(&changing, true).starts_with("the hypervisor moved the CPUs in every pass: "));
     assert!(!doubt(&changing, false).contains("moved"));
-    // A cache line takes no milliseconds: nothing is known of where the CPUs were.
+    // No round trip of a cache line takes milliseconds: the positions of the CPUs are unknown.
     let scattered = vec![sample(1.0, 6e-3, 6e-3, vec![]); 4];
     for guest in [true, false] {
         assert!(doubt(&scattered, guest).starts_with("no two round trips"));
@@ -126,7 +126,10 @@ fn when_all_is_disturbed_all_counts_and_it_is_said_with_the_count_of_the_record(
     );
     let said = sorted.doubt(&samples, group, 0, PASSES, false).unwrap();
     let all = m.disturbed.iter().filter(|d| d.counts == Counts::All).count();
-    assert_eq!(said, format!("{all} of 19 passes were disturbed, so disturbed ones count too"));
+    assert_eq!(
+        said,
+        format!("{all} of 19 passes were disturbed, so disturbed passes are included")
+    );
 }
 
 #[test]
@@ -147,8 +150,8 @@ fn a_round_counts_when_all_its_bound_steps_saw_one_regime_in_peace() {
     assert!(clean_rounds(&rounds[..3], &[false, true, true], 3).is_none());
 }
 
-/// Passes of four kernels of which each is disturbed for itself in one of eight, for as long again as the
-/// disturbance lasts: samples that count where a pass is judged whole, and where each kernel is.
+/// Simulates passes of four kernels, each of which is disturbed independently with a probability of 1/8. Compares the
+/// number of samples that count if passes are judged as a whole with the number if each kernel is judged separately.
 #[test]
 fn of_disturbances_in_an_eighth_of_the_kernels_an_eighth_is_lost_and_no_best() {
     let mut state = 1u64;

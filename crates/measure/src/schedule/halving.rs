@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn competitors_are_ranked_within_their_regime() {
-        // The second is faster in both regimes, but was met mostly in the slow one.
+        // The second candidate is faster in both regimes, but most of its samples are from the slow one.
         let (slow, fast) = (100e-9, 400e-9);
         let mut halving = Halving::new(["first", "second"]);
         for (i, rate, trip) in [
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn whoever_cannot_be_told_from_the_last_that_stays_stays() {
-        // Noise of 2 %; numbers 0 to 2 differ by less, number 3 is far behind.
+        // The noise is 2 %: candidates 0 to 2 differ by less, candidate 3 is much slower.
         let mut halving = Halving::new([0, 1, 2, 3]);
         for i in 0..4 {
             let rate = [100.0, 99.9, 99.8, 60.0][i];
@@ -280,7 +280,7 @@ mod tests {
         assert!(!halving.is_settled(0.005));
         assert!(halving.is_settled(0.05));
         assert_eq!(halving.measured(), [&0, &1, &2, &3]);
-        // The best two differ by less than the noise; against the last alone the lead is real.
+        // The best two differ by less than the noise; the lead over the last candidate alone is significant.
         assert!(!halving.lead().unwrap().is_told());
         let mut two = Halving::new([0, 3]);
         for (i, rate) in [(0, 98.0), (0, 100.0), (0, 102.0), (1, 59.0), (1, 60.0), (1, 61.0)] {
@@ -294,7 +294,8 @@ mod tests {
 
     #[test]
     fn only_those_that_are_told_from_the_leader_leave_it_alone() {
-        // The second is disturbed once and alike, the third slower in all its samples but one.
+        // The second candidate is as fast as the first, with one disturbed sample; the third is slower in all samples
+        // but one.
         let mut halving = Halving::new([0, 1, 2]);
         let rates = [
             [100.0, 98.0, 97.0, 99.0, 96.0],

@@ -1,4 +1,4 @@
-//! The table of policies: one row per mode, with the reason of each value.
+//! Table of policies: one row per mode, with the reason for each value.
 
 use crate::Fraction;
 use std::time::Duration;

@@ -66,7 +66,7 @@ fn a_stable_cell_leaves_where_it_may_and_a_scattered_one_goes_on() {
     let stop = schedule.run(&mut Silent, None, |turn| {
         n += 1;
         clock::run_ahead(Duration::from_micros(200));
-        // The golden ratio spreads values evenly over 1 to 2.
+        // The golden ratio spreads the values evenly between 1 and 2.
         let scattered = 1.0 + (f64::from(n) * 0.618_034).fract();
         let time = if turn.cell == 0 { 1.0 } else { scattered };
         Ok::<_, Infallible>(vec![Sample::of_times(vec![time])])
@@ -131,8 +131,8 @@ fn disturbed_rounds_are_repeated_until_enough_count_or_the_tries_are_spent() {
     }
 }
 
-/// A run of `cells` cells whose turns take `turn`, after `set_up`, with `check` behind them: what it took,
-/// and samples of the cell that has fewest.
+/// Simulates a run of `cells` cells with the times of the setup, of each turn, and of the check at the end. Returns the
+/// elapsed seconds and the smallest number of samples of a cell.
 fn simulated(
     policy: RepetitionPolicy,
     budget: f64,
@@ -192,16 +192,17 @@ fn where_the_least_takes_longer_it_is_said_with_what_works() {
     assert_eq!(said.id, NoticeId::Budget);
     assert_eq!(
         said.message,
-        "took 12.3 s instead of 5.0 s (9.0 s for setup): the shortest budget that works here is --budget 13"
+        "budget exceeded: 12.3 s instead of 5.0 s (9.0 s for setup); the shortest sufficient \
+         budget on this machine is --budget 13"
     );
     assert_eq!(Limits { samples: Some(3), ..limits }.overrun("memory", Duration::ZERO), None);
-    // What is foreseen to take too long is refused where the budget was asked for, else said.
+    // A run that will exceed its budget is refused if the user set the budget, and announced otherwise.
     let ten_seconds = Limits::new(Duration::from_secs(10), None);
     let asked = Limits { asked: true, ..ten_seconds };
     let least = Duration::from_secs_f64(11.5);
-    assert_eq!(ten_seconds.beforehand(least).unwrap(), ": takes 12 s at least");
+    assert_eq!(ten_seconds.beforehand(least).unwrap(), ": takes at least 12 s");
     assert!(asked.beforehand(least).unwrap_err().to_string().starts_with(
-        "--budget 10 is too short: this takes 11.5 s at least\nhint: give --budget 13,"
+        "--budget 10 is too short: the run takes at least 11.5 s\nhint: use --budget 13,"
     ));
     assert_eq!(asked.beforehand(Duration::from_secs(11)).unwrap(), "");
     assert_eq!(Limits { samples: Some(3), ..asked }.beforehand(least).unwrap(), "");

@@ -197,7 +197,7 @@ impl<'a> Floor<'a> {
     fn cells(&self, size: u64) -> Vec<TableCell> {
         let Some(name) = self.name else { return Vec::new() };
         let floor = at(self.own, name, self.unit, size).and_then(|figure| figure.config.floor);
-        let share = floor.map_or(NONE.to_owned(), |floor| format!("{:.0} %", floor.share * 100.0));
+        let share = floor.map_or(NONE.to_owned(), |floor| floor.share.in_whole_percent());
         vec![FigureUnit::of(self.unit).cell(floor.map(|floor| floor.value)), share.into()]
     }
 }

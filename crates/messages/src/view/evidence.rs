@@ -5,7 +5,7 @@ use crate::curve::Switch;
 use crate::transport::Fabric;
 use nodegauge_gauge::view::{Note, Section, distinct, grouped};
 use nodegauge_measure::record::Status;
-use nodegauge_measure::{Bytes, Seconds, Unit};
+use nodegauge_measure::{Bytes, Fraction, Seconds, Unit};
 
 /// Maximum number of figures that a doubt names.
 const SHOWN: usize = 3;
@@ -128,13 +128,13 @@ pub(super) fn curve(figure: &ShownFigure<'_>) -> Option<String> {
     parts.extend(curve.dips.iter().map(dip));
     for fit in &curve.hockney {
         parts.push(format!(
-            "{} to {}: {} + bytes / {}, n1/2 {}, within {:.0} %",
+            "{} to {}: {} + bytes / {}, n1/2 {}, within {}",
             Bytes(fit.from_bytes),
             Bytes(fit.to_bytes),
             fit.latency_s,
             fit.bytes_per_s,
             Bytes(fit.half_bytes as u64),
-            fit.error * 100.0
+            Fraction(fit.error).in_whole_percent()
         ));
     }
     if rendezvous.is_none() && !parts.is_empty() {

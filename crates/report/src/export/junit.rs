@@ -93,7 +93,7 @@ fn counts<'a>(cases: impl Iterator<Item = &'a Case> + Clone) -> [String; 3] {
 
 fn suite(record: &Record, name: &str, cases: &[Case]) -> Markup {
     let [tests, failures, errors] = counts(cases.iter());
-    let seconds = format!("{:.3}", record.seconds);
+    let seconds = format!("{:.3}", record.seconds.0);
     let attributes = [
         ("name", name),
         ("tests", &tests),

@@ -23,7 +23,7 @@ fn config() -> TargetConfig {
     }
 }
 
-/// Rounds of two steps behind a baseline, seconds of Copy and Triad, with `memcpy` last.
+/// Round of a baseline and two steps: seconds of Copy and Triad, and of `memcpy` in the last cell.
 fn round(triads: [f64; 3], memcpy: f64) -> Vec<Sample> {
     let step = |triad: f64| Sample::of_times(vec![1.0, triad]);
     triads.map(step).into_iter().chain([Sample::of_times(vec![memcpy])]).collect()
@@ -75,7 +75,7 @@ fn factors_of_steps_multiply_to_the_whole() {
     assert_eq!((config.rounds, config.rounds_left_out), (Some(12), Some(0)));
     assert!(figures.iter().all(|m| m.validity.status == Status::Valid), "{figures:?}");
     assert_eq!(figures[3].category, Category::Reference);
-    // The end is stream's statistic, and what stream would say stands beside it.
+    // The last step is quoted by STREAM's statistic, next to the result of `stream` itself.
     let stream = config.stream.unwrap();
     assert_eq!(stream.passes, 10);
     assert!((stream.rate - 24.0 / 1.01).abs() < 1e-9 && (stream.ratio - 1.0 / 1.01).abs() < 1e-9);

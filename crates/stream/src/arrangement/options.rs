@@ -1,4 +1,4 @@
-//! Options of a run, and their consequences on a machine.
+//! Options of a run, and what follows from them on a machine.
 
 use crate::kernels::{self, Element, Kernel, KernelShape, Prefetch, SideBySide, Stores};
 use crate::size::SizeSpec;
@@ -13,32 +13,31 @@ use std::time::Duration;
 pub struct StreamOptions {
     /// Length of the arrays.
     pub size: SizeSpec,
-    /// Largest share of the memory that can be had which the arrays may take, 0 to 1.
+    /// Maximum share of the available memory for the arrays, 0 to 1.
     pub memory_fraction: Fraction,
     /// Type of the elements.
     pub element: Element,
-    /// Lay the arrays one after another, padded by this many elements, as stream.c does; `None`
-    /// staggers them.
+    /// Padding in elements between contiguous arrays, as in stream.c; `None` for staggered arrays.
     pub offset: Option<u64>,
     /// Kernels, in the order of a pass.
     pub kernels: Vec<Kernel>,
-    /// Kind of store; `None` chooses by measuring.
+    /// Kind of store; `None` for a choice by measuring.
     pub stores: Option<Stores>,
-    /// Pages; `None` takes the largest that can be had without a reservation.
+    /// Pages; `None` for the largest pages available without a reservation.
     pub pages: Option<RequestedPages>,
-    /// Software prefetch; `None` chooses by measuring.
+    /// Software prefetch; `None` for a choice by measuring.
     pub prefetch: Option<Prefetch>,
-    /// Pages that loops walk side by side; `None` chooses by measuring.
+    /// Number of pages that loops traverse side by side; `None` for a choice by measuring.
     pub side_by_side: Option<SideBySide>,
     /// Memory policy of the arrays.
     pub policy: MemoryPolicy,
-    /// Time for everything.
+    /// Time budget of the whole run.
     pub budget: Duration,
-    /// True if the user asked for it: what cannot keep it is refused then.
+    /// True if the user set the budget; a run that would exceed it is then refused.
     pub budget_asked: bool,
-    /// Loops that were chosen before, by [`tune`](crate::tune): a kernel in the list has its loop.
+    /// Loops that an earlier [`tune`](crate::tune) chose; a kernel in the list uses its loop.
     pub loops: Vec<(Kernel, KernelShape)>,
-    /// Exactly this many passes after the warm-up, whatever the time.
+    /// Exact number of passes after the warm-up, whatever the time.
     pub samples: Option<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! Length of the arrays, checked by measurement on the arrays themselves, in every mode of `stream`.
+//! Length of the arrays, checked in every mode of `stream` by a measurement on these arrays.
 
 use super::{Arrangement, surroundings};
 use crate::GAUGE;
@@ -12,7 +12,7 @@ use nodegauge_measure::schedule::Limits;
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer};
 use std::time::Duration;
 
-/// Share of the budget until which arrays may be doubled, which takes setting up anew.
+/// Share of the budget within which arrays may still be doubled, which requires a new set-up.
 const DOUBLE_UNTIL: f64 = 0.5;
 
 /// A target that is set up.
@@ -26,7 +26,7 @@ pub(crate) struct Ready<T> {
 
 /// Set-up of the targets of an arrangement.
 pub(crate) struct SettingUp<'a, T> {
-    /// Makes one.
+    /// Sets one target up.
     pub make: &'a mut dyn FnMut(&Arrangement) -> Result<T, ArenaError>,
     /// Returns the target that is checked.
     pub target: fn(&mut T) -> &mut dyn Target,
@@ -37,7 +37,7 @@ pub(crate) struct SettingUp<'a, T> {
 }
 
 impl<T> SettingUp<'_, T> {
-    /// Sets one up.
+    /// Sets one target up.
     pub(crate) fn run(
         &mut self,
         arrangement: &Arrangement,
@@ -51,15 +51,15 @@ impl<T> SettingUp<'_, T> {
     }
 }
 
-/// Number of the kernel by which arrays are checked and runs are followed: Triad when it runs, else the
-/// first.
+/// Returns the index of the kernel that is used for the size check and for progress: Triad if it is in the pass, else
+/// the first one.
 pub(crate) fn shown(loops: &[Loop]) -> usize {
     loops.iter().position(|each| each.kernel() == Kernel::Triad).unwrap_or(0)
 }
 
 impl Arrangement {
-    /// Checks with the loops of what is `ready` whether a cache helps the arrays. Where one does, nobody
-    /// chose their length and there is time, doubles them and sets them up anew, until none does.
+    /// Checks with the loops of `ready` whether a cache holds part of the arrays. If one does, the length was not
+    /// chosen by the user and time permits, doubles the arrays and sets them up again, until no cache helps.
     pub(crate) fn check_size<T>(
         &mut self,
         site: &Site,
@@ -68,13 +68,13 @@ impl Arrangement {
         limits: Limits,
         observer: &mut dyn Observer,
     ) -> Result<Ready<T>, Failure> {
-        // Arrays below the rule are suspect already.
+        // Arrays below the rule are suspect in any case.
         while self.size.follows_rule != Some(false) {
-            observer.phase("whether a cache helps");
+            observer.phase("checking the size of the arrays");
             let target = (set_up.target)(&mut ready.target);
             let (shown, kernels) = (shown(target.loops()), target.config().kernels.clone());
             ready.check = check::run(target, shown, set_up.count, limits, observer)?;
-            // Setting up takes twice as long for arrays twice as long.
+            // The set-up of doubled arrays takes twice as long.
             let again = 2 * set_up.count * ready.setting_up;
             let in_time = limits.elapsed() + again < limits.budget.mul_f64(DOUBLE_UNTIL);
             let cached = ready.check.filter(SizeCheck::finds_cache);
@@ -82,7 +82,7 @@ impl Arrangement {
             let (Some(cached), Some(twice)) = (cached, twice) else { break };
             self.notices.push(self.doubled(&cached, &twice));
             self.resize(twice);
-            // The old arrays first give their memory back.
+            // The memory of the old arrays is freed first.
             drop(ready);
             ready = set_up.run(self, &limits, observer)?;
             (set_up.target)(&mut ready.target).reshape(kernels)?;
@@ -90,7 +90,7 @@ impl Arrangement {
         Ok(ready)
     }
 
-    /// Arrays twice as long; `None` where the user chose the length, or twice does not fit.
+    /// Returns arrays of twice the length; `None` if the user chose the length, or if they do not fit.
     pub(crate) fn twice(&self, site: &Site) -> Option<ArraySize> {
         let spec = SizeSpec::Elements(2 * self.size.elements);
         let around = surroundings(site, &self.placement, &self.options);
@@ -98,7 +98,7 @@ impl Arrangement {
         twice.filter(|_| self.options.size == SizeSpec::Auto)
     }
 
-    /// Takes arrays of another length, shared out among its processes.
+    /// Sets the length of the arrays, divided evenly among the processes.
     pub(crate) fn resize(&mut self, size: ArraySize) {
         let each = size.elements.div_ceil(self.configs.len() as u64);
         self.configs.iter_mut().for_each(|config| config.elements = each);
@@ -108,8 +108,8 @@ impl Arrangement {
     fn doubled(&self, check: &SizeCheck, size: &ArraySize) -> Notice {
         let each = size.elements.div_ceil(self.configs.len() as u64);
         let text = format!(
-            "arrays are doubled to {}: over half of them {} was {:.2} times as fast, so a cache helped that is \
-             larger than the system says",
+            "arrays doubled to {}: {} was {:.2} times as fast over half of them, so a cache larger than reported \
+             held part of them",
             Bytes(each * self.options.element.bytes()),
             check.kernel,
             check.ratio
@@ -128,7 +128,7 @@ mod tests {
     use nodegauge_measure::record::Machine;
     use nodegauge_placement::{PlacementRequest, RankRequest};
 
-    /// A node of two cores on a cache of 2 MB as it says, with so much memory.
+    /// A node with two cores, a reported cache of 2 MB, and this much available memory.
     fn site(available: u64) -> Site {
         let text = "Package:1 L3Cache:1(size=2MB) Core:2 PU:1".to_owned();
         let topology = Topology::load(&TopologySource::Synthetic(text)).unwrap();
@@ -149,7 +149,7 @@ mod tests {
         let rule = auto.elements();
         auto.resize(auto.twice(&site).unwrap());
         assert_eq!((auto.elements(), auto.size.elements), (2 * rule, 2 * rule));
-        // Four times the rule do not fit into 80 MB.
+        // Four times the size of the rule does not fit into 80 MB.
         assert_eq!(auto.twice(&site), None);
         assert_eq!(plan(&site, SizeSpec::TimesLlc(4.0)).twice(&site), None);
     }
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn many_targets_are_checked_in_few_rounds_and_grow_only_together() {
         let site = site(1 << 40);
-        // The half fits a cache that nobody knows, the whole does not.
+        // Half of an array fits a cache that the system does not report; the whole array does not.
         let run = |count, may_grow| {
             let mut arrangement = plan(&site, SizeSpec::Auto);
             let before = arrangement.elements();

@@ -1,5 +1,5 @@
-//! Makes the kernels of one compiler: compiles `probes/kernels.c` into a shared object, tests each
-//! kernel in a process of its own, reads its machine code, and loads it.
+//! Builds the kernels of one compiler: compiles `probes/kernels.c` into a shared object, tests each kernel in a
+//! separate process, reads its machine code, and loads it.
 
 use super::self_test;
 use crate::kernels::compiled::{self, CompiledLoop};
@@ -14,43 +14,43 @@ use nodegauge_toolchain::{
 use std::path::Path;
 use std::sync::Arc;
 
-/// The loops in plain C.
+/// Source of the loops, in plain C.
 const SOURCE: &str = include_str!("../../../../probes/kernels.c");
-/// Flags that make a shared object, for compilers with gcc's flags: all that are supported.
+/// Flags for a shared object. All supported compilers accept gcc's flags.
 const SHARED: [&str; 2] = ["-shared", "-fPIC"];
 
-/// A kernel by a compiler: a loop, or the reason why there is none.
+/// Kernel of a compiler: a loop, or the reason why there is none.
 #[derive(Debug, Clone)]
 struct Made {
     kernel: Kernel,
     outcome: Result<Arc<CompiledLoop>, String>,
 }
 
-/// Kernels by one compiler.
+/// Kernels of one compiler.
 #[derive(Debug, Clone)]
 pub struct CompiledKernels {
-    /// Compiler that made them.
+    /// Compiler that built them.
     pub compiler: Arc<Compiler>,
     kernels: Vec<Made>,
-    /// True if it was compiled at all; each kernel has the reason why not.
+    /// True if the compilation succeeded; otherwise each kernel has the reason.
     compiled: bool,
 }
 
 impl CompiledKernels {
-    /// The loops that can be run, in the order of the wished kernels.
+    /// Returns the loops that can be run, in the order of the requested kernels.
     pub fn loops(&self) -> Vec<Loop> {
         let good = |made: &Made| made.outcome.as_ref().ok().cloned();
         self.kernels.iter().filter_map(good).map(Loop::Compiled).collect()
     }
 
-    /// Returns why it was not compiled; `None` if it was.
+    /// Returns the reason why the compilation failed; `None` if it succeeded.
     pub fn refusal(&self) -> Option<&str> {
         let first = self.kernels.first()?.outcome.as_ref().err()?;
         (!self.compiled).then_some(first.as_str())
     }
 
-    /// The measurements of all wished kernels: those that were `measured`, and where there is none
-    /// the reason: `wrong` for those that could be run.
+    /// Returns a measurement for each requested kernel: those in `measured`, else a missing one with the reason; for
+    /// kernels that could be run, the reason is `wrong`.
     pub(crate) fn complete(
         &self,
         mut measured: Vec<Measurement>,
@@ -67,12 +67,12 @@ impl CompiledKernels {
     }
 }
 
-/// Builder of kernels, with its private folder.
+/// Builder of kernels, with its private directory.
 pub struct KernelBuilder<'a> {
     scratch: Scratch,
-    /// The program, with the words before library, kernel and element, that tries a kernel as
-    /// [`self_test::run`] does, says [`self_test::PASSED`] when it passed, and else ends with a failure and
-    /// the reason on standard error.
+    /// Command that tests a kernel as [`self_test::run`] does. The library, the kernel and the element type are
+    /// appended as arguments. It prints [`self_test::PASSED`] on success; otherwise it exits with a failure and
+    /// prints the reason on standard error.
     self_test: CommandLine,
     limits: CompileLimits,
     kernels: &'a [Kernel],
@@ -81,10 +81,10 @@ pub struct KernelBuilder<'a> {
 }
 
 impl<'a> KernelBuilder<'a> {
-    /// A build directory for `kernels` on arrays of `element`.
+    /// Creates a build directory for `kernels` on arrays of `element`.
     ///
     /// # Errors
-    /// When there is no place to work.
+    /// Fails if no directory can be created.
     pub fn open(
         self_test: CommandLine,
         limits: CompileLimits,
@@ -94,10 +94,11 @@ impl<'a> KernelBuilder<'a> {
         Ok(Self { scratch: Scratch::new()?, self_test, limits, kernels, element, made: 0 })
     }
 
-    /// Makes the kernels of a compiler. What it refuses, and what is wrong with a kernel, is in the result.
+    /// Builds the kernels of a compiler. A refusal by the compiler and errors of single kernels are part of the
+    /// result.
     ///
     /// # Errors
-    /// When there is no such compiler, it cannot be started, or the user ends the run.
+    /// Fails if the compiler does not exist or cannot be started, and if the user interrupts the run.
     pub fn make(
         &mut self,
         command: &CommandLine,
@@ -122,7 +123,7 @@ impl<'a> KernelBuilder<'a> {
         Ok(CompiledKernels { compiler, kernels, compiled })
     }
 
-    /// Compiles, and returns where the shared object is.
+    /// Compiles, and returns the path of the shared object.
     fn compile(
         &self,
         compiler: &Compiler,
@@ -141,19 +142,19 @@ impl<'a> KernelBuilder<'a> {
         Ok(program.path)
     }
 
-    /// Returns why there is no library, for the record; an interrupt remains an error.
+    /// Returns the reason why there is no library, for the record; an interrupt remains an error.
     fn in_words(&self, error: ToolchainError) -> Result<String, ToolchainError> {
         let why = match error {
             ToolchainError::Compile { status, errors, .. } => {
                 let colon = if errors.is_empty() { "" } else { ": " };
-                format!("the compiler fails ({status}){colon}{errors}")
+                format!("the compiler failed ({status}){colon}{errors}")
             }
             ToolchainError::TooLong { limit, .. } => {
-                format!("the compiler took longer than {} s and was killed", limit.as_secs_f64())
+                format!("the compiler exceeded {} s and was killed", limit.as_secs_f64())
             }
             other => return Err(other),
         };
-        // The private folder says nothing to the user.
+        // The path of the private directory is of no use to the user.
         Ok(why.replace(&format!("{}/", self.scratch.path().display()), ""))
     }
 
@@ -168,7 +169,7 @@ impl<'a> KernelBuilder<'a> {
         for kernel in self.kernels {
             let outcome = match &hung {
                 None => self.try_out(library, *kernel, interrupted)?,
-                Some(first) => SelfTest::Failed(format!("not tried: {first} hangs already")),
+                Some(first) => SelfTest::Failed(format!("not tested: {first} hangs")),
             };
             if let SelfTest::Hung(_) = outcome {
                 hung.get_or_insert(*kernel);
@@ -177,7 +178,7 @@ impl<'a> KernelBuilder<'a> {
         }
         let passed = tried.iter().any(|(_, outcome)| matches!(outcome, SelfTest::Passed));
         let object = if passed { SharedObject::open(library).ok() } else { None };
-        // SAFETY: a process of its own loaded it and came to a good end.
+        // SAFETY: a separate process has loaded it and ended normally.
         let loaded = passed.then(|| unsafe { compiled::load(library) });
         let outcome = |kernel: Kernel, tested: SelfTest| match (tested, &loaded) {
             (SelfTest::Passed, Some(Ok(loaded))) => {
@@ -185,19 +186,21 @@ impl<'a> KernelBuilder<'a> {
                     .as_ref()
                     .and_then(|object| object.code_of(&compiled::symbol(kernel)).ok().flatten());
                 let compiler = Arc::clone(compiler);
-                // SAFETY: compiled from the source whose signature this is, and tried.
+                // SAFETY: it was compiled from the source that defines this signature, and it has been tested.
                 let found = unsafe { compiled::find(loaded, kernel, self.element, compiler, code) };
                 found.map(Arc::new)
             }
-            (SelfTest::Passed, Some(Err(error))) => Err(format!("it cannot be loaded: {error}")),
-            (SelfTest::Passed, None) => Err("it was not loaded".to_owned()),
+            (SelfTest::Passed, Some(Err(error))) => {
+                Err(format!("the shared object cannot be loaded: {error}"))
+            }
+            (SelfTest::Passed, None) => Err("the shared object was not loaded".to_owned()),
             (SelfTest::Failed(why) | SelfTest::Hung(why), _) => Err(why),
         };
         let made = |(kernel, tested)| Made { kernel, outcome: outcome(kernel, tested) };
         Ok(tried.into_iter().map(made).collect())
     }
 
-    /// Lets another process try a kernel.
+    /// Tests a kernel in a separate process.
     fn try_out(
         &self,
         library: &Path,
@@ -217,20 +220,20 @@ impl<'a> KernelBuilder<'a> {
                 SelfTest::Passed
             }
             ChildEnd::Exited(status) if status.code() == Some(1) => {
-                SelfTest::Failed(format!("{kernel} is wrong: {}", last_line(&output)))
+                SelfTest::Failed(format!("{kernel} gives wrong results: {}", last_line(&output)))
             }
             ChildEnd::Exited(status) if status.success() => {
-                SelfTest::Failed(format!("{kernel} ends the program"))
+                SelfTest::Failed(format!("{kernel} terminates the program"))
             }
             ChildEnd::Exited(status) => {
                 SelfTest::Failed(format!("{kernel} crashes: {}", nodegauge_os::describe(status)))
             }
             ChildEnd::Killed(KillReason::TimedOut) => SelfTest::Hung(format!(
-                "{kernel} hangs: it took longer than {} s and was killed",
+                "{kernel} hangs: it exceeded {} s and was killed",
                 job.limit.as_secs_f64()
             )),
             ChildEnd::Killed(KillReason::TooMuchOutput) => {
-                SelfTest::Failed(format!("{kernel} prints without end"))
+                SelfTest::Failed(format!("{kernel} prints too much output"))
             }
             ChildEnd::Killed(KillReason::Interrupted) => return Err(ToolchainError::Interrupted),
         })
@@ -244,9 +247,9 @@ enum SelfTest {
     Hung(String),
 }
 
-/// The last line of error output that says something.
+/// Returns the last line of error output that is not empty.
 fn last_line(output: &JobOutput) -> &str {
-    output.stderr.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no reason given")
+    output.stderr.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no error message")
 }
 
 #[cfg(test)]

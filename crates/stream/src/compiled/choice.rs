@@ -1,5 +1,4 @@
-//! `--compiler` and the axis `compiler`: a command, all compilers that are installed, or the native
-//! kernels.
+//! `--compiler` and the axis `compiler`: a command, all installed compilers, or the native kernels.
 
 use crate::kernels::SideBySide;
 use crate::kernels::compiled::PAGES;
@@ -9,19 +8,18 @@ use nodegauge_toolchain::{CommandLine, presets};
 use std::fmt;
 use std::str::FromStr;
 
-/// Compiler as the user names it.
+/// Compiler as requested by the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CompilerChoice {
     /// nodegauge's own kernels.
     Native,
-    /// Every compiler that is installed, each with the flags of the literature.
+    /// Every installed compiler, with each of the preset flag combinations.
     All,
-    /// A compiler with its flags; without any it gets the usual ones.
+    /// Compiler with its flags; without flags, those usual for its family.
     Command(CommandLine),
 }
 
-/// Macros by which stream.c is told what options of this program say: here they would be shown and
-/// mean nothing.
+/// Macros of stream.c for which this program has options. In a compiler command they would have no effect.
 const TOLD_BY_OPTIONS: [(&str, &str); 6] = [
     ("STREAM_ARRAY_SIZE", "--size"),
     ("N", "--size"),
@@ -31,19 +29,18 @@ const TOLD_BY_OPTIONS: [(&str, &str); 6] = [
     ("ELEMENT", "--element"),
 ];
 
-/// Compiler chosen on this system: never all.
+/// Compiler chosen on this system; never [`CompilerChoice::All`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChosenCompiler {
     /// Native kernels, or a compiler with its flags.
     pub choice: CompilerChoice,
-    /// True if it is a preset, which is left out where the compiler refuses it; a command that the
-    /// user gave is a failure then.
+    /// True for a preset, which is left out if the compiler refuses it. A command that the user gave is an error
+    /// then.
     pub preset: bool,
 }
 
 impl CompilerChoice {
-    /// The commands that are meant, given the compilers that are `installed`; each command once,
-    /// in the order of `choices`.
+    /// Returns the compilers of `choices`, given the `installed` ones; each command once, in the order of `choices`.
     pub fn resolve(choices: &[Self], installed: &[Installed], openmp: bool) -> Vec<ChosenCompiler> {
         let mut chosen: Vec<ChosenCompiler> = Vec::new();
         for choice in choices {
@@ -64,8 +61,8 @@ impl CompilerChoice {
 }
 
 impl ChosenCompiler {
-    /// This and, of a command that was given by name, the same with each of these numbers of pages side
-    /// by side; presets stay plain, as they are there to compare flags.
+    /// Returns the compiler itself and, for a command that the user gave, a variant for each of these numbers of
+    /// pages side by side. Presets have no variants because they compare flags.
     pub(super) fn with_pages(self, pages: &[SideBySide]) -> Vec<Self> {
         let mut all = vec![self];
         if let Self { choice: CompilerChoice::Command(command), preset: false } = &all[0]
@@ -81,7 +78,7 @@ impl ChosenCompiler {
     }
 }
 
-/// A compiler without flags gets those of its family.
+/// Adds the usual flags of its family to a compiler without flags.
 fn with_usual_flags(command: &CommandLine) -> CommandLine {
     if command.arguments().is_empty() {
         command.with(presets::usual_flags(command.program()).iter().copied())
@@ -95,7 +92,7 @@ impl FromStr for CompilerChoice {
 
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
         let command: CommandLine = text.parse()?;
-        // As words, so that quotes around one do not make it another.
+        // Compared as words, so that quotes around a word make no difference.
         match command.words() {
             [word] if word == "native" => Ok(Self::Native),
             [word] if word == "all" => Ok(Self::All),
@@ -106,7 +103,7 @@ impl FromStr for CompilerChoice {
                         what: "compiler",
                         input: text.to_owned(),
                         at: text.find(name).unwrap_or(0),
-                        problem: format!("expected {option} for what {name} says"),
+                        problem: format!("expected {option} instead of macro {name}"),
                         example: "--samples 50 --compiler 'gcc -O3'",
                     }),
                     None => Ok(Self::Command(command)),
@@ -162,7 +159,7 @@ mod tests {
         assert_eq!(words[1], "native");
         assert_eq!(words.len(), 2 + gcc.variants.len());
         assert_eq!(words.last().map(String::as_str), Some("./cc -Dx"));
-        // The plain variant was asked for by name, and is no preset then.
+        // The plain variant was requested by its command and is therefore not a preset.
         assert_eq!((chosen[0].preset, chosen[2].preset), (false, true));
     }
 }

@@ -1,10 +1,10 @@
-//! The native kernels and what compilers made, by turns, in one run on the same arrays and threads.
+//! Native kernels and compiled kernels, alternating in one run on the same arrays and threads.
 //!
-//! Before each compiler's turn the native kernels have one, and the compilers' order is random and new
-//! each round: a ratio is of neighbours in time. The first pass of a turn is not kept, because it
-//! finds the caches as another loop left them: full of lines that must be written back, or not. First
-//! of all, the kernels of each compiler have one pass at full length after which every element is
-//! checked, so that wrong values have an owner.
+//! The native kernels have a turn before each turn of a compiler, and the order of the compilers is random and new in
+//! each round: a ratio therefore compares figures that are close in time. The first pass of a turn is discarded
+//! because another loop determined the state of the caches, such as the number of dirty lines. At the start, the
+//! kernels of each compiler run one pass at full length, after which every element is checked, so that wrong values
+//! can be attributed to a compiler.
 
 use super::build::CompiledKernels;
 use crate::GAUGE;
@@ -22,10 +22,10 @@ use nodegauge_measure::schedule::{Limits, Schedule, Turn, policy};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome};
 use nodegauge_toolchain::memcpy_streams_from;
 
-/// Passes of a turn that are kept.
+/// Number of passes of a turn that are kept.
 const KEPT: usize = 2;
 
-/// The native kernels, or those of a compiler, under measurement.
+/// Native kernels, or those of a compiler, under measurement.
 struct MeasuredKernels {
     loops: Vec<Loop>,
     begun: bool,
@@ -37,14 +37,14 @@ impl MeasuredKernels {
         Self { loops, begun: false, wrong: None }
     }
 
-    /// True if it has something to run, and what it made was right.
+    /// True if there are loops, and none has produced a wrong value.
     fn is_good(&self) -> bool {
         !self.loops.is_empty() && self.wrong.is_none()
     }
 
-    /// A pass that is not kept but as the first warm-up, and then those that are due.
+    /// Runs a pass that is discarded, except as the very first warm-up, and then the passes that are due.
     fn turn(&mut self, point: &mut StreamPoint, turn: Turn) -> Result<Vec<Sample>, ArenaError> {
-        // A short first round, so that a short budget has one.
+        // The first round is short, so that even a short budget completes a round.
         let kept = if turn.round == 0 { 1 } else { KEPT };
         let due = turn.due.map_or(kept, |due| kept.min(due));
         if due == 0 {
@@ -56,14 +56,14 @@ impl MeasuredKernels {
             passes.remove(0);
         }
         self.begun = true;
-        // What a kernel summed up wrongly is known at once; what it wrote, when the arrays are
-        // checked, which may be another's turn.
+        // A wrong sum is detected at once. Wrong stores are detected when the arrays are checked, possibly in the
+        // turn of another candidate.
         self.wrong = self.wrong.take().or(point.wrong.take());
         Ok(passes)
     }
 }
 
-/// Measures all.
+/// Measures all candidates.
 pub(super) fn run(
     site: &Site,
     mut arrangement: Arrangement,
@@ -79,20 +79,20 @@ pub(super) fn run(
     let ready = arrangement.check_size(site, ready, &mut set_up, limits, observer)?;
     let Ready { target: mut point, check, setting_up: filling } = ready;
     arrangement.notices.extend(about_memcpy(compiled, &point, observer));
-    // The native kernels are the first.
+    // The native kernels come first.
     let mut candidates = vec![MeasuredKernels::new(point.loops().to_vec())];
     candidates.extend(compiled.iter().map(|made| MeasuredKernels::new(made.loops())));
-    // Each has fresh arrays, of which every element is compared, about half as long as it took to map and
-    // fill them; filling them again takes no longer than that.
+    // Each candidate gets fresh arrays; comparing every element takes about half as long as mapping and filling them,
+    // and filling them again takes at most as long as that.
     let said = limits.beforehand(limits.elapsed() + filling * candidates.len() as u32)?;
     observer.phase(&format!("checking every element{said}"));
     let begun = limits.elapsed();
     check_each(&mut point, &mut candidates)?;
     let setting_up = limits.elapsed();
-    // Wrong values at the end are looked for in each once more; mostly there are none.
+    // Reserve for the final check and, in the rare case of wrong values, for a check of each candidate.
     let reserve = (setting_up - begun) / candidates.len() as u32;
     let limits = Limits { reserve, ..limits };
-    observer.phase("native and compiled interleaved");
+    observer.phase("measuring native and compiled kernels interleaved");
     let mut schedule = Schedule::new(policy::COMPILED, limits, candidates.len());
     for cell in (1..candidates.len()).filter(|cell| !candidates[*cell].is_good()) {
         schedule.leave_out(cell);
@@ -124,7 +124,7 @@ pub(super) fn run(
     Ok(outcome)
 }
 
-/// Returns, for loops that became calls of memcpy, whether memcpy uses non-temporal stores for copies of this length.
+/// Returns, for loops compiled to calls of memcpy, whether memcpy uses non-temporal stores for copies of this length.
 fn about_memcpy(
     compiled: &[CompiledKernels],
     point: &StreamPoint,
@@ -142,9 +142,9 @@ fn about_memcpy(
     let from = memcpy_streams_from(&|| observer.interrupted())?;
     let config = point.config();
     let share = config.elements * config.element.bytes() / config.places.len().max(1) as u64;
-    let does = if share >= from { "so it does here" } else { "so it does not here" };
+    let does = if share >= from { "so it uses them here" } else { "so it does not use them here" };
     let text = format!(
-        "memcpy of this C library stores past the caches from {} on; a thread's share of an array \
+        "memcpy of this C library uses non-temporal stores from {} on; a thread's share of an array \
          is {}, {does}",
         Bytes(from),
         Bytes(share)
@@ -152,7 +152,7 @@ fn about_memcpy(
     Some(Notice::new(NoticeId::Reference, GAUGE, text))
 }
 
-/// Lets each make one pass over fresh arrays, and checks them.
+/// Runs one pass of each candidate over fresh arrays, and checks the arrays.
 fn check_each(
     point: &mut StreamPoint,
     candidates: &mut [MeasuredKernels],
@@ -167,8 +167,8 @@ fn check_each(
     point.fill()
 }
 
-/// Checks the arrays a last time. Wrong values belong to whoever makes them again; when nobody does,
-/// nobody's figures can be believed.
+/// Checks the arrays a last time. Wrong values are attributed to the candidates that produce them again; if none
+/// does, all figures are invalid.
 fn settle(point: &mut StreamPoint, candidates: &mut [MeasuredKernels]) -> Result<(), ArenaError> {
     point.check()?;
     let known = candidates.iter().find_map(|candidate| candidate.wrong.clone());

@@ -1,4 +1,4 @@
-//! `stream --compiler`: from what the user asks for to what was measured.
+//! `stream --compiler`: from the request of the user to the measurement.
 
 use super::build::{CompiledKernels, KernelBuilder};
 use super::choice::{ChosenCompiler, CompilerChoice};
@@ -15,20 +15,21 @@ use nodegauge_toolchain::{CommandLine, CompileLimits, ToolchainError, which};
 use std::path::Path;
 use std::time::Duration;
 
-/// Seconds that a compiler may take, where a minute is not right: a licence server may be slow.
+/// Environment variable with the time limit of a compiler in seconds, e.g. for a slow licence server; the default is
+/// one minute.
 const LIMIT: &str = "NODEGAUGE_COMPILE_LIMIT";
 
-/// The compilers that are installed.
+/// Returns the installed compilers.
 ///
 /// # Errors
-/// When there are none.
+/// Fails if there are none.
 pub fn installed() -> Result<Vec<Installed>, Failure> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = presets::installed(&path, Path::new("/"));
     if found.is_empty() {
         let known: Vec<&str> = presets::FAMILIES.iter().map(|family| family.name).collect();
         return Err(Failure::missing(format!(
-            "none of the compilers that nodegauge knows is installed: {}",
+            "no supported compiler is installed: {}",
             known.join(", "),
         ))
         .hint("name one with its flags, e.g. --compiler 'cc -O3'"));
@@ -39,7 +40,7 @@ pub fn installed() -> Result<Vec<Installed>, Failure> {
 /// Resolves choices to the compilers of this system.
 ///
 /// # Errors
-/// When all installed compilers are asked for, and there are none.
+/// Fails if all installed compilers are requested and there are none.
 pub fn resolve(choices: &[CompilerChoice]) -> Result<Vec<ChosenCompiler>, Failure> {
     let installed = if choices.contains(&CompilerChoice::All) { installed()? } else { Vec::new() };
     Ok(CompilerChoice::resolve(choices, &installed, false))
@@ -48,7 +49,7 @@ pub fn resolve(choices: &[CompilerChoice]) -> Result<Vec<ChosenCompiler>, Failur
 /// Checks that the compilers of a sweep are installed.
 ///
 /// # Errors
-/// When it is not.
+/// Fails if one is not.
 pub fn find<'a>(choices: impl IntoIterator<Item = &'a CompilerChoice>) -> Result<(), Failure> {
     let missing = |choice: &CompilerChoice| match choice {
         CompilerChoice::Command(command) => {
@@ -63,7 +64,7 @@ pub fn find<'a>(choices: impl IntoIterator<Item = &'a CompilerChoice>) -> Result
 /// Returns the time limits of compiling.
 ///
 /// # Errors
-/// When the variable that says so holds no such time.
+/// Fails if the environment variable has an invalid value.
 pub fn limits() -> Result<CompileLimits, Failure> {
     let Ok(text) = std::env::var(LIMIT) else { return Ok(CompileLimits::USUAL) };
     match text.parse::<f64>() {
@@ -72,30 +73,30 @@ pub fn limits() -> Result<CompileLimits, Failure> {
         }
         _ => {
             Err(Failure::usage(format!("{LIMIT} is {text:?}: expected seconds from 0.1 to 86400"))
-                .hint("unset it for the usual 60"))
+                .hint("unset it for the default of 60"))
         }
     }
 }
 
-/// Kernels that were made, each with the words that chose their compiler.
+/// Compiled kernels, each with the text that chose their compiler.
 pub struct Made {
-    /// Kernels of every compiler, with those that it refuses.
+    /// Kernels of every compiler, and of compilers whose refusal is an error.
     pub variants: Vec<(String, CompiledKernels)>,
-    /// Presets that a compiler refuses: they are left out.
+    /// Notices about presets that were left out because the compiler refused them.
     pub notices: Vec<Notice>,
 }
 
-/// Lets all compilers make the kernels; `None` when the user ends the run.
+/// Compiles the kernels with all chosen compilers; returns `None` if the user interrupts the run.
 ///
 /// # Errors
-/// When there is no such compiler, or no place to work.
+/// Fails if a compiler does not exist, and if no directory can be created.
 pub fn make(
     chosen: &[ChosenCompiler],
     options: &StreamOptions,
     limits: CompileLimits,
     observer: &mut dyn Observer,
 ) -> Result<Option<Made>, Failure> {
-    // This very program, even when its file has been replaced since.
+    // The running program, even if its file has been replaced since it started.
     let self_test = CommandLine::new("/proc/self/exe", [self_test::COMMAND]);
     let mut builder = KernelBuilder::open(self_test, limits, &options.kernels, options.element)?;
     let mut made = Made { variants: Vec::new(), notices: Vec::new() };
@@ -118,7 +119,7 @@ pub fn make(
     Ok(Some(made))
 }
 
-/// The native kernels and those of compilers by turns.
+/// Plan for native kernels and those of compilers, alternating.
 pub struct CompiledPlan {
     arrangement: Arrangement,
     chosen: Vec<ChosenCompiler>,
@@ -126,13 +127,13 @@ pub struct CompiledPlan {
 }
 
 impl CompiledPlan {
-    /// Time for everything unless the user says otherwise: a dozen variants have some ten turns each.
+    /// Default time budget: about ten turns for each of a dozen variants.
     pub const BUDGET: Duration = Duration::from_secs(30);
 
     /// Plans a comparison with the compilers of `choices`.
     ///
     /// # Errors
-    /// When no compiler is installed.
+    /// Fails if all installed compilers are requested and there are none.
     pub fn new(arrangement: Arrangement, choices: &[CompilerChoice]) -> Result<Self, Failure> {
         let options = &arrangement.options;
         let pages = tuner::pages_tried(options.constraints());
@@ -155,7 +156,7 @@ impl Planned for CompiledPlan {
         let limits = arrangement.limits();
         let made = make(&chosen, &arrangement.options, compile_limits, observer)?;
         let Some(made) = made else {
-            // The record says that nothing was measured.
+            // The record shows that nothing was measured.
             let (notices, stop) = (arrangement.notices, Some(Stop::Interrupted));
             return Ok(Outcome { notices, stop, ..Outcome::default() });
         };

@@ -1,4 +1,4 @@
-//! Loops in shared objects that compilers of this system made of `probes/kernels.c`.
+//! Loops in shared objects that compilers of this system built from `probes/kernels.c`.
 
 use super::{Args, Element, Kernel, SideBySide, Stores};
 use libloading::Library;
@@ -9,25 +9,25 @@ use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// The macro of `probes/kernels.c` for pages side by side.
+/// Macro of `probes/kernels.c` for the number of pages side by side.
 pub(crate) const PAGES: &str = "PAGES";
 
-/// Returns the number of pages that the kernels of a command walk side by side; `None` for plain loops.
+/// Returns the number of pages that the kernels of a command traverse side by side; `None` for plain loops.
 pub(crate) fn side_by_side(command: &CommandLine) -> Option<u8> {
     command.defined(PAGES)?.parse().ok().and_then(SideBySide::new)?.several()
 }
 
-/// Function of `probes/kernels.c`: the arrays, elements, STREAM's scalar.
+/// Function of `probes/kernels.c`: the arrays, the number of elements, and STREAM's scalar.
 type CompiledFn = unsafe extern "C" fn(*mut u8, *mut u8, *mut u8, *mut u8, isize, f64) -> f64;
 
-/// A loop that a compiler made. Its library stays loaded as long as it.
+/// Compiled loop. Its library stays loaded as long as it exists.
 #[derive(Debug)]
 pub struct CompiledLoop {
-    /// The kernel.
+    /// Kernel.
     pub kernel: Kernel,
     /// Element type.
     pub element: Element,
-    /// Compiler that made it.
+    /// Compiler that built the loop.
     pub compiler: Arc<Compiler>,
     /// Properties of its machine code; `None` if nodegauge cannot decode the processor's instructions.
     pub code: Option<Code>,
@@ -36,7 +36,7 @@ pub struct CompiledLoop {
 }
 
 impl CompiledLoop {
-    /// Returns the kind of store; `None` if the code is unknown, or a library function stores.
+    /// Returns the kind of store; `None` if the code is unknown, or if a library function stores.
     pub fn stores(&self) -> Option<Stores> {
         if !self.kernel.writes() {
             return Some(Stores::Regular);
@@ -49,52 +49,51 @@ impl CompiledLoop {
         }
     }
 
-    /// Runs it on one thread's share; returns the sum of a kernel that sums, else 0.
+    /// Runs the loop on the share of one thread; returns the sum of a reduction, else 0.
     ///
     /// # Safety
     /// As for [`Variant::run`](super::Variant::run).
     pub(super) unsafe fn run(&self, args: &Args) -> f64 {
         let n = args.n as isize;
         let [a, b, c, d] = args.at.map(NonNull::as_ptr);
-        // SAFETY: the caller's promise; the function has this signature in `probes/kernels.c`, and
-        // was checked on arrays of this element type in a process of its own.
+        // SAFETY: the caller's promise; the function has this signature in `probes/kernels.c`, and has been tested on
+        // arrays of this element type in a separate process.
         unsafe { (self.function)(a, b, c, d, n, args.scalar) }
     }
 }
 
-/// The name of a kernel's function in `probes/kernels.c`.
+/// Returns the name of a kernel's function in `probes/kernels.c`.
 pub fn symbol(kernel: Kernel) -> String {
     format!("nodegauge_{kernel}")
 }
 
-/// Loads a shared object. What its linker wants done at loading is done on a thread that ends: code
-/// for fast arithmetic switches denormal numbers off, for the thread that loads it and all threads
-/// that this one starts.
+/// Loads a shared object. Its initialisers run on a thread that ends afterwards: code compiled for fast arithmetic
+/// disables denormal numbers for the thread that loads it and for all threads started by that thread.
 ///
 /// # Errors
-/// What the dynamic linker says.
+/// The message of the dynamic linker.
 ///
 /// # Safety
-/// What the shared object does when it is loaded must do no harm to this process.
+/// The initialisers of the shared object must not harm this process.
 pub(crate) unsafe fn load(path: &Path) -> Result<Arc<Library>, String> {
     std::thread::scope(|scope| {
         scope
             // SAFETY: the caller's promise.
             .spawn(|| unsafe { Library::new(path) })
             .join()
-            .map_err(|_| "the dynamic linker did not return".to_owned())?
+            .map_err(|_| "the dynamic linker failed".to_owned())?
             .map(Arc::new)
             .map_err(|error| error.to_string())
     })
 }
 
-/// Finds the function of `kernel` in a library that was made for arrays of `element`.
+/// Finds the function of `kernel` in a library that was built for arrays of `element`.
 ///
 /// # Errors
-/// When there is none.
+/// Fails if there is no such function.
 ///
 /// # Safety
-/// The function of that name has the signature of `probes/kernels.c` and keeps to its arrays.
+/// The function of that name has the signature of `probes/kernels.c` and accesses only its arrays.
 pub(crate) unsafe fn find(
     library: &Arc<Library>,
     kernel: Kernel,
@@ -103,9 +102,9 @@ pub(crate) unsafe fn find(
     code: Option<Code>,
 ) -> Result<CompiledLoop, String> {
     let name = symbol(kernel);
-    // SAFETY: the caller's promise on the signature.
+    // SAFETY: the caller's promise about the signature.
     let found = unsafe { library.get::<CompiledFn>(name.as_bytes()) };
-    let function = *found.map_err(|_| format!("there is no function {name} in it"))?;
+    let function = *found.map_err(|_| format!("the shared object has no function {name}"))?;
     let library = Arc::clone(library);
     Ok(CompiledLoop { kernel, element, compiler, code, function, _library: library })
 }

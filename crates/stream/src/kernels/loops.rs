@@ -1,23 +1,23 @@
-//! Loops that a point can run: nodegauge's own, and those that a compiler of this system made.
+//! Loops that a point can run: nodegauge's own, and those built by a compiler of this system.
 
 use super::compiled::CompiledLoop;
 use super::{Args, Element, Kernel, KernelShape, Stores, Variant, find};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// A loop that is ready to run.
+/// Loop that is ready to run.
 #[derive(Debug, Clone)]
 pub enum Loop {
-    /// One of nodegauge's own.
+    /// Loop of nodegauge.
     Native(Variant),
-    /// One that a compiler of this system made of plain C.
+    /// Loop built from plain C by a compiler of this system.
     Compiled(Arc<CompiledLoop>),
-    /// Copy by `memcpy` of the C library, of elements of a type.
+    /// Copy by `memcpy` of the C library, for arrays of this element type.
     Memcpy(Element),
 }
 
 impl Loop {
-    /// The native loop of a shape; `None` where [`find`] finds none.
+    /// Returns the native loop of a shape; `None` if [`find`] finds none.
     pub fn native(kernel: Kernel, element: Element, shape: KernelShape) -> Option<Self> {
         find(kernel, element, shape).map(Self::Native)
     }
@@ -31,7 +31,7 @@ impl Loop {
         }
     }
 
-    /// The type of its elements.
+    /// Returns the element type.
     pub fn element(&self) -> Element {
         match self {
             Self::Native(variant) => variant.element(),
@@ -49,7 +49,7 @@ impl Loop {
         }
     }
 
-    /// Runs it on one thread's share; returns the sum of a kernel that sums, else 0.
+    /// Runs the loop on the share of one thread; returns the sum of a reduction, else 0.
     ///
     /// # Safety
     /// As for [`Variant::run`].

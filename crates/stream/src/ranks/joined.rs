@@ -1,4 +1,4 @@
-//! Ranks that an MPI launcher or srun has started, as rank 0 sees them.
+//! Ranks started by an MPI launcher or srun, in the process of rank 0.
 
 use super::{SharedStreamCoordinator, StreamCoordinator};
 use nodegauge_machine::Topology;
@@ -6,36 +6,36 @@ use nodegauge_measure::Failure;
 use nodegauge_placement::launchers::{self, Started};
 use nodegauge_placement::{MemoryPolicy, PlacementError, RankPlan};
 
-/// Ranks that a launcher has started.
+/// Ranks started by a launcher.
 pub struct LaunchedRanks {
     /// Coordinator that sends them requests.
     pub coordinator: SharedStreamCoordinator,
     /// Launcher of this process.
     pub started: Started,
-    /// The CPUs that each of them was given.
+    /// CPUs that the launcher gave to each rank.
     cpus: Vec<Vec<u32>>,
 }
 
 impl LaunchedRanks {
-    /// Waits for the ranks; the process of rank 0 calls this.
+    /// Waits for the ranks; called by the process of rank 0.
     ///
     /// # Errors
-    /// When some are missing when the time is over.
+    /// Fails if ranks are missing at the timeout.
     pub fn new(started: Started) -> Result<Self, Failure> {
         let coordinator = StreamCoordinator::join(&started)?;
         let cpus = coordinator.borrow().handshakes().map(|rank| rank.cpus.clone()).collect();
         Ok(Self { coordinator, started, cpus })
     }
 
-    /// The machine, of which the CPUs that the launcher gave to all ranks may be used.
+    /// Returns the machine, limited to the CPUs that the launcher gave to the ranks.
     pub fn topology(&self, topology: &Topology) -> Topology {
         launchers::limited(topology, self.cpus.iter().flatten())
     }
 
-    /// The ranks where the launcher has put them.
+    /// Returns a plan of the ranks on the CPUs that the launcher gave them.
     ///
     /// # Errors
-    /// The rank and the reason when its threads find no place on its CPUs.
+    /// The rank and the reason if its threads do not fit its CPUs.
     pub fn places(
         &self,
         topology: &Topology,

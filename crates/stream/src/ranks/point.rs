@@ -20,26 +20,25 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Number of the next point.
 static POINTS: AtomicU32 = AtomicU32::new(1);
 
-/// A point of each of the first ranks.
+/// Points of the first ranks, which form one target.
 pub struct RanksPoint {
     coordinator: SharedStreamCoordinator,
     number: u32,
     configs: Vec<TargetConfig>,
     loops: Vec<Loop>,
-    /// True if core-to-core latencies are taken between ranks: they have one thread each, on CPUs of
-    /// its own.
+    /// True if core-to-core latencies are measured between ranks: each rank has one thread, on its own CPU.
     ping_pong: bool,
-    /// Nodes on which each rank's pages are to be; `None` where anything will do.
+    /// NUMA nodes on which the pages of each rank are expected; `None` if any node will do.
     expected: Vec<Option<Vec<u32>>>,
-    /// Last observation, for the case that a rank is lost.
+    /// Last observation, used if a rank is lost.
     seen: Seen,
 }
 
 impl RanksPoint {
-    /// Lets each rank set up its own point.
+    /// Sets up a point in each rank.
     ///
     /// # Errors
-    /// When a rank has no memory, pages or CPUs as asked, or has gone.
+    /// Fails if memory, pages or CPUs of a rank are not available, or if a rank is lost.
     pub fn prepare(
         coordinator: &SharedStreamCoordinator,
         topology: &Topology,
@@ -75,8 +74,7 @@ impl RanksPoint {
     }
 }
 
-/// The nodes on which a rank's pages are to be: those that its policy names, else those nearest to
-/// the CPUs that it is bound to.
+/// Returns the nodes on which the pages of a rank are expected: those of its policy, else those nearest to its CPUs.
 fn expected(place: &RankPlace, topology: &Topology) -> Option<Vec<u32>> {
     let nodes = match &place.memory {
         MemoryPolicy::Default | MemoryPolicy::Local if place.placement.bind == Bind::None => {
@@ -104,7 +102,7 @@ impl Target for RanksPoint {
         &self.loops
     }
 
-    /// Ranks run native loops only: what a compiler made here is not there.
+    /// Sets native loops; compiled loops are not loaded in the ranks.
     fn set_loops(&mut self, loops: Vec<Loop>) -> Result<(), ArenaError> {
         let native = |each: &Loop| match each {
             Loop::Native(variant) => Some((variant.kernel(), variant.shape())),
@@ -113,10 +111,7 @@ impl Target for RanksPoint {
         let kernels: Option<Vec<(Kernel, KernelShape)>> = loops.iter().map(native).collect();
         match kernels {
             Some(kernels) => self.reshape(kernels),
-            None => {
-                Err(Failure::missing("cannot run compiled loops in ranks: they are not there")
-                    .into())
-            }
+            None => Err(Failure::missing("ranks cannot run compiled loops").into()),
         }
     }
 
@@ -144,7 +139,7 @@ impl Target for RanksPoint {
         Ok(())
     }
 
-    /// When a rank has gone, what was seen before.
+    /// Returns the last observation if a rank is lost.
     fn seen(&mut self) -> Result<Seen, ArenaError> {
         if self.coordinator.borrow().broken().is_some() {
             return Ok(self.seen.clone());
@@ -197,7 +192,7 @@ impl RanksPoint {
         Seen {
             affinity: parts.iter().flat_map(|part| part.affinity.clone()).collect(),
             pages: mean(&parts.iter().map(|part| &part.pages).collect::<Vec<_>>()),
-            // Where each rank's pages are is in `ranks`.
+            // `ranks` has the nodes of each rank's pages.
             shares: Vec::new(),
             nodes: (0..self.configs[0].arrays).map(array).collect(),
             wrong,
@@ -207,7 +202,7 @@ impl RanksPoint {
     }
 }
 
-/// Mean shares over arrays or ranks of the same length; `None` when one is not known.
+/// Returns mean shares over arrays or ranks of the same length; `None` if one is unknown.
 fn mean<K: Copy + Ord>(shares: &[&Option<BTreeMap<K, Fraction>>]) -> Option<BTreeMap<K, Fraction>> {
     let mut sum: BTreeMap<K, Fraction> = BTreeMap::new();
     for share in shares {
@@ -218,7 +213,7 @@ fn mean<K: Copy + Ord>(shares: &[&Option<BTreeMap<K, Fraction>>]) -> Option<BTre
     Some(sum)
 }
 
-/// One sample of all ranks: from the first start to the last end, and every reason for doubt.
+/// Joins the parts of all ranks: times from the first start to the last end, and all interference.
 fn joined(parts: &[Passed]) -> Sample {
     let kernels = parts.first().map_or(0, |part| part.spans.len());
     let whole = |i: usize| {
@@ -226,7 +221,7 @@ fn joined(parts: &[Passed]) -> Sample {
         let end = parts.iter().map(|part| part.spans[i].1).max().unwrap_or(0);
         seconds((start, end))
     };
-    // Of each rank of several threads, or of each pair of ranks.
+    // Median over the ranks with several threads, or over the pairs of ranks.
     let trip = |of: &dyn Fn(&Passed) -> Option<f64>| {
         let trips: Vec<f64> = parts.iter().filter_map(of).collect();
         if trips.is_empty() { f64::NAN } else { stats::median(&trips) }
@@ -248,7 +243,7 @@ fn joined(parts: &[Passed]) -> Sample {
 
 impl Drop for RanksPoint {
     fn drop(&mut self) {
-        // Ranks that have gone or are about to end give their memory back by themselves.
+        // Ranks that are lost or about to end free their memory anyway.
         if let Ok(mut coordinator) = self.coordinator.try_borrow_mut() {
             let number = self.number;
             let _ = coordinator.ask(self.configs.len(), |_| Request::Release { point: number });

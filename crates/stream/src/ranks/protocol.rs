@@ -16,7 +16,7 @@ impl Protocol for MeasuringRanks {
     type Response = Response;
     const COMMAND: &'static str = super::COMMAND;
     const LOST_HINT: &'static str =
-        "look into the system's log whether memory ran out, and give a smaller --size";
+        "check the system log for an out-of-memory kill, and use a smaller --size";
 
     fn version() -> String {
         format!("{} {}", env!("CARGO_PKG_VERSION"), crate::kernels::compiled_in())
@@ -30,31 +30,31 @@ impl Protocol for MeasuringRanks {
 /// Request of the coordinator.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Request {
-    /// Set up a point under a number.
+    /// Sets up a point under a number.
     Prepare { point: u32, config: Box<TargetConfig> },
-    /// Take other loops.
+    /// Sets other loops.
     Reshape { point: u32, kernels: Vec<(Kernel, KernelShape)> },
-    /// Run each kernel once together with `ranks - 1` others, with the core-to-core latency between ranks
+    /// Runs each kernel once together with `ranks - 1` others, and measures the core-to-core latency between ranks
     /// before and after if `ping_pong`.
     Pass { point: u32, ranks: usize, ping_pong: bool, over: Over },
-    /// Check the arrays.
+    /// Checks the arrays.
     Check { point: u32 },
-    /// Ask the kernel what was got.
+    /// Asks the operating system for placement and pages.
     Inspect { point: u32 },
-    /// Give the arrays of a point back.
+    /// Frees the arrays of a point.
     Release { point: u32 },
 }
 
-/// Part of the arrays that a request goes over.
+/// Part of the arrays that a request covers.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub enum Over {
-    /// All: a pass.
+    /// The whole arrays: a pass.
     Whole,
-    /// The part whose turn it is: a trial of loops.
+    /// The next part in turn: a trial of loops.
     Trial,
     /// One of several equal parts.
     Part {
-        /// Number of the part, from 0.
+        /// Index of the part.
         index: usize,
         /// Number of parts.
         count: usize,
@@ -68,7 +68,7 @@ pub enum Response {
     Done,
     /// A pass.
     Passed(Passed),
-    /// Answers of the kernel.
+    /// Placement and pages, as reported by the operating system.
     Seen(Box<Seen>),
 }
 
@@ -77,8 +77,7 @@ pub enum Response {
 pub struct Passed {
     /// First start and last end of each kernel.
     pub(super) spans: Spans,
-    /// Core-to-core latency before and after; `None` for a single thread, and for the rank of a pair
-    /// that answers.
+    /// Core-to-core latency before and after; `None` for a single thread, and for the rank of a pair that answers.
     pub(super) round_trips: (Option<f64>, Option<f64>),
     /// Interference that cannot be attributed to one kernel.
     pub(super) causes: Vec<Cause>,

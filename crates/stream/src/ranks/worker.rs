@@ -1,4 +1,4 @@
-//! A rank that measures: holds points, and handles the requests of the coordinator.
+//! Rank that measures: holds points, and handles the requests of the coordinator.
 
 use super::protocol::{MeasuringRanks, Over, Passed, Request, Response};
 use crate::point::StreamPoint;
@@ -8,17 +8,17 @@ use nodegauge_measure::Failure;
 use nodegauge_team::launched::{self, RankBarrier, Service};
 use std::collections::BTreeMap;
 
-/// Measures as a rank for the coordinator that listens under `name`, and returns the exit code that the coordinator
-/// gives.
+/// Measures as a rank for the coordinator that listens at `name`; returns the exit code that the coordinator
+/// requests.
 ///
 /// # Errors
-/// When there is no coordinator in time, or it ends.
+/// Fails if there is no coordinator before the timeout, or if it ends.
 pub fn serve(name: &str, rank: u32, ranks: u32) -> Result<u8, Failure> {
     launched::serve(name, rank, ranks, Rank { number: rank as usize, points: BTreeMap::new() })
 }
 
 fn no_point(number: u32) -> Failure {
-    Failure::missing(format!("there is no point {number}"))
+    Failure::missing(format!("point {number} does not exist"))
 }
 
 /// State of a rank.
@@ -76,7 +76,7 @@ impl Rank {
         let member = barrier.member(ranks);
         let gate = || member.barrier();
         let idle = || barrier.idle();
-        // The last of an odd number has no partner.
+        // The last rank of an odd number has no partner.
         let paired = self.number / 2 * 2 + 1 < ranks;
         let line = barrier.line().filter(|_| paired);
         let line = line.map(|line| (line, self.number.is_multiple_of(2)));

@@ -1,4 +1,4 @@
-//! Ranks in the record: their places, their own rates, and whether their memory is where it was requested. Pure.
+//! Ranks in the record: their places, their own rates, and checks of the location of their memory. Pure.
 
 use super::StreamEvidence;
 use crate::config::{RankConfig, StreamConfig};
@@ -7,7 +7,7 @@ use nodegauge_measure::stats::{Better, Summary};
 use nodegauge_placement::MemoryPolicy;
 use nodegauge_placement::cpus::number_ranges;
 
-/// Share of pages that may be elsewhere before it is said.
+/// Tolerated share of pages on other nodes.
 const ELSEWHERE: f64 = 0.02;
 /// Largest deviation of a node's share of interleaved pages from an even share.
 const UNEVEN: f64 = 0.1;

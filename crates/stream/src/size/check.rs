@@ -1,7 +1,8 @@
-//! Check whether a cache holds part of arrays of this length: the same loop over half of each array and over the
+//! Check for a cache that holds part of arrays of this length: the same loop over half of each array and over the
 //! whole, interleaved. If both rates agree within [`ALIKE`], longer arrays would change nothing.
 //!
-//! A turn goes over its part twice and keeps the second time, so that what a cache can hold of it is there.
+//! Each turn traverses its part twice and keeps the second time, so that a cache already holds what it can of the
+//! part.
 
 use crate::config::SizeCheckConfig;
 use crate::kernels::Kernel;
@@ -12,24 +13,24 @@ use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{Limits, RepetitionPolicy, Schedule, policy};
 use nodegauge_measure::stats::{self, Better, Summary};
 
-/// The half may be faster by this factor.
+/// Tolerated ratio of the rate over half an array to the rate over the whole array.
 pub(crate) const ALIKE: f64 = 1.05;
 
 /// Result of a check.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct SizeCheck {
-    /// The loop that ran.
+    /// Kernel of the loop that ran.
     pub kernel: Kernel,
-    /// Rate over half the arrays over that over the whole: median.
+    /// Median of the ratio of the rate over half the arrays to the rate over the whole.
     pub ratio: f64,
     /// Interval of the median: 95 %, or all ratios if there are fewer than six.
     pub within: [f64; 2],
-    /// Rounds that count.
+    /// Number of rounds that count.
     pub rounds: usize,
 }
 
 impl SizeCheck {
-    /// `None` of fewer ratios than say anything.
+    /// Returns the result; `None` if there are too few ratios.
     fn of(kernel: Kernel, ratios: &[f64]) -> Option<Self> {
         let enough = ratios.len() >= policy::SIZE.fewest;
         let summary = Summary::of(ratios, Better::Higher).filter(|_| enough)?;
@@ -38,7 +39,7 @@ impl SizeCheck {
         Some(Self { kernel, ratio: summary.median, within, rounds: summary.n })
     }
 
-    /// True if a cache helps, as far as this run's noise lets tell.
+    /// True if a cache significantly raises the rate, compared with the noise of this run.
     pub(crate) fn finds_cache(&self) -> bool {
         self.within[0] > ALIKE
     }
@@ -47,14 +48,14 @@ impl SizeCheck {
     pub(crate) fn doubt(&self) -> Option<String> {
         self.finds_cache().then(|| {
             format!(
-                "over half of each array {} is {:.2} times as fast as over the whole: a cache helps; use a \
+                "{} is {:.2} times as fast over half of each array as over the whole: a cache helps; use a \
                  larger --size",
                 self.kernel, self.ratio
             )
         })
     }
 
-    /// For the record.
+    /// Returns the result for the record.
     pub(crate) fn to_config(self) -> SizeCheckConfig {
         SizeCheckConfig {
             kernel: self.kernel.name().to_owned(),
@@ -66,8 +67,8 @@ impl SizeCheck {
     }
 }
 
-/// Checks the arrays of `target`, one of `targets`, with its loop number `i`; `None` where it cannot run over
-/// parts of them, the time is too short, or the user ends it.
+/// Checks the arrays of `target`, one of `targets` with arrays of this length, with its loop of index `i`. Returns
+/// `None` if the target cannot run over parts of its arrays, the time is too short, or the user interrupts the run.
 pub(crate) fn run(
     target: &mut dyn Target,
     i: usize,
@@ -113,11 +114,11 @@ mod tests {
         let finds = |ratios: &[f64]| SizeCheck::of(Kernel::Triad, ratios).unwrap().finds_cache();
         assert!(!finds(&[1.0, 1.01, 0.99]));
         assert!(finds(&[1.3, 1.25, 1.4]));
-        // The median is beyond, and may as well not be.
+        // The median is above the limit, but not significantly.
         assert!(!finds(&[1.3, 1.25, 1.0]));
         assert!(!finds(&[1.07, 1.2, 0.8, 1.3, 0.9, 1.1, 1.0]));
         assert!(finds(&[1.07, 1.08, 1.07, 1.06, 1.09, 1.07, 1.08]));
-        // One disturbed round is no cache.
+        // Too few rounds to find a cache.
         assert_eq!(SizeCheck::of(Kernel::Triad, &[1.4, 1.3]), None);
     }
 }

@@ -1,5 +1,5 @@
-//! Compiles a stream.c for the arrays of the native run, and says under which variables it runs.
-//! The source is only read: everything that it must know goes through `-D`.
+//! Compilation of a stream.c for the arrays of the native run, and the environment variables for its run. The source
+//! is not modified: all parameters are passed with `-D`.
 
 use crate::kernels::Element;
 use crate::standard::output::OutputFormat;
@@ -11,41 +11,40 @@ use nodegauge_toolchain::{
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Runs of each kernel: twice stream.c's default, and well below the 33 passes after which floats overflow.
+/// Number of runs of each kernel: twice stream.c's default, and well below the 33 passes after which floats overflow.
 pub const NTIMES: u64 = 20;
-/// Flags for a compiler that is named without any.
+/// Flags for a compiler that the user gave without flags.
 const FLAGS: [&str; 3] = ["-O3", "-march=native", "-fopenmp"];
-/// More static data than this does not fit the small memory model of x86-64: 2 GiB less room for
-/// the program itself.
+/// Maximum static data for the small memory model of x86-64: 2 GiB less room for the program itself.
 const SMALL_MODEL: u64 = 1_900_000_000;
 
-/// Bytes of a source at most: stream.c has 20,000.
+/// Maximum size of a source; stream.c has 20,000 bytes.
 const LONGEST_SOURCE: u64 = 1 << 20;
 
-/// A source of STREAM.
+/// Source of STREAM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
     path: PathBuf,
     dialect: OutputFormat,
-    /// Other sources that it needs.
+    /// Additional sources that it requires.
     helpers: Vec<PathBuf>,
 }
 
 /// Failure to read a source.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot read {path:?}: {cause}")]
     Unreadable {
-        /// As given.
+        /// Path as given.
         path: PathBuf,
-        /// Error of the system.
+        /// Error of the operating system.
         cause: io::Error,
     },
-    /// Neither C nor Fortran.
+    /// The file is neither C nor Fortran.
     #[error("{path:?} is neither C nor Fortran")]
     UnknownLanguage {
-        /// As given.
+        /// Path as given.
         path: PathBuf,
     },
 }
@@ -63,13 +62,13 @@ impl From<SourceError> for Failure {
 }
 
 impl Source {
-    /// Looks at the file.
+    /// Opens a source.
     ///
     /// # Errors
-    /// When it cannot be read, or its ending is of no known language.
+    /// Fails if the file cannot be read, or if its extension is of no supported language.
     pub fn open(path: &Path) -> Result<Self, SourceError> {
         let unreadable = |cause| SourceError::Unreadable { path: path.to_owned(), cause };
-        // Read, not only looked at: what a compiler could not read is found out now.
+        // The file is read completely, so that a read error is reported now and not by the compiler.
         nodegauge_os::read_file(path, LONGEST_SOURCE).map_err(unreadable)?;
         let dialect = match path.extension().and_then(|ending| ending.to_str()) {
             Some("c") => OutputFormat::C,
@@ -77,7 +76,7 @@ impl Source {
             _ => return Err(SourceError::UnknownLanguage { path: path.to_owned() }),
         };
         let path = std::fs::canonicalize(path).map_err(unreadable)?;
-        // stream.f asks a C function of this name for the time; it comes in the file beside it.
+        // stream.f calls a C function of this name for the time; its source is in the same directory.
         let clock = path.with_file_name("mysecond.c");
         let needs_clock = dialect == OutputFormat::Fortran && clock.is_file();
         Ok(Self { path, dialect, helpers: if needs_clock { vec![clock] } else { Vec::new() } })
@@ -88,12 +87,12 @@ impl Source {
         &self.path
     }
 
-    /// Which program it is, by its language.
+    /// Returns the output format, which depends on the language.
     pub fn dialect(&self) -> OutputFormat {
         self.dialect
     }
 
-    /// Compilers that are tried when the user names none.
+    /// Returns the compilers to try if the user gives none.
     pub fn usual_compilers(&self) -> &'static [&'static str] {
         match self.dialect {
             OutputFormat::Fortran => &["gfortran"],
@@ -105,16 +104,16 @@ impl Source {
 /// Requirements of a build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wanted {
-    /// Elements an array.
+    /// Number of elements per array.
     pub elements: u64,
-    /// Their type.
+    /// Element type.
     pub element: Element,
     /// Padding between arrays, elements.
     pub offset: u64,
 }
 
 impl Wanted {
-    /// The flags that say so. stream.f has its sizes in its text, and takes none.
+    /// Returns the flags for these arrays; none for stream.f, whose sizes are in its source.
     pub fn flags(&self, dialect: OutputFormat) -> Vec<String> {
         if dialect == OutputFormat::Fortran {
             return Vec::new();
@@ -144,14 +143,14 @@ pub struct StandardBuild {
     pub program: CompiledProgram,
     /// Source of the program.
     pub source: Source,
-    /// For which arrays.
+    /// Arrays for which it was built.
     pub wanted: Wanted,
 }
 
-/// Compiles `source` with `command`; without flags of its own it gets the usual ones.
+/// Compiles `source` with `command`; a command without flags gets the default ones.
 ///
 /// # Errors
-/// When the compiler is missing, refuses, or takes too long.
+/// Fails if the compiler is missing, reports errors, or exceeds its time limit.
 pub fn build(
     source: &Source,
     command: &CommandLine,
@@ -171,13 +170,13 @@ pub fn build(
     Ok(StandardBuild { compiler, program, source: source.clone(), wanted })
 }
 
-/// The variables that put an OpenMP program's threads where `placement` says: each thread's CPUs
-/// are a place of their own, in thread order. `None` takes a variable away.
+/// Returns the environment variables that bind an OpenMP program's threads as in `placement`: each thread's CPUs are
+/// a separate place, in thread order. `None` removes a variable.
 pub fn environment(placement: &Placement) -> Vec<(String, Option<String>)> {
     let mut variables = vec![
         ("OMP_NUM_THREADS", Some(placement.threads.len().to_string())),
         ("OMP_DYNAMIC", Some("false".to_owned())),
-        // What would override or contradict the rest.
+        // Variables that would override or contradict the others.
         ("GOMP_CPU_AFFINITY", None),
         ("KMP_AFFINITY", None),
         ("OMP_THREAD_LIMIT", None),
@@ -192,7 +191,7 @@ pub fn environment(placement: &Placement) -> Vec<(String, Option<String>)> {
     variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// The CPUs of each thread as in `OMP_PLACES`: `{0,1},{4,5}`.
+/// Returns the CPUs of each thread in the syntax of `OMP_PLACES`: `{0,1},{4,5}`.
 pub(super) fn places(placement: &Placement) -> String {
     let place = |thread: &ThreadPlace| {
         let cpus: Vec<String> = thread.cpus.iter().map(|cpu| cpu.0.to_string()).collect();

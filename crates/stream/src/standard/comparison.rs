@@ -1,9 +1,9 @@
-//! The native kernels and builds of stream.c by turns, in one run.
+//! Native kernels and builds of stream.c, alternating in one run.
 //!
-//! A native part, a run of one build, a native part, a run of the next, round after round: both
-//! see the same machine. The core-to-core latency is taken around each run of a build as around each
-//! native pass, so that only figures of one regime are set beside each other. A build that fails
-//! leaves the others and the native figures as they are.
+//! A native part and a run of a build alternate, for each build and round after round, so that both are measured in
+//! the same state of the machine. The core-to-core latency is measured around each run of a build as around each
+//! native pass, and only figures of the same regime are compared. A build that fails does not affect the others or
+//! the native figures.
 
 use crate::GAUGE;
 use crate::arrangement::{self, Arrangement, Ready};
@@ -33,20 +33,20 @@ use nodegauge_toolchain::{CommandLine, ToolchainError};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// A native part takes as long as the run of a build before it, within these bounds.
+/// Bounds of the duration of a native part, which otherwise equals that of the preceding run of a build.
 const PART: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(2));
-/// Passes of a native part at least.
+/// Minimum number of passes of a native part.
 const PASSES: usize = 5;
-/// Runs of each build when the number of native samples is given.
+/// Number of runs of each build if the number of native samples is given.
 const RUNS: usize = 3;
-/// A run whose number of samples is given ends with them: longer than any.
+/// Budget if the number of samples is given; practically unlimited.
 const ENDLESS: Duration = Duration::from_secs(1 << 30);
-/// A build may be this much slower than the native kernels on one thread, and then has this much
-/// time besides, before it counts as hanging.
+/// Tolerated slowdown of a build compared with the native kernels on one thread. With [`GRACE`], it determines when a
+/// run counts as hanging.
 const SLOWER: f64 = 20.0;
 const GRACE: Duration = Duration::from_secs(10);
 
-/// A build under measurement.
+/// Build under measurement.
 struct MeasuredBuild<'a> {
     build: &'a StandardBuild,
     runs: Vec<BuildRun>,
@@ -59,14 +59,14 @@ struct BuildRun {
     round_trips: (f64, f64),
 }
 
-/// Own loops, ready to be measured.
+/// Native loops, ready to be measured.
 pub(super) struct NativeLoops {
     pub(super) ready: Ready<StreamPoint>,
-    /// Choice of the loops; `None` if the user named them.
+    /// Choice of the loops; `None` if the user fixed them.
     pub(super) chosen: Option<ChosenLoops>,
 }
 
-/// Measures both. Where the user has not `named` compilers, one build is enough for a short budget.
+/// Measures both. Unless the user has `named` the compilers, a single build is sufficient in a short budget.
 pub(super) fn run(
     site: &Site,
     arrangement: Arrangement,
@@ -79,7 +79,7 @@ pub(super) fn run(
     let NativeLoops { ready, chosen } = prepared;
     let Ready { target: point, setting_up: filling, check } = ready;
     let several = if builds.len() == 1 { "a build" } else { &format!("{} builds", builds.len()) };
-    observer.phase(&format!("native and {several} of stream.c interleaved"));
+    observer.phase(&format!("measuring native kernels and {several} of stream.c interleaved"));
     let candidate = |build| MeasuredBuild { build, runs: Vec::new(), failure: None };
     let mut turns = Turns {
         point,
@@ -97,7 +97,8 @@ pub(super) fn run(
         fastest: f64::NAN,
     };
     let setting_up = limits.elapsed();
-    // A last native part, and every element compared, about as long as it took to fill them.
+    // Reserve for a last native part and the comparison of every element, which takes about half as long as filling
+    // the arrays.
     let limits = Limits { reserve: PART.0 + filling / 2, ..limits };
     let (native, stop) = turns.run(limits, observer)?;
     let Turns { point: mut measured, candidates, .. } = turns;
@@ -124,41 +125,41 @@ pub(super) fn run(
     let left_out = if outcome.is_interrupted() { Vec::new() } else { left_out };
     for build in left_out {
         let command = &build.build.compiler.command;
-        let text = format!("{command}: left out, for there was no time for a run of its build");
+        let text = format!("{command}: left out, no time for a run");
         outcome.notices.push(Notice::new(NoticeId::Budget, GAUGE, text));
     }
     outcome.notices.extend(limits.overrun(GAUGE, setting_up));
     Ok(outcome)
 }
 
-/// The native kernels, which are cell 0, and the builds behind them.
+/// Native kernels, which are cell 0, and the builds in the cells after it.
 struct Turns<'a> {
     point: StreamPoint,
     candidates: Vec<MeasuredBuild<'a>>,
     environment: Vec<(String, Option<String>)>,
-    /// Native samples that are asked for.
+    /// Requested number of native samples.
     samples: Option<usize>,
-    /// Native parts over which they are spread.
+    /// Number of native parts that share these samples.
     parts: usize,
     part: usize,
     /// Duration of the next native part.
     length: Duration,
-    /// When the time is over; `None` where a number of samples decides.
+    /// End of the budget; `None` if the number of samples is given.
     end: Option<Instant>,
-    /// True if builds are left out for which there is no time, if one has run.
+    /// True if builds may be left out for lack of time once one has run.
     optional: bool,
-    /// The longest run of a build.
+    /// Duration of the longest run of a build.
     longest: Duration,
-    /// True if a native part stands behind the last run of a build.
+    /// True if a native part has followed the last run of a build.
     behind: bool,
-    /// Native samples behind the warm-up; `None` before it.
+    /// Number of native samples after the warm-up; `None` before it.
     taken: Option<usize>,
-    /// The fastest native pass, seconds.
+    /// Time of the fastest native pass, seconds.
     fastest: f64,
 }
 
 impl Turns<'_> {
-    /// Rounds until the time is spent, the samples are taken, or the user ends it. Returns the native
+    /// Runs rounds until the time is spent, the samples are complete, or the user interrupts. Returns the native
     /// samples.
     fn run(
         &mut self,
@@ -177,7 +178,7 @@ impl Turns<'_> {
             0 => self.native_part(&&observer),
             cell => self.run_of(cell - 1, &&observer),
         })?;
-        // Each run of a build has a native part before it and one behind it.
+        // Each run of a build has a native part before and after it.
         self.part = self.parts;
         if stop != Stop::Interrupted && (self.samples.is_some() || !self.behind) {
             schedule.again(&[0], 1, |_| self.native_part(&&observer))?;
@@ -190,8 +191,8 @@ impl Turns<'_> {
         Ok((schedule.samples.swap_remove(0), ending))
     }
 
-    /// Native passes, as long as the run of a build before them, or as many as are due. None are when
-    /// all are taken, or all builds have failed and a few passes more change nothing.
+    /// Runs native passes for as long as the preceding run of a build, or the number that is due. Returns none if all
+    /// samples are taken, or if all builds have failed and enough passes were measured.
     fn native_part(&mut self, observer: &dyn Observer) -> Result<Vec<Sample>, ArenaError> {
         let begun = Instant::now();
         let left = self.end.map(|end| end.saturating_duration_since(begun));
@@ -204,7 +205,7 @@ impl Turns<'_> {
         if idle || until.is_some_and(|until| before >= until) {
             return Ok(Vec::new());
         }
-        // Another program has used the caches and the CPUs since: only the first warm-up is kept.
+        // Another program has used the caches and the CPUs in the meantime. The warm-up is kept only the first time.
         let mut passes = vec![self.point.pass()?];
         loop {
             let taken = before + passes.len() - 1;
@@ -227,7 +228,7 @@ impl Turns<'_> {
         Ok(passes)
     }
 
-    /// A run of a build, as a sample of the best time of each kernel; none when it fails.
+    /// Runs a build; returns the best time of each kernel as a sample, or none if the run fails.
     fn run_of(&mut self, i: usize, observer: &dyn Observer) -> Result<Vec<Sample>, ArenaError> {
         let first = self.candidates[i].runs.is_empty() && !self.longest.is_zero();
         let late = self.end.is_some_and(|end| Instant::now() + self.longest > end);
@@ -248,7 +249,7 @@ impl Turns<'_> {
                 let seconds = output.lines.iter().map(|line| line.times[1].0).collect();
                 let sample = Sample { round_trips, ..Sample::of_times(seconds) };
                 candidate.runs.push(BuildRun { output, round_trips });
-                // A run warms itself up; the schedule's warm-up stands for none.
+                // A run includes its own warm-up, so the warm-up sample of the schedule is a copy.
                 let warm_up = usize::from(candidate.runs.len() == 1);
                 Ok(vec![sample; 1 + warm_up])
             }
@@ -290,7 +291,7 @@ fn run_once(
         .with_environment(environment.to_vec());
     let because = |error: ToolchainError| match error {
         ToolchainError::Interrupted => Unusable::Interrupted,
-        // The program's private path says nothing to the user; what made it does.
+        // The message has "the program" instead of its path in a private directory.
         other => {
             let why = Failure::from(other).problem();
             Unusable::Because(why.replace(&run.program.to_string(), "the program"))
@@ -300,12 +301,11 @@ fn run_once(
         .and_then(|output| output.success(""))
         .map_err(because)?
         .stdout;
-    StreamOutput::read(&text).map_err(|error| {
-        Unusable::Because(format!("the program is not STREAM as it is known: {error}"))
-    })
+    StreamOutput::read(&text)
+        .map_err(|error| Unusable::Because(format!("the output is not that of STREAM: {error}")))
 }
 
-/// The regimes that native passes and runs of all builds met together.
+/// Returns the regimes of the native passes and the runs of all builds together.
 fn all_regimes(native: &[Sample], candidates: &[MeasuredBuild<'_>]) -> Vec<Regime> {
     let of_native = native.iter().map(|sample| sample.round_trips);
     let runs = candidates.iter().flat_map(|candidate| &candidate.runs);
@@ -313,14 +313,14 @@ fn all_regimes(native: &[Sample], candidates: &[MeasuredBuild<'_>]) -> Vec<Regim
     regime::regimes(&all.flat_map(|(before, after)| [before, after]).collect::<Vec<_>>())
 }
 
-/// All that is known when the figures of builds are made.
+/// Inputs for the figures of builds.
 struct Known<'a> {
     arrangement: &'a Arrangement,
     machine: &'a Machine,
     llc: Option<f64>,
     check: Option<SizeCheck>,
     regimes: &'a [Regime],
-    /// Round trip of the regime of the native headline; NaN for one thread.
+    /// Round trip in the regime of the native headline; NaN for one thread.
     native: f64,
 }
 
@@ -344,7 +344,7 @@ impl Known<'_> {
         let threads = Some(self.arrangement.placement.threads.len() as u64);
         let wanted = Some(&candidate.build.wanted);
         let expected = Expected { wanted, threads, llc: self.llc };
-        // A run that fails its check spoils the result, whether it was the fastest or not.
+        // A failed check of any run makes the result invalid, even if another run was the fastest.
         let mut validity = figures::judge(&first.output, &expected);
         for run in &runs[1..] {
             let other = figures::judge(&run.output, &expected);
@@ -354,7 +354,7 @@ impl Known<'_> {
                 }
             }
         }
-        // Arrays of the same length.
+        // The builds have arrays of the same length.
         if let Some(doubt) = self.check.and_then(|check| check.doubt()) {
             validity.suspect(doubt);
         }
@@ -365,7 +365,7 @@ impl Known<'_> {
             validity.suspect("core-to-core latency changed in every run");
         } else if !regime::same(trip, self.native) {
             validity.suspect(format!(
-                "no run met the regime of the native figure: round trip {} instead of {}",
+                "no run in the regime of the native figure: round trip {} instead of {}",
                 Seconds(trip),
                 Seconds(self.native)
             ));
@@ -426,8 +426,8 @@ struct RunGroup<'a> {
     runs: Vec<&'a BuildRun>,
 }
 
-/// Runs by regime; those in which the CPUs were moved are in none. One group without round trips
-/// for a single thread.
+/// Groups the runs by regime and omits runs during which the CPUs were moved. For a single thread, which has no round
+/// trips, returns one group.
 fn group<'a>(runs: &'a [BuildRun], regimes: &[Regime]) -> Vec<RunGroup<'a>> {
     if regimes.is_empty() {
         return vec![RunGroup { round_trip: f64::NAN, runs: runs.iter().collect() }];

@@ -1,7 +1,7 @@
-//! From outputs of stream.c to measurements: a standard result with every reason for doubt. Pure.
+//! Conversion of outputs of stream.c to measurements: a standard result with every reason for doubt. Pure.
 //!
-//! A program's word that its solution validates is not enough: a void check, a table that
-//! contradicts itself or arrays other than asked for are no result.
+//! The message "Solution Validates" is not sufficient: if the check is void, if the table contradicts itself, or if
+//! the arrays differ from the requested ones, there is no result.
 
 use crate::config::{StreamConfig, TimesConfig};
 use crate::kernels::{Kernel, STREAM};
@@ -22,40 +22,40 @@ use nodegauge_measure::{BytesPerSec, Fraction};
 pub struct Expected<'a> {
     /// Requirements of the build; `None` for a saved output.
     pub wanted: Option<&'a Wanted>,
-    /// Threads that were asked for.
+    /// Requested number of threads.
     pub threads: Option<u64>,
-    /// The sum of the last-level caches in use, bytes.
+    /// Sum of the last-level caches in use, bytes.
     pub llc: Option<f64>,
 }
 
-/// Every doubt that an output raises.
+/// Returns all doubts about an output.
 pub fn judge(output: &StreamOutput, expected: &Expected<'_>) -> Validity {
     let mut validity = Validity::valid();
     let name = output.dialect.engine();
     match &output.check {
         ReportedCheck::Passed => {}
         ReportedCheck::Failed(words) => {
-            validity.invalid(format!("{name} finds wrong values: {words}"));
+            validity.invalid(format!("{name} reports wrong values: {words}"));
         }
         ReportedCheck::Absent => {
-            validity.invalid(format!("{name} does not say whether its arrays hold what they must"))
+            validity.invalid(format!("{name} does not report whether its arrays are correct"))
         }
     }
     let sound = output.largest_sound_ntimes();
     if output.ntimes > sound || output.not_finite {
         validity.invalid(format!(
             "the check of {name} is void: with {} passes its {} values overflow (after {sound}), \
-                 and it says \"Solution Validates\" of infinities",
+                 and it prints \"Solution Validates\" for infinities",
             output.ntimes,
             output.element.name()
         ));
     }
     if let Some(kernel) = output.contradiction() {
-        validity.invalid(format!("the table contradicts itself: the rate of {kernel} is not its bytes over its least time"),
+        validity.invalid(format!("the table contradicts itself: the rate of {kernel} is not its bytes divided by its minimum time"),
         );
     }
     if output.obsolete_macro {
-        validity.suspect("it was built with -DN, which sets nothing: use -DSTREAM_ARRAY_SIZE");
+        validity.suspect("built with -DN, which has no effect: use -DSTREAM_ARRAY_SIZE");
     }
     as_asked(output, expected, &mut validity);
     let times = expected.llc.map(|llc| output.array_bytes() as f64 / llc);
@@ -64,7 +64,7 @@ pub fn judge(output: &StreamOutput, expected: &Expected<'_>) -> Validity {
             .map(|times| format!(", {times:.2} times the last-level caches in use"))
             .unwrap_or_default();
         validity.suspect(format!(
-            "arrays have {} elements{cache}; STREAM's rule asks for {RULE_FACTOR:.0} times the \
+            "arrays have {} elements{cache}; STREAM's rule requires {RULE_FACTOR:.0} times the \
                  caches and a million elements",
             output.elements
         ));
@@ -72,14 +72,14 @@ pub fn judge(output: &StreamOutput, expected: &Expected<'_>) -> Validity {
     validity
 }
 
-/// Checks that the program did what it was asked to do.
+/// Checks that the program used the requested parameters.
 fn as_asked(output: &StreamOutput, expected: &Expected<'_>, validity: &mut Validity) {
     let name = output.dialect.engine();
     if let Some(wanted) = expected.wanted.filter(|_| output.dialect != OutputFormat::Fortran) {
         let (elements, element) = (wanted.elements, wanted.element);
         if output.elements != elements || output.element != element {
             validity.invalid(format!(
-                "asked for {elements} elements of {}, but {name} took {} of {}",
+                "{elements} elements of {} requested, but {name} used {} of {}",
                 element.name(),
                 output.elements,
                 output.element.name()
@@ -88,19 +88,20 @@ fn as_asked(output: &StreamOutput, expected: &Expected<'_>, validity: &mut Valid
     } else if let Some(wanted) = expected.wanted
         && output.elements != wanted.elements
     {
-        // Its sizes stand in its text, which is not to be touched.
+        // The sizes of stream.f are part of its source, which must not be modified.
         validity.suspect(format!(
-            "{name} has {} elements an array in its text, the native run {}",
+            "{name} has {} elements per array in its source, the native run {}",
             output.elements, wanted.elements
         ));
     }
     let Some(threads) = expected.threads else { return };
     match output.threads {
         None if output.dialect == OutputFormat::Mpi => {}
-        None if threads > 1 => validity
-            .suspect(format!("it was built without OpenMP: one thread instead of {threads}")),
+        None if threads > 1 => {
+            validity.suspect(format!("built without OpenMP: one thread instead of {threads}"))
+        }
         Some((_, counted)) if counted != threads => {
-            validity.suspect(format!("asked for {threads} threads, but {name} counted {counted}"))
+            validity.suspect(format!("{threads} threads requested, but {name} counted {counted}"))
         }
         _ => {}
     }
@@ -130,19 +131,19 @@ pub fn config(output: &StreamOutput, llc: Option<f64>) -> StreamConfig {
 
 /// Properties that all four kernels of a standard result share.
 pub(crate) struct BuildRuns<'a> {
-    /// Outputs that count, in order of time.
+    /// Outputs that count, in chronological order.
     pub counting: Vec<&'a StreamOutput>,
-    /// Outputs that do not, with why.
+    /// Outputs that do not count, with the reason.
     pub disturbed: Vec<(&'a StreamOutput, String)>,
-    /// Outputs by regime with round trip and share; empty when there was one.
+    /// Outputs by regime, with round trip and share; empty if there was one regime.
     pub regimes: Vec<(f64, f64, Vec<&'a StreamOutput>)>,
     pub config: StreamConfig,
     pub validity: Validity,
-    /// The machine that it ran on; `None` of a saved output.
+    /// Machine of the run; `None` for a saved output.
     pub machine: Option<&'a Machine>,
 }
 
-/// One measurement a kernel. Each sample is what a run quotes: the best of its passes.
+/// Returns one measurement per kernel. Each sample is the best of the passes of a run, as stream.c reports it.
 pub(crate) fn measurements(runs: &BuildRuns<'_>) -> Vec<Measurement> {
     (0..STREAM.len()).map(|i| one(runs, i)).collect()
 }
@@ -160,8 +161,8 @@ fn one(runs: &BuildRuns<'_>, i: usize) -> Measurement {
         (m.limit.as_ref().filter(|l| l.fraction > Fraction(1.0)), m.value)
     {
         let reason = format!(
-            "{} is above the theoretical {} ({}): the arrays lie in a cache, or the theoretical \
-             figure does not belong to this memory",
+            "{} is above the theoretical {} ({}): the arrays fit in a cache, or the theoretical \
+             figure is wrong",
             BytesPerSec(best),
             BytesPerSec(limit.value),
             limit.basis
@@ -199,12 +200,12 @@ fn one(runs: &BuildRuns<'_>, i: usize) -> Measurement {
     m.config(&config).judged(validity)
 }
 
-/// A standard figure of a kernel. What it moves is not known, for the compiler chose the stores.
+/// Returns an empty standard figure of a kernel. Its traffic is unknown because the compiler chose the stores.
 fn standard(kernel: Kernel) -> Measurement {
     result::figure(kernel).category(Category::Standard)
 }
 
-/// The measurements of a saved output, of which nothing else is known.
+/// Returns the measurements of a saved output.
 pub fn of_saved(output: &StreamOutput) -> Vec<Measurement> {
     measurements(&BuildRuns {
         counting: vec![output],
@@ -216,7 +217,7 @@ pub fn of_saved(output: &StreamOutput) -> Vec<Measurement> {
     })
 }
 
-/// Kernels that have no figure because their program gave none.
+/// Returns measurements without a value, with the reason.
 pub(crate) fn missing(config: &StreamConfig, reason: &str) -> Vec<Measurement> {
     STREAM.iter().map(|kernel| standard(*kernel).config(config).missing(reason)).collect()
 }
@@ -272,7 +273,7 @@ mod tests {
         assert_eq!(
             reasons(&recorded!("gcc-corrupt-2t")),
             [
-                "stream.c finds wrong values: Failed Validation on array a[], AvgRelAbsErr > epsilon \
+                "stream.c reports wrong values: Failed Validation on array a[], AvgRelAbsErr > epsilon \
               (1.000000e-13)"
             ]
         );
@@ -280,11 +281,11 @@ mod tests {
             reasons(&recorded!("gcc-ntimes300-2t")),
             [
                 "the check of stream.c is void: with 300 passes its f64 values overflow (after 261), \
-              and it says \"Solution Validates\" of infinities"
+              and it prints \"Solution Validates\" for infinities"
             ]
         );
         let absent = StreamOutput { check: ReportedCheck::Absent, ..recorded!("gcc-2t") };
-        assert!(reasons(&absent)[0].contains("does not say"));
+        assert!(reasons(&absent)[0].contains("does not report"));
     }
 
     #[test]
@@ -294,11 +295,11 @@ mod tests {
         let expected = Expected { wanted: Some(&wanted), threads: Some(2), llc: Some(64e6) };
         assert_eq!(judge(&output, &expected), Validity::valid());
         let four = judge(&output, &Expected { threads: Some(4), ..expected });
-        assert_eq!(four.reasons, ["asked for 4 threads, but stream.c counted 2"]);
+        assert_eq!(four.reasons, ["4 threads requested, but stream.c counted 2"]);
         let serial = StreamOutput { threads: None, ..output.clone() };
         assert_eq!(
             judge(&serial, &expected).reasons,
-            ["it was built without OpenMP: one thread instead of 2"]
+            ["built without OpenMP: one thread instead of 2"]
         );
         let other = Wanted { elements: 10_000_000, ..wanted };
         let other = judge(&output, &Expected { wanted: Some(&other), ..expected });

@@ -1,14 +1,13 @@
-//! Reads what stream.c (5.10), its MPI version and stream.f print. Pure.
+//! Parser for the output of stream.c (5.10), its MPI version and stream.f. Pure.
 //!
-//! The table is believed only where it holds together: all four kernels, positive figures, and
-//! each rate times its least time gives the bytes that the kernel counts. Rates are in units of
-//! 1e6 B/s. The text "Solution Validates" is taken for what the program says, no more: see
-//! [`StreamOutput::largest_sound_ntimes`].
+//! The table is accepted only if it is consistent: all four kernels, positive figures, and the product of each rate
+//! and its minimum time equals the bytes that the kernel counts. Rates are in units of 1e6 B/s. The text "Solution
+//! Validates" alone does not prove correct results: see [`StreamOutput::largest_sound_ntimes`].
 
 use crate::kernels::{Element, Kernel, STREAM};
 use nodegauge_measure::{BytesPerSec, Seconds};
 
-/// Which program printed it.
+/// Program that printed an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutputFormat {
     /// stream.c.
@@ -20,7 +19,7 @@ pub enum OutputFormat {
 }
 
 impl OutputFormat {
-    /// The name that records give it.
+    /// Returns the name of the program in records.
     pub fn engine(self) -> &'static str {
         match self {
             Self::C => "stream.c",
@@ -35,87 +34,87 @@ impl OutputFormat {
 pub enum ReportedCheck {
     /// "Solution Validates".
     Passed,
-    /// "Failed Validation ...", in its words.
+    /// "Failed Validation ...", as printed.
     Failed(String),
-    /// Nothing.
+    /// The program printed no result.
     Absent,
 }
 
-/// A line of the table.
+/// Line of the table.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct KernelLine {
     /// Best rate, B/s.
     pub rate: BytesPerSec,
-    /// Average, least and greatest time, seconds.
+    /// Average, minimum and maximum time, seconds.
     pub times: [Seconds; 3],
 }
 
-/// All that is read of an output.
+/// Parsed output.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StreamOutput {
-    /// Which program.
+    /// Program that printed the output.
     pub dialect: OutputFormat,
     /// The program's own version, e.g. `5.10`.
     pub version: Option<String>,
     /// Type of the elements.
     pub element: Element,
-    /// Elements an array, all ranks together.
+    /// Number of elements per array, of all ranks together.
     pub elements: u64,
     /// Padding between arrays, elements.
     pub offset: u64,
     /// Number of runs of each kernel.
     pub ntimes: u64,
-    /// Threads asked for and counted; `None` for a build without OpenMP.
+    /// Numbers of threads requested and counted; `None` for a build without OpenMP.
     pub threads: Option<(u64, u64)>,
-    /// MPI ranks.
+    /// Number of MPI ranks.
     pub ranks: Option<u64>,
-    /// The four lines, in STREAM's order.
+    /// Lines of the four kernels, in STREAM's order.
     pub lines: [KernelLine; 4],
-    /// The program's check.
+    /// Result of the program's check.
     pub check: ReportedCheck,
-    /// True if the program says that the values which it compares are not finite.
+    /// True if the program reports that the compared values are not finite.
     pub not_finite: bool,
-    /// True if the obsolete macro `N` was set, which sets nothing.
+    /// True if the obsolete macro `N` was set, which has no effect.
     pub obsolete_macro: bool,
-    /// The factor that Scale and Triad use.
+    /// Scalar of Scale and Triad.
     pub scalar: f64,
-    /// All of it, as it was printed.
+    /// Complete output, as printed.
     pub text: String,
 }
 
-/// Reason why a text is not such an output.
+/// Reason why a text is not an output of STREAM.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotStream {
-    /// It is empty.
+    /// The output is empty.
     #[error("it prints nothing")]
     Nothing,
-    /// There is no table.
-    #[error("it prints no table of STREAM, but {0:?}")]
+    /// The output has no table.
+    #[error("it prints {0:?} instead of a STREAM table")]
     NoTable(String),
-    /// Another program's table.
+    /// The table is that of another program.
     #[error("its table is not stream.c's: {0:?}")]
     OtherTable(String),
-    /// The table is not whole.
+    /// The table is incomplete.
     #[error("its table has no line for {0}")]
     NoLine(&'static str),
-    /// A line that cannot be read.
-    #[error("its table has a line that cannot be read: {0:?}")]
+    /// A line of the table has a syntax error.
+    #[error("its table has an invalid line: {0:?}")]
     BadLine(String),
-    /// A fact without which the table says nothing.
-    #[error("it does not say {0}")]
+    /// A required value is missing.
+    #[error("it does not print {0}")]
     Unsaid(&'static str),
 }
 
-/// Names in the table, in [`STREAM`]'s order.
+/// Names of the kernels in the table, in [`STREAM`]'s order.
 const NAMES: [&str; 4] = ["Copy", "Scale", "Add", "Triad"];
-/// stream.c's factor.
+/// Default scalar of stream.c.
 const SCALAR: f64 = 3.0;
 
 impl StreamOutput {
-    /// Reads an output.
+    /// Parses an output.
     ///
     /// # Errors
-    /// When it is not one, or not whole.
+    /// Fails if the text is not a complete output of STREAM.
     pub fn read(text: &str) -> Result<Self, NotStream> {
         let header = table_header(text)?;
         let dialect = if text.contains("MPI ranks") {
@@ -132,7 +131,7 @@ impl StreamOutput {
         let element = match element {
             Some(4) => Element::F32,
             Some(8) => Element::F64,
-            _ => return Err(NotStream::Unsaid("how many bytes an element has")),
+            _ => return Err(NotStream::Unsaid("the size of an element")),
         };
         let elements = match dialect {
             OutputFormat::Mpi => after(text, "Total Aggregate Array size ="),
@@ -151,9 +150,9 @@ impl StreamOutput {
             dialect,
             version: between(text, "$Revision: ", " $"),
             element,
-            elements: elements.ok_or(NotStream::Unsaid("how long its arrays are"))?,
+            elements: elements.ok_or(NotStream::Unsaid("the length of its arrays"))?,
             offset: after(text, "Offset =").or_else(|| after(text, "Offset     =")).unwrap_or(0),
-            ntimes: ntimes.ok_or(NotStream::Unsaid("how often its kernels ran"))?,
+            ntimes: ntimes.ok_or(NotStream::Unsaid("the number of passes"))?,
             threads,
             ranks: after(text, "Data is distributed across"),
             lines: lines(text, header)?,
@@ -167,20 +166,20 @@ impl StreamOutput {
         })
     }
 
-    /// Bytes of one array.
+    /// Returns the bytes of one array.
     pub fn array_bytes(&self) -> u64 {
         self.elements.saturating_mul(self.element.bytes())
     }
 
-    /// Bytes that a kernel counts for one pass.
+    /// Returns the bytes that a kernel counts for one pass.
     pub fn counted(&self, kernel: Kernel) -> f64 {
         kernel.counted(self.element) as f64 * self.elements as f64
     }
 
-    /// The largest number of passes after which all values are still finite. A pass multiplies `a`
-    /// by s(2 + s), 15 for s = 3; `a` starts at 2. Beyond, the program compares infinities: their
-    /// difference is not a number, no number is greater than a bound, and it says "Solution
-    /// Validates" whatever the arrays hold.
+    /// Returns the largest number of passes after which all values are still finite. A pass multiplies `a` by s(2 +
+    /// s), which is 15 for s = 3; `a` starts at 2. With more passes the program compares infinities: their difference
+    /// is NaN, every comparison with NaN is false, and the program prints "Solution Validates" whatever the arrays
+    /// hold.
     pub fn largest_sound_ntimes(&self) -> u64 {
         let growth = self.scalar * (2.0 + self.scalar);
         if growth <= 1.0 {
@@ -193,13 +192,13 @@ impl StreamOutput {
         ((largest / 2.0).ln() / growth.ln()).floor() as u64
     }
 
-    /// The first line whose rate is not its bytes over its least time, as far as the printed digits
-    /// tell.
+    /// Returns the first kernel whose rate is not its bytes divided by its minimum time, within the precision of the
+    /// printed digits.
     pub fn contradiction(&self) -> Option<Kernel> {
         STREAM.iter().zip(&self.lines).find_map(|(kernel, line)| {
             let least = line.times[1].0;
             let expected = self.counted(*kernel) / least;
-            // Times have six decimals, rates one.
+            // Times have six decimals, rates have one.
             let slack = 0.6e-6 / least + 0.1e6 / line.rate.0 + 1e-6;
             ((line.rate.0 / expected - 1.0).abs() > slack).then_some(*kernel)
         })
@@ -220,7 +219,7 @@ fn table_header(text: &str) -> Result<&str, NotStream> {
 }
 
 fn lines(text: &str, header: &str) -> Result<[KernelLine; 4], NotStream> {
-    // The lines follow their header directly.
+    // The lines follow the header directly.
     let table = text.split_once(header).map_or("", |(_, table)| table);
     let mut lines = [KernelLine { rate: BytesPerSec(0.0), times: [Seconds(0.0); 3] }; 4];
     for (name, line) in NAMES.into_iter().zip(&mut lines) {
@@ -265,7 +264,7 @@ fn not_finite(text: &str) -> bool {
         .any(|line| line.split_whitespace().any(|word| word.contains("nan") || word == "inf"))
 }
 
-/// The whole number after `label`.
+/// Returns the integer after `label`.
 fn after(text: &str, label: &str) -> Option<u64> {
     let rest = text.split_once(label)?.1.trim_start_matches(' ');
     let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
@@ -277,7 +276,7 @@ fn between(text: &str, before: &str, behind: &str) -> Option<String> {
     rest.split_once(behind).map(|(inside, _)| inside.to_owned())
 }
 
-/// At most a line's worth of a text.
+/// Returns at most one line's length of a text.
 fn shortened(text: &str) -> String {
     const MOST: usize = 100;
     match text.char_indices().nth(MOST) {
@@ -383,7 +382,7 @@ mod tests {
             ("-----\n".to_owned(), "it prints nothing"),
             (
                 "Good day, world\n".to_owned(),
-                "it prints no table of STREAM, but \"Good day, world\"",
+                "it prints \"Good day, world\" instead of a STREAM table",
             ),
             (
                 whole.replace("Best Rate MB/s", "Rate (GB/s)"),
@@ -392,15 +391,15 @@ mod tests {
             (whole.replace("Add:", "Odd:"), "its table has no line for Add"),
             (
                 whole.replace("0.072584", "-"),
-                "its table has a line that cannot be read: \"Triad:          22189.7     0.083601     -     0.096988\"",
+                "its table has an invalid line: \"Triad:          22189.7     0.083601     -     0.096988\"",
             ),
             (
                 whole.replace("22189.7", "inf"),
-                "its table has a line that cannot be read: \"Triad:          inf     0.083601     0.072584     0.096988\"",
+                "its table has an invalid line: \"Triad:          inf     0.083601     0.072584     0.096988\"",
             ),
-            (whole.replace("Array size", "Size"), "it does not say how long its arrays are"),
-            (whole.replace("executed 20", "executed"), "it does not say how often its kernels ran"),
-            (whole.replace("uses 8", "uses 3"), "it does not say how many bytes an element has"),
+            (whole.replace("Array size", "Size"), "it does not print the length of its arrays"),
+            (whole.replace("executed 20", "executed"), "it does not print the number of passes"),
+            (whole.replace("uses 8", "uses 3"), "it does not print the size of an element"),
         ];
         for (text, message) in cases {
             assert_eq!(StreamOutput::read(&text).unwrap_err().to_string(), message);

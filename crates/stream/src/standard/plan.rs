@@ -1,4 +1,4 @@
-//! `stream --standard`: from the user's source to what was measured.
+//! `stream --standard`: from the user's source to the measurement.
 
 use super::build::{self, Source, StandardBuild, Wanted};
 use super::comparison;
@@ -18,27 +18,26 @@ use nodegauge_toolchain::{CommandLine, Scratch, ToolchainError};
 use std::path::Path;
 use std::time::Duration;
 
-/// The native kernels and builds of the user's source by turns.
+/// Plan for native kernels and builds of the user's source, alternating.
 pub struct StandardPlan {
     arrangement: Arrangement,
     source: Source,
     wanted: Wanted,
     choices: Vec<CompilerChoice>,
-    /// Commands of all installed compilers.
+    /// Commands of all installed compilers, for `--compiler all`.
     presets: Vec<CommandLine>,
 }
 
 impl StandardPlan {
-    /// Time for everything unless the user says otherwise: some rounds of native parts and runs of
-    /// stream.c, each a few seconds.
+    /// Default time budget: a few rounds of native parts and runs of stream.c, which take a few seconds each.
     pub const BUDGET: Duration = Duration::from_secs(30);
-    /// The share of the memory for the native arrays: they stay while stream.c has its own.
+    /// Share of the memory for the native arrays, which exist at the same time as those of stream.c.
     pub const SHARE: f64 = 0.5;
 
-    /// Plans builds of the source at `path` with the compilers of `choices`, or the usual ones.
+    /// Plans builds of the source at `path` with the compilers of `choices`, or with the default ones.
     ///
     /// # Errors
-    /// When it is no source, or no compiler is installed.
+    /// Fails if the source cannot be used, or if no compiler is installed.
     pub fn new(
         arrangement: Arrangement,
         path: &Path,
@@ -50,7 +49,7 @@ impl StandardPlan {
         let options = &arrangement.options;
         let policy = &options.policy;
         if *policy != MemoryPolicy::Default && MemoryPolicy::inherited().as_ref() != Some(policy) {
-            return Err(Failure::usage("--numa cannot be given to stream.c")
+            return Err(Failure::usage("--numa does not apply to stream.c")
                 .hint("leave out --numa, or start nodegauge under numactl"));
         }
         let wanted = Wanted {
@@ -61,7 +60,7 @@ impl StandardPlan {
         Ok(Self { arrangement, source, wanted, choices: choices.to_vec(), presets })
     }
 
-    /// The builds and what was left out; `None` when the user ends it.
+    /// Returns the builds, and notices about compilers left out; `None` if the user interrupts.
     fn built(&self, scratch: &Scratch, observer: &dyn Observer) -> Result<Option<Built>, Failure> {
         match self.builds(scratch, &|| observer.interrupted()) {
             Err(ToolchainError::Interrupted) => Ok(None),
@@ -69,8 +68,8 @@ impl StandardPlan {
         }
     }
 
-    /// The builds: with every compiler that the user names, or those of the usual ones that are there
-    /// and can compile the source; and what was left out.
+    /// Builds the source with every compiler of the user, or with those default compilers that are installed and can
+    /// compile it. Also returns notices about compilers left out.
     fn builds(
         &self,
         scratch: &Scratch,
@@ -85,16 +84,15 @@ impl StandardPlan {
         let mut notices = Vec::new();
         for choice in &self.choices {
             match choice {
-                // It runs in any case.
+                // The native kernels run in any case.
                 CompilerChoice::Native => {}
                 CompilerChoice::Command(command) => builds.push(build(command, builds.len())?),
                 CompilerChoice::All => {
                     for command in &self.presets {
                         match build(command, builds.len()) {
                             Ok(built) => builds.push(built),
-                            Err(ToolchainError::Compile { .. }) => notices.push(left_out(format!(
-                                "{command}: left out, the compiler refuses it"
-                            ))),
+                            Err(ToolchainError::Compile { .. }) => notices
+                                .push(left_out(format!("{command}: left out, compilation failed"))),
                             Err(error) => return Err(error),
                         }
                     }
@@ -112,7 +110,7 @@ impl StandardPlan {
                 Err(error) => {
                     let what = match &error {
                         ToolchainError::NoCompiler { .. } => "is not installed",
-                        _ => "does not build it here",
+                        _ => "cannot compile it",
                     };
                     notices.push(left_out(format!("{name} {what}: left out")));
                     first_error.get_or_insert(error);
@@ -126,13 +124,13 @@ impl StandardPlan {
     }
 }
 
-/// Builds, and what was left out.
+/// Builds, and notices about compilers left out.
 type Built = (Vec<StandardBuild>, Vec<Notice>);
 
 /// Returns the commands of `--compiler all` for a source: every installed C compiler, with OpenMP.
 fn presets(source: &Source) -> Result<Vec<CommandLine>, Failure> {
     if source.dialect() == OutputFormat::Fortran {
-        return Err(Failure::usage("--compiler all is of C compilers, and the source is Fortran")
+        return Err(Failure::usage("--compiler all means C compilers, but the source is Fortran")
             .hint("name one, e.g. --compiler gfortran"));
     }
     let compilers = compiled::installed()?;
@@ -158,7 +156,7 @@ impl Planned for StandardPlan {
         let limits = self.arrangement.limits();
         let scratch = Scratch::new()?;
         let Some((mut builds, left_out)) = self.built(&scratch, observer)? else {
-            // The record says that nothing was measured.
+            // The record shows that nothing was measured.
             let (notices, stop) = (self.arrangement.notices, Some(Stop::Interrupted));
             return Ok(Outcome { notices, stop, ..Outcome::default() });
         };

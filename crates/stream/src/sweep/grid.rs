@@ -1,4 +1,4 @@
-//! From the axes of a sweep to its combinations, before they are planned on a machine.
+//! Combinations of the axes of a sweep, before they are planned on a machine.
 
 use crate::GAUGE;
 use crate::axis::{StreamAxis, StreamSetting};
@@ -10,13 +10,13 @@ use nodegauge_placement::{LecturePolicy, RankMap};
 /// One value of each axis.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Combination {
-    /// The values.
+    /// Values, in the order of the axes.
     pub(super) settings: Vec<StreamSetting>,
-    /// The combination that its rates are held against.
+    /// Index of the combination with which its rates are compared.
     pub(super) reference: Option<usize>,
 }
 
-/// Puts the compilers that are meant on this system in the place of what was asked for.
+/// Replaces the requested compilers by those of this system.
 pub(super) fn resolve_compilers(axes: &mut [StreamAxis]) -> Result<Vec<ChosenCompiler>, Failure> {
     for axis in axes {
         let choices: Vec<CompilerChoice> =
@@ -33,11 +33,11 @@ pub(super) fn resolve_compilers(axes: &mut [StreamAxis]) -> Result<Vec<ChosenCom
     Ok(Vec::new())
 }
 
-/// Every combination of the axes' values, each once; and notices.
+/// Returns each combination of the axes' values once, and notices.
 ///
-/// Rates of ranks are held against one rank of policy 5, as in the ccNUMA lecture's plot: where ranks
-/// or policies are swept, `fixed` names the other of the two, and a reference that is missing is
-/// added. Without a policy one rank is the reference, if it is in the sweep.
+/// Rates of ranks are compared with one rank of policy 5, as in the plot of the ccNUMA lecture. If ranks or policies
+/// are swept, `fixed` has the other of the two, and a missing reference is added. Without a policy the reference is
+/// one rank, if it is in the sweep.
 pub(super) fn combinations(
     axes: &[StreamAxis],
     fixed: &[StreamSetting],
@@ -49,7 +49,7 @@ pub(super) fn combinations(
     Ok((each.into_iter().zip(references).map(combination).collect(), notices))
 }
 
-/// The index of each combination's reference.
+/// Returns the index of each combination's reference.
 fn references(
     each: &mut Vec<Vec<StreamSetting>>,
     fixed: &[StreamSetting],
@@ -77,7 +77,7 @@ fn references(
         }
     }
     if added {
-        let text = "one rank of policy 5 is measured too: the others are compared with it";
+        let text = "one rank of policy 5 is added as the reference";
         notices.push(Notice::new(NoticeId::Method, GAUGE, text));
     }
     each.iter().map(|one| each.iter().position(|other| *other == reference(one))).collect()
@@ -89,7 +89,7 @@ fn reference(settings: &[StreamSetting]) -> Vec<StreamSetting> {
     let replaced = |value: &StreamSetting| match value {
         StreamSetting::Ranks(_) => StreamSetting::Ranks(1),
         StreamSetting::Policy(_) => StreamSetting::Policy(LecturePolicy::REFERENCE),
-        // That policy binds nothing, so that all maps are alike.
+        // That policy binds nothing, so all maps are equivalent.
         StreamSetting::RankMap(_) if has_policy => StreamSetting::RankMap(RankMap::Block),
         other => other.clone(),
     };

@@ -1,5 +1,5 @@
-//! Trends along the axes of a sweep: cells that break them are measured again, and where more
-//! threads or ranks bring no more is said.
+//! Trends along the axes of a sweep: cells that break a trend are measured again, and the saturation point is
+//! reported.
 
 use super::{MeasuredTarget, SweepCell};
 use crate::GAUGE;
@@ -18,11 +18,11 @@ use nodegauge_placement::Placement;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A cell that lies this far below both neighbours breaks the trend.
+/// Maximum ratio of a cell's rate to the lower of its neighbours' rates if it breaks the trend.
 const DIP: f64 = 0.93;
-/// Rounds for which a broken trend is measured again, the warm-up among them.
+/// Number of rounds of a repeated measurement, including the warm-up.
 const AGAIN: usize = 9;
-/// The saturation point is the first cell within this share of the best.
+/// Minimum ratio of a rate to the best rate at the saturation point, which is the first such cell.
 pub(crate) const SATURATED: f64 = 0.98;
 
 /// Samples and settings of the cells of a sweep.
@@ -32,19 +32,19 @@ pub(super) struct Trends<'a> {
     pub limits: Limits,
 }
 
-/// Cells along an axis of numbers, the other axes fixed.
+/// Cells along an axis of numbers, with fixed values on the other axes.
 #[derive(Debug, PartialEq)]
 struct Row {
-    /// The axis, and the values of the others.
+    /// Name of the axis, and the values on the others.
     name: String,
-    /// True if its numbers are ranks.
+    /// True if the axis counts ranks.
     of_ranks: bool,
-    /// Indices of the cells, fewest threads first.
+    /// Indices of the cells, in ascending order of threads.
     cells: Vec<usize>,
 }
 
 impl Row {
-    /// `1 thread`, `4 ranks`: a cell's number.
+    /// Returns the number of a cell: `1 thread`, `4 ranks`.
     fn count(&self, cell: &SweepCell) -> String {
         let (count, noun) = match &cell.arrangement.ranks {
             Some(plan) if self.of_ranks => (plan.ranks.len(), "rank"),
@@ -55,8 +55,7 @@ impl Row {
 }
 
 impl Trends<'_> {
-    /// Finds cells that break the trend, measures them and their neighbours again, and says what
-    /// became of each.
+    /// Finds cells that break the trend, measures them and their neighbours again, and returns a notice for each.
     pub(super) fn mend(
         &self,
         schedule: &mut Schedule,
@@ -79,7 +78,7 @@ impl Trends<'_> {
                 if self.limits.samples.is_none()
                     && self.limits.elapsed() + again > self.limits.budget + self.limits.grace()
                 {
-                    let text = format!("{name}: {count} break the trend; no time to measure again");
+                    let text = format!("{name}: {count} below the trend; no time to measure again");
                     notices.push(Notice::new(NoticeId::Trend, GAUGE, text));
                     continue;
                 }
@@ -88,7 +87,7 @@ impl Trends<'_> {
                 let done = schedule.again(three, AGAIN, |turn| candidates[turn.cell].pass());
                 let real = done.is_err() || rates(schedule, candidates);
                 for (n, (i, mut samples)) in three.iter().zip(old).enumerate() {
-                    // The dip's first samples were wrong if it is gone now; all else is kept.
+                    // If the dip has disappeared, its first samples were wrong; all other samples are kept.
                     if real || n != 1 {
                         samples.extend(schedule.samples[*i].drain(..).skip(1));
                         schedule.samples[*i] = samples;
@@ -98,13 +97,12 @@ impl Trends<'_> {
                 let cell = &self.cells[three[1]];
                 let text = if real {
                     format!(
-                        "{name}: {count} break the trend, also when measured again: {}",
+                        "{name}: {count} below the trend, also when measured again: {}",
                         reason(&cell.arrangement.placement, self.topology)
                     )
                 } else {
                     format!(
-                        "{name}: {count} broke the trend; measured again they do not, and the \
-                     new samples stand"
+                        "{name}: {count} below the trend at first, but not when measured again; the new samples count"
                     )
                 };
                 notices.push(Notice::new(NoticeId::Trend, GAUGE, text));
@@ -113,7 +111,7 @@ impl Trends<'_> {
         Ok(notices)
     }
 
-    /// Names the fewest threads that reach nearly the best, along each axis of numbers.
+    /// Returns a notice with the saturation point along each axis of numbers.
     pub(super) fn saturation(
         &self,
         schedule: &Schedule,
@@ -138,14 +136,14 @@ impl Trends<'_> {
     }
 }
 
-/// The kernel that trends are read from: Triad when it runs, else the last.
+/// Returns the kernel whose rates determine trends: Triad if it was measured, else the last one.
 fn read_from(candidate: &MeasuredTarget) -> (usize, Kernel) {
     let kernels: Vec<Kernel> = candidate.target.loops().iter().map(Loop::kernel).collect();
     let i = kernels.iter().position(|k| *k == Kernel::Triad).unwrap_or(kernels.len() - 1);
     (i, kernels[i])
 }
 
-/// The median rate of the kernel that trends are read from; NaN without samples.
+/// Returns the median rate of the kernel that determines trends; NaN without samples.
 fn typical(candidate: &MeasuredTarget, samples: &[Sample]) -> f64 {
     let (i, _) = read_from(candidate);
     let counted = result::counted(&*candidate.target, i);
@@ -154,12 +152,12 @@ fn typical(candidate: &MeasuredTarget, samples: &[Sample]) -> f64 {
     rates.map_or(f64::NAN, |rates| stats::median(&rates))
 }
 
-/// True if the middle of three lies below both neighbours by more than noise.
+/// True if the middle value is significantly below both neighbours.
 pub(crate) fn is_dip(before: f64, here: f64, after: f64) -> bool {
     here < DIP * before.min(after)
 }
 
-/// The rows of all axes of numbers.
+/// Returns the rows along all axes of numbers.
 fn rows(cells: &[SweepCell]) -> Vec<Row> {
     let axes = cells.first().map_or(0, |cell| cell.settings.len());
     let mut rows = Vec::new();
@@ -201,15 +199,15 @@ fn reason(placement: &Placement, topology: &Topology) -> String {
         least.zip(most).filter(|(least, most)| least < most)
     };
     let found = [
-        ("NUMA nodes", uneven(&|thread| thread.node)),
-        ("last-level caches", uneven(&|thread| thread.llc)),
-        ("sockets", uneven(&|thread| Some(thread.socket))),
+        ("NUMA node", uneven(&|thread| thread.node)),
+        ("last-level cache", uneven(&|thread| thread.llc)),
+        ("socket", uneven(&|thread| Some(thread.socket))),
     ];
     match found.iter().find_map(|(what, counts)| counts.map(|counts| (what, counts))) {
         Some((what, (least, most))) => {
-            format!("the threads are uneven over the {what} ({least} to {most} on each)")
+            format!("uneven number of threads per {what}: {least} to {most}")
         }
-        None => "the topology shows no reason".to_owned(),
+        None => "no reason in the topology".to_owned(),
     }
 }
 
@@ -246,8 +244,8 @@ mod tests {
         let text = "Package:2 NUMANode:1 L3Cache:16 L2Cache:1 L1dCache:1 Core:1 PU:1";
         let site = site(text);
         let of = |threads| reason(&cell(&site, threads).arrangement.placement, &site.topology);
-        assert_eq!(of(31), "the threads are uneven over the NUMA nodes (15 to 16 on each)");
-        assert_eq!(of(32), "the topology shows no reason");
+        assert_eq!(of(31), "uneven number of threads per NUMA node: 15 to 16");
+        assert_eq!(of(32), "no reason in the topology");
     }
 
     #[test]

@@ -7,14 +7,14 @@ use nodegauge_measure::schedule::Affordable;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// As many setups as there is time for until `deadline`, the plain one in any case: each has to be
-/// prepared, and to run some passes before any can be told from another.
+/// Prepares as many setups as can be measured before `deadline`, but at least the plain one. Each must be prepared,
+/// and must run several passes before setups can be compared.
 pub(super) fn prepared(
     all: usize,
     deadline: Instant,
     prepare: &mut dyn FnMut(usize) -> Result<Box<dyn Target>, ArenaError>,
 ) -> Result<BTreeMap<usize, Box<dyn Target>>, ArenaError> {
-    /// Passes of a setup in the first stage: warm-up and two rounds, with both kinds of store.
+    /// Number of passes of a setup in the first stage: warm-up and two rounds, with both kinds of store.
     const PASSES: u32 = 6;
     let mut points: BTreeMap<usize, Box<dyn Target>> = BTreeMap::new();
     let mut time = Affordable::until(deadline, PASSES);
@@ -66,7 +66,7 @@ mod tests {
             kernels: vec![(Kernel::Triad, shape)],
             trial_parts: 1,
         };
-        // Going over the arrays takes `pass` seconds, setting them up ten times that.
+        // A traversal of the arrays takes `pass` seconds, and their set-up ten times as long.
         let prepared = |all, seconds, pass: f64| {
             let deadline = clock::now() + Duration::from_secs_f64(seconds);
             let byte = pass / (3 * 8 * (1 << 20)) as f64;

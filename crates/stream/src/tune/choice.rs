@@ -1,4 +1,4 @@
-//! Choice of the tuner, as it is stored in a record and used again.
+//! Choice of the tuner, as stored in a record for later runs.
 
 use super::space::TeamSetup;
 use crate::GAUGE;
@@ -14,7 +14,7 @@ use nodegauge_measure::{Notice, NoticeId};
 use nodegauge_placement::PlacementRequest;
 use std::str::FromStr;
 
-/// A whole configuration.
+/// Complete configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Choice {
     /// Request for the threads; the plain request if one thread per core is best.
@@ -28,7 +28,7 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// The team, the pages and the loops together.
+    /// Joins the team, the pages and the loops.
     pub(super) fn new(
         setup: &TeamSetup,
         element: Element,
@@ -37,8 +37,8 @@ impl Choice {
         Self { request: setup.request.clone(), pages: setup.pages, element, loops }
     }
 
-    /// Puts the choice in the place of what `options` leave open. Loops are chosen together with
-    /// their stores and prefetch, so they are taken only where both are open.
+    /// Sets what `options` leave open. Loops are chosen together with their stores and prefetch, and are therefore
+    /// used only if the options leave both open.
     pub fn fill(&self, options: &mut StreamOptions) {
         options.pages = options.pages.or(Some(self.pages));
         let open = options.stores.is_none()
@@ -49,7 +49,7 @@ impl Choice {
         }
     }
 
-    /// As the configuration of a measurement keeps it.
+    /// Returns the choice as stored in the configuration of a measurement.
     pub fn to_config(&self) -> ChoiceConfig {
         let of_shape = |shape: &KernelShape| LoopConfig {
             isa: shape.isa.name().to_owned(),
@@ -70,9 +70,9 @@ impl Choice {
         }
     }
 
-    /// Reads what [`Choice::to_config`] wrote; `None` when it is not of this version.
+    /// Parses the result of [`Choice::to_config`]; returns `None` if another version wrote it.
     pub fn of_config(config: &ChoiceConfig) -> Option<Self> {
-        /// An absent field is fine, an unreadable one is not.
+        /// An absent field is allowed; an invalid one is an error.
         fn optional<T: FromStr>(text: Option<&String>) -> Option<Option<T>> {
             match text {
                 None => Some(None),
@@ -104,16 +104,16 @@ impl Choice {
     }
 }
 
-/// A choice that was remembered, and what the user should know about it.
+/// Saved choice, and a notice for the user.
 pub struct Remembered {
-    /// The choice, when this is still the machine that it was made on.
+    /// Choice; `None` if the machine has changed since.
     choice: Option<Choice>,
     /// Origin of the choice, or the reason why it is not used.
     pub notice: Notice,
 }
 
 impl Remembered {
-    /// Puts the choice in the place of what `request` and `options` leave open.
+    /// Sets what `request` and `options` leave open.
     pub fn fill(&self, request: &mut PlacementRequest, options: &mut StreamOptions) {
         let Some(choice) = &self.choice else { return };
         choice.fill(options);
@@ -136,13 +136,12 @@ pub fn remembered(
     let id = &record.id;
     let (choice, text) = match machine_changes(&record.machine, &site.machine).first() {
         None => {
-            let text = format!("as tuned on {day} (run {id}); --untuned starts from nothing");
+            let text = format!("as tuned on {day} (run {id}); --untuned ignores it");
             (Some(choice), text)
         }
         Some(change) => {
             let text = format!(
-                "what was tuned on {day} (run {id}) is not used, for the machine has changed \
-                 ({change}); tune again: nodegauge stream --tune"
+                "the tuning of {day} (run {id}) is ignored because the machine has changed ({change}); tune again: nodegauge stream --tune"
             );
             (None, text)
         }

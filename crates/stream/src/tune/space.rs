@@ -1,4 +1,4 @@
-//! Search space of the tuner: teams, pages and loops that make sense on this machine. Pure.
+//! Search space of the tuner: teams, pages and loops that are useful on this machine. Pure.
 
 use crate::arrangement::{self, StreamOptions};
 use crate::kernels::{Element, Kernel, KernelShape, Stores};
@@ -12,29 +12,29 @@ use nodegauge_measure::record::Machine;
 use nodegauge_placement::places::PlaceName;
 use nodegauge_placement::{Bind, Placement, PlacementRequest, PlacesSpec};
 
-/// A team on its CPUs, and pages for its arrays: what costs arrays of its own.
+/// Team on its CPUs, and pages for its arrays: a configuration that requires its own arrays.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TeamSetup {
     /// Request for the team.
     pub request: PlacementRequest,
     /// Placement of the team on this machine.
     pub placement: Placement,
-    /// The pages.
+    /// Pages.
     pub pages: RequestedPages,
 }
 
-/// Everything that is left open.
+/// Space of everything that is left open.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Space {
-    /// Teams and pages, the plain run first.
+    /// Teams and pages, those of the plain run first.
     pub setups: Vec<TeamSetup>,
     /// Loops, best guess first.
     pub shapes: Vec<KernelShape>,
 }
 
-/// On machines of up to so many cores every number of threads is tried.
+/// Maximum number of cores for which every number of threads is tried.
 const FEW_CORES: usize = 4;
-/// Shares of the cores that are tried where last-level caches give no better step.
+/// Shares of the cores to try if the last-level caches give no better steps.
 const SHARES: [(usize, usize); 3] = [(1, 4), (1, 2), (3, 4)];
 
 impl Space {
@@ -42,7 +42,7 @@ impl Space {
     /// team.
     ///
     /// # Errors
-    /// When the request does not fit the machine, or the processor has no such stores.
+    /// Fails if the request does not fit the machine, and if the processor does not have the requested stores.
     pub fn of(
         site: &Site,
         request: &PlacementRequest,
@@ -56,7 +56,7 @@ impl Space {
         teams.push((request.clone(), plain));
         if *request == PlacementRequest::default() {
             for team in other_teams(topology) {
-                // What cannot be had here (a cgroup took CPUs of a cache) is no choice.
+                // Teams that cannot be placed are left out (e.g. if a cgroup excludes some CPUs of a cache).
                 let Ok(placement) = nodegauge_placement::plan(topology, &team) else { continue };
                 if !seen.contains(&placement.cpus()) {
                     seen.push(placement.cpus());
@@ -81,20 +81,20 @@ impl Space {
         Ok(Self { setups, shapes: arrangement::candidates(options, Breadth::Wide)? })
     }
 
-    /// The best guess of each kind of store.
+    /// Returns the best guess for each kind of store.
     pub fn guesses(&self) -> Vec<KernelShape> {
         let guess = |kind| self.shapes.iter().copied().find(|shape| shape.stores == kind);
         Stores::ALL.iter().filter_map(|kind| guess(*kind)).collect()
     }
 
-    /// Every loop of an element type and a kernel that [`Space::shapes`] allows: the whole field of an
-    /// exhaustive search.
+    /// Returns every loop for an element type and a kernel that [`Space::shapes`] allows, as for an exhaustive
+    /// search.
     pub fn loops(&self, kernel: Kernel, element: Element) -> Vec<KernelShape> {
         tuner::loops(kernel, element, &self.shapes)
     }
 }
 
-/// Teams other than one thread a core.
+/// Returns teams other than one thread per core.
 fn other_teams(topology: &Topology) -> Vec<PlacementRequest> {
     let mut cores: Vec<usize> = topology.allowed().map(|thread| thread.core).collect();
     cores.sort_unstable();
@@ -123,13 +123,13 @@ fn other_teams(topology: &Topology) -> Vec<PlacementRequest> {
         for (part, whole) in SHARES {
             requests.push(on(PlaceName::Cores, cores * part / whole, Bind::Spread));
         }
-        // Half the node alone: one socket's memory may be enough for a part of the kernels.
+        // Half of the node: the memory of one socket may be sufficient for some of the kernels.
         requests.push(on(PlaceName::Cores, cores / 2, Bind::Close));
     }
     requests
 }
 
-/// Cores of the last-level cache that has most; 0 without caches.
+/// Returns the number of cores of the last-level cache with the most cores; 0 without caches.
 fn cores_of_largest_cache(topology: &Topology) -> u32 {
     let mut counts: std::collections::BTreeMap<usize, Vec<usize>> = Default::default();
     for thread in topology.allowed() {
@@ -143,7 +143,7 @@ fn cores_of_largest_cache(topology: &Topology) -> u32 {
     counts.values().map(Vec::len).max().unwrap_or(0) as u32
 }
 
-/// Kinds of page that can be had now, the one of a plain run first.
+/// Returns the kinds of page that are available now, that of a plain run first.
 fn possible_pages(machine: &Machine) -> Vec<RequestedPages> {
     let mut pages = vec![best_pages(machine)];
     let pools = machine.pages.as_ref().map(|reserved| reserved.huge.as_slice()).unwrap_or_default();
@@ -176,8 +176,8 @@ mod tests {
         // 2 x EPYC 7H12: 32 caches of 4 cores each.
         let text = "Package:2 NUMANode:4 L3Cache:4 L2Cache:4 L1dCache:1 Core:1 PU:1";
         let space = space(text, &PlacementRequest::default());
-        // All, 1 and 2 on each cache, 3/4 of the cores, half of them close; a quarter and a half
-        // spread are the same CPUs as 1 and 2 on each cache.
+        // All cores, 1 and 2 per cache, 3/4 of the cores, and half of them close. A quarter and a half spread use the
+        // same CPUs as 1 and 2 per cache.
         assert_eq!(threads(&space), [128, 32, 64, 96, 64]);
         assert!(space.setups.iter().all(|setup| setup.pages == RequestedPages::Base));
     }

@@ -1,4 +1,4 @@
-//! The view of `explain`: a waterfall from the plain run to the best, one choice a line.
+//! View of `explain`: a waterfall from the plain run to the best, one choice per line.
 
 use super::words;
 use crate::GAUGE;
@@ -10,12 +10,12 @@ use nodegauge_measure::record::{Measurement, Quoted, Record};
 use nodegauge_measure::{Bytes, BytesPerSec, Fraction, Unit};
 use serde_json::Value;
 
-/// Ends of an interval within this factor of each other say that two figures agree.
+/// Maximum ratio of the ends of an interval for which two figures agree.
 const AGREE: f64 = 1.1;
-/// The shortest bar, as a share of the longest.
+/// Length of the shortest bar, as a share of the longest.
 const SHORTEST: f64 = 1.0 / 24.0;
 
-/// The waterfall of the explained kernel, with the other kernels' factors below it; none where the
+/// Returns the waterfall of the explained kernel, with the factors of the other kernels below it; `None` if the
 /// record has no such figures.
 pub(crate) fn section(record: &Record) -> Option<Section> {
     let own = |m: &&Measurement| m.gauge == GAUGE && m.test == TEST;
@@ -30,7 +30,7 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
     let bar = |rate: BytesPerSec| {
         TableCell::bar(Fraction((rate / most.max(BytesPerSec(1.0))).max(SHORTEST)))
     };
-    // Records of old have no intervals.
+    // Records of old versions have no intervals.
     let known = whole.quoted != Quoted::GeometricMean;
     let mut table = Table::new(&[kernel, ">factor", ">95 %", ">GB/s", ""]);
     let rate = |rate: BytesPerSec| words::rate(Some(rate.0));
@@ -53,7 +53,7 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
     let bars = [("baseline".to_owned(), Some(from.0), String::new())].into_iter();
     let bars = bars.chain(steps().map(|(m, step)| {
         let what = step.what.clone().unwrap_or_default();
-        (m.name.clone(), step.to.map(|rate| rate.0), what)
+        (m.name.clone(), step.to.map(|best| best.0), what)
     }));
     let bars = bars.map(|(label, value, words)| {
         let step = Step { name: label, from: at, to: value, words };
@@ -64,7 +64,7 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
     let drawing = Drawing::Steps(waterfall);
     section
         .push(table)
-        .push(Picture { title: format!("what each choice is worth: {kernel}"), drawing })
+        .push(Picture { title: format!("effect of each choice: {kernel}"), drawing })
         .gap();
     section.note("baseline", config.baseline.as_deref().unwrap_or("plain run"));
     for (m, step) in steps() {
@@ -79,29 +79,29 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
     section.note_if("stream", config.stream.as_ref().map(stream));
     let (rounds, left_out) = (config.rounds.unwrap_or(0), config.rounds_left_out.unwrap_or(0));
     let (why, how) = match whole.quoted {
-        Quoted::GeometricMean => ("something interfered", "factors are geometric means"),
-        _ => ("of another regime", "rates are the best of all rounds, factors theirs"),
+        Quoted::GeometricMean => ("of interference", "factors are geometric means"),
+        _ => ("of another regime", "rates are the best of all rounds, factors their ratios"),
     };
     let text = format!(
         "{rounds} count, {left_out} left out because {why}; all steps interleaved in random order; 3 \
-         arrays of {} for each; {how}",
+         arrays of {} per step; {how}",
         Bytes(config.array_bytes.unwrap_or(0))
     );
     section.note("rounds", text).doubts(&all).push(words::variant());
     Some(section)
 }
 
-/// Ends of the interval of a factor.
+/// Returns the ends of the interval of a factor.
 fn ends(config: &ExplainConfig) -> Option<[f64; 2]> {
     config.interval.as_deref()?.try_into().ok()
 }
 
-/// True if a factor is told from 1.
+/// True if a factor differs significantly from 1.
 fn is_told(config: &ExplainConfig) -> bool {
     ends(config).is_some_and(|[low, high]| low > 1.0 || high < 1.0)
 }
 
-/// A factor with the digits that its interval leaves.
+/// Formats a factor with the digits that its interval supports.
 fn factor(m: &Measurement, config: &ExplainConfig) -> TableCell {
     let digits = ends(config).map_or(3, bests::digits);
     let words = |x: f64| TableCell::figure(x, Unit::Factor, format!("x {x:.digits$}"));
@@ -122,17 +122,17 @@ fn memcpy(m: &Measurement, config: &ExplainConfig) -> Option<String> {
     let rate = config.to?;
     let Some([low, high]) = ends(config) else {
         return Some(format!(
-            "that of the C library, interleaved with the others: {rate}, x {value:.1}"
+            "function of the C library, interleaved with the steps: {rate}, x {value:.1}"
         ));
     };
     let digits = bests::digits([low, high]);
     let stands = match (low > 1.0, high < 1.0) {
-        (true, _) => "leads the best loop for copy",
-        (_, true) => "is behind the best loop for copy",
-        _ => "is not distinguishable from the best loop for copy",
+        (true, _) => "faster than the best loop for copy",
+        (_, true) => "slower than the best loop for copy",
+        _ => "not distinguishable from the best loop for copy",
     };
     Some(format!(
-        "that of the C library, interleaved with the others, {stands}: {rate}, x {value:.digits$} \
+        "function of the C library, interleaved with the steps, {stands}: {rate}, x {value:.digits$} \
          ({low:.digits$} to {high:.digits$})"
     ))
 }
@@ -142,25 +142,29 @@ fn stream(seen: &StreamAgreement) -> String {
     let per_cent = (seen.ratio - 1.0) * 100.0;
     let agree = match seen.interval {
         Some([low, high]) if low > 1.0 || high < 1.0 => format!(
-            "{per_cent:+.1} %, more than chance: the steps before leave other lines in the caches, or \
-             the machine was not the same"
+            "{per_cent:+.1} %, significant: the other steps leave different lines in the caches, or \
+             the machine has changed"
         ),
         Some([low, high]) => format!(
-            "{per_cent:+.1} % ({:+.1} to {:+.1} %), no more than chance: {}",
+            "{per_cent:+.1} % ({:+.1} to {:+.1} %), not significant: {}",
             (low - 1.0) * 100.0,
             (high - 1.0) * 100.0,
-            if high / low < AGREE { "they agree" } else { "too much of it to say that they agree" }
+            if high / low < AGREE {
+                "the rates agree"
+            } else {
+                "the interval is too wide to confirm agreement"
+            }
         ),
-        None => format!("{per_cent:+.1} %, of too few passes to say whether they agree"),
+        None => format!("{per_cent:+.1} %, too few passes for an interval"),
     };
     format!(
-        "the end, measured alone as stream does, best of {} passes: {}; {agree}",
+        "the last step, measured alone as by stream, best of {} passes: {}; {agree}",
         seen.passes,
         BytesPerSec(seen.rate)
     )
 }
 
-/// A step's factors of the kernels that are not explained.
+/// Formats a step's factors of the other kernels.
 fn other_factors(config: &ExplainConfig, explained: &str) -> String {
     let others = config.factors.iter().flatten().filter(|(name, _)| *name != explained);
     let word = |(name, x): (&String, &Value)| Some(format!("{name} x {:.2}", x.as_f64()?));

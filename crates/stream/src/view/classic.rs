@@ -4,7 +4,6 @@
 use super::figures;
 use super::statistics;
 use super::words::VARIANT;
-use crate::config::TimesConfig;
 use nodegauge_arena::ArrayLayout;
 use nodegauge_measure::record::Record;
 
@@ -63,7 +62,7 @@ pub fn render(record: &Record) -> Option<String> {
     line(&format!("Number of Threads counted = {threads}"));
     line(RULE);
     let granularity = config.clock_granularity_s? * 1e6;
-    let typical = statistics::times(first, config)?.least * 1e6;
+    let typical = statistics::times(first, config)?.least.0 * 1e6;
     if granularity >= 1.0 {
         line(&format!(
             "Your clock granularity/precision appears to be {granularity:.0} microseconds."
@@ -86,7 +85,7 @@ pub fn render(record: &Record) -> Option<String> {
             continue;
         };
         let (best, times) = (m.value?, statistics::times(m, kernel_config)?);
-        let TimesConfig { average, least, greatest } = times;
+        let [average, least, greatest] = [times.average.0, times.least.0, times.greatest.0];
         line(&format!(
             "{label:<11}{:>12.1}  {average:>11.6}  {least:>11.6}  {greatest:>11.6}",
             best / 1e6

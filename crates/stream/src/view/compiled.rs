@@ -1,5 +1,5 @@
-//! The view of what compilers made of STREAM's loops, beside the native kernels of the same run: a
-//! block for each compiler, with what its machine code says, and what follows from it.
+//! View of compiled loops, with the native kernels of the same run for comparison: a block for each compiler, with
+//! the properties of its machine code and explanations.
 
 use super::figures::{self, StreamFigure, comparable, is_compiled};
 use super::words;
@@ -7,7 +7,7 @@ use crate::config::StreamConfig;
 use nodegauge_gauge::view::{Picture, Section, Table, TableCell};
 use nodegauge_measure::record::{Measurement, Record};
 
-/// A block for each compiler, and what their code columns mean; empty without any.
+/// Returns a block for each compiler, and explanations of the code columns; empty without compilers.
 pub(crate) fn section(record: &Record) -> Section {
     let mut section = Section::new("compiled");
     let variants = figures::variants(record);
@@ -29,7 +29,7 @@ pub(crate) fn section(record: &Record) -> Section {
     section
 }
 
-/// The best of each compiler's loop and the native one, kernel by kernel.
+/// Returns a chart of the loops of each compiler and the native ones, kernel by kernel.
 fn picture(compiled: &[&StreamFigure<'_>], native: &[StreamFigure<'_>]) -> Option<Picture> {
     let unit = compiled.first()?.0.unit;
     let bar = |(m, config): &StreamFigure<'_>, by: &str| {
@@ -42,7 +42,7 @@ fn picture(compiled: &[&StreamFigure<'_>], native: &[StreamFigure<'_>]) -> Optio
         let same = compiled.iter().filter(|(m, _)| m.name == own.0.name);
         bars.extend(same.map(|made| bar(made, command(&made.1))));
     }
-    Some(Picture::bars("native loops and those of compilers", unit, bars))
+    Some(Picture::bars("native and compiled loops", unit, bars))
 }
 
 fn command(config: &StreamConfig) -> &str {
@@ -94,7 +94,7 @@ struct Code {
     calls: String,
 }
 
-/// Returns the properties of a loop's code; unknown for code that could not be read.
+/// Returns the properties of a loop's code, or `?` if it could not be decoded.
 fn code(m: &Measurement, config: &StreamConfig) -> Code {
     let Some(code) = &config.code else {
         let unknown = if m.value.is_some() { "?" } else { "-" };
@@ -111,7 +111,7 @@ fn code(m: &Measurement, config: &StreamConfig) -> Code {
     let stores = match config.stores.as_deref() {
         Some("nontemporal") => "non-temporal",
         Some(regular) => regular,
-        // A kernel that only reads has none; what a library does is its own.
+        // A kernel that only reads has no stores; those of a library function are unknown.
         None if code.calls.is_empty() => "-",
         None => "the library's",
     };
@@ -124,7 +124,7 @@ fn code(m: &Measurement, config: &StreamConfig) -> Code {
     Code { vectors, stores: stores.to_owned(), fma: fma.to_owned(), calls }
 }
 
-/// The code of a loop in a few words; `None` when it is not known.
+/// Describes the code of a loop in a few words; `None` if it is unknown.
 pub(crate) fn in_words((m, config): &StreamFigure<'_>) -> Option<String> {
     config.code.as_ref()?;
     let Code { vectors, stores, fma, calls } = code(m, config);
@@ -148,14 +148,14 @@ fn calls(config: &StreamConfig) -> &[String] {
     config.code.as_ref().map_or(&[], |code| &code.calls)
 }
 
-/// Returns what the columns mean for the figures, for the values that occur.
+/// Returns explanations of the column values that occur.
 fn explanations(compiled: &[&StreamFigure<'_>]) -> Vec<String> {
     let good = || compiled.iter().filter(|(m, _)| m.value.is_some());
     let mut out = Vec::new();
     if good().any(|(_, config)| calls(config).iter().any(|call| call.contains("mem"))) {
         out.push(
-            "a loop that became a call of memcpy or memset runs the C library's loop, which may \
-             store past the caches where arrays are long, whatever the flags"
+            "a loop compiled to a call of memcpy or memset runs the C library's loop, which may use \
+             non-temporal stores for long arrays, whatever the flags"
                 .to_owned(),
         );
     }
@@ -185,8 +185,8 @@ fn explanations(compiled: &[&StreamFigure<'_>]) -> Vec<String> {
             .map(|(factor, equal)| format!("{factor} x in {}", equal.join(", ")))
             .collect();
         out.push(format!(
-            "regular stores first read the lines that they overwrite, so more moves than is \
-             counted: {}",
+            "regular stores first read the lines that they overwrite, so the traffic exceeds the counted \
+             bytes: {}",
             each.join("; ")
         ));
     }
@@ -195,7 +195,7 @@ fn explanations(compiled: &[&StreamFigure<'_>]) -> Vec<String> {
     };
     if good().any(|figure| scalar_sum(&figure)) {
         out.push(
-            "a sum stays scalar unless the flags let its terms change places, as -ffast-math does"
+            "a sum stays scalar unless the flags allow reordering of its terms, as -ffast-math does"
                 .to_owned(),
         );
     }

@@ -8,10 +8,10 @@ use nodegauge_gauge::roofline::RooflinePoint;
 use nodegauge_measure::record::{Category, Measurement, Record};
 use nodegauge_measure::regime;
 
-/// A figure with its configuration.
+/// Figure with its configuration.
 pub(crate) type StreamFigure<'a> = (&'a Measurement, StreamConfig);
 
-/// All of STREAM's figures of a record, in order.
+/// Returns all of STREAM's figures of a record, in order.
 pub(crate) fn all(record: &Record) -> Vec<StreamFigure<'_>> {
     let own = |m: &&Measurement| m.gauge == GAUGE && m.test == STREAM;
     record.measurements.iter().filter(own).map(|m| (m, m.read_config())).collect()
@@ -27,7 +27,7 @@ pub(crate) fn native(record: &Record) -> Vec<StreamFigure<'_>> {
     variants(record).into_iter().filter(|(_, config)| !is_compiled(config)).collect()
 }
 
-/// The native kernels that compute, as points under a roof: of the bytes that moved, where that is known.
+/// Returns the native kernels with arithmetic as points of a roofline: with the bytes that moved, if they are known.
 pub(crate) fn points(record: &Record) -> Vec<RooflinePoint> {
     let point = |(m, config): StreamFigure<'_>| {
         let kernel: Kernel = m.name.parse().ok()?;
@@ -35,7 +35,7 @@ pub(crate) fn points(record: &Record) -> Vec<RooflinePoint> {
         let (flops, value) = (f64::from(kernel.spec().flops), m.value?);
         let named = flops / kernel.counted(element) as f64;
         let moved = m.traffic.as_ref().map_or(value, |traffic| traffic.value);
-        let bytes = m.traffic.as_ref().map_or("as the loop names them", |traffic| &traffic.basis);
+        let bytes = m.traffic.as_ref().map_or("as counted by the kernel", |traffic| &traffic.basis);
         let threads = config.threads?;
         let basis = format!("stream of {}, threads {threads}, bytes: {bytes}", record.started);
         let alone = config.sweep.is_none() && flops > 0.0;
@@ -50,8 +50,8 @@ pub(crate) fn is_compiled(config: &StreamConfig) -> bool {
     config.engine.as_deref() == Some("compiled")
 }
 
-/// The best of the native kernel in the regime of another result of the same run; `None` when it
-/// never met that regime: figures of different regimes are not set beside each other.
+/// Returns the best rate of the native kernel in the regime of another result of the same run; `None` if it has no
+/// samples in that regime: figures of different regimes are not compared.
 pub(crate) fn comparable((own, config): &StreamFigure<'_>, other: &StreamConfig) -> Option<f64> {
     own.value?;
     let Some(trip) = other.round_trip_s else { return own.value };

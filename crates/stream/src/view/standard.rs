@@ -1,5 +1,4 @@
-//! The view of standard results of STREAM, beside the native variant of the same run where there is
-//! one.
+//! View of standard results of STREAM, with the native variant of the same run for comparison.
 
 use super::figures::{self, StreamFigure, comparable, is_compiled};
 use super::words;
@@ -8,7 +7,7 @@ use nodegauge_gauge::view::{Block, Section, Table, TableCell};
 use nodegauge_measure::Bytes;
 use nodegauge_measure::record::{Category, Measurement, Record};
 
-/// The table and the evidence of the standard results; empty without any.
+/// Returns the table and the evidence of the standard results; empty if there are none.
 pub(crate) fn section(record: &Record) -> Section {
     let mut section = Section::new("standard");
     let all = figures::all(record);
@@ -58,7 +57,7 @@ pub fn printed(record: &Record) -> Option<String> {
     (!texts.is_empty()).then_some(texts)
 }
 
-/// `stream.c, gcc -O3 -fopenmp`; of STREAM's loops here the compiler alone.
+/// Returns the name of the program, `stream.c, gcc -O3 -fopenmp`; for compiled loops, the compiler only.
 pub(super) fn program(config: &StreamConfig) -> String {
     let engine = config.engine.as_deref().unwrap_or("stream.c");
     match &config.compiler {
@@ -73,10 +72,10 @@ fn evidence((m, config): &StreamFigure<'_>) -> String {
     let engine = config.engine.as_deref().unwrap_or("stream.c");
     let version = config.engine_version.as_ref().map(|v| format!(" {v}")).unwrap_or_default();
     let mut parts = vec![format!("{engine}{version}")];
-    // Of a saved output nobody knows what was compiled.
+    // The compiler of a saved output is unknown.
     if let Some(compiler) = &config.compiler {
         let compiler = compiler.version.as_ref().unwrap_or(&compiler.command);
-        parts.push(format!("the given source as it is, compiled by {compiler}"));
+        parts.push(format!("unmodified source, compiled by {compiler}"));
     }
     parts.extend(config.array_bytes.map(|bytes| format!("3 arrays of {}", Bytes(bytes))));
     parts.extend(config.threads.map(|threads| words::several(threads, "thread")));
@@ -86,7 +85,7 @@ fn evidence((m, config): &StreamFigure<'_>) -> String {
         (Some(summary), Some(passes)) => {
             format!("best of {} runs of {passes} passes interleaved", summary.n)
         }
-        _ => "no run that counts".to_owned(),
+        _ => "no valid run".to_owned(),
     });
     if !m.disturbed.is_empty() {
         parts.push(format!("{} left out because core-to-core latency changed", m.disturbed.len()));

@@ -1,5 +1,4 @@
-//! The columns of STREAM's table: the best rate of a figure, and the average, least and greatest of its
-//! times.
+//! Columns of STREAM's table: the best rate of a figure, and the average, minimum and maximum of its times.
 
 use crate::config::{StreamConfig, TimesConfig};
 use crate::kernels::{Element, Kernel};
@@ -7,16 +6,16 @@ use nodegauge_gauge::view::TableCell;
 use nodegauge_measure::record::{Counts, Measurement};
 use nodegauge_measure::{Seconds, Unit};
 
-/// A column of STREAM's table.
+/// Column of STREAM's table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Statistic {
-    /// The best rate.
+    /// Best rate.
     Best,
-    /// The average time.
+    /// Average time.
     Average,
-    /// The least time.
+    /// Minimum time.
     Minimum,
-    /// The greatest time.
+    /// Maximum time.
     Maximum,
 }
 nodegauge_measure::names!(
@@ -34,12 +33,12 @@ impl Statistic {
         match self {
             Self::Best => ("Best Rate MB/s", "best rates in MB/s"),
             Self::Average => ("Avg time", "average times in seconds"),
-            Self::Minimum => ("Min time", "least times in seconds"),
-            Self::Maximum => ("Max time", "greatest times in seconds"),
+            Self::Minimum => ("Min time", "minimum times in seconds"),
+            Self::Maximum => ("Max time", "maximum times in seconds"),
         }
     }
 
-    /// As stream.c prints it, in MB/s or seconds; the verdict where there is no result.
+    /// Returns the value as stream.c prints it, in MB/s or seconds; the verdict if there is no result.
     pub(crate) fn cell(self, m: &Measurement, config: &StreamConfig) -> TableCell {
         let none = || m.validity.status.name().into();
         let Some((best, times)) = m.value.zip(times(m, config)) else { return none() };
@@ -55,14 +54,14 @@ impl Statistic {
     }
 }
 
-/// The rates of the passes that stream.c would count: all but the first.
+/// Returns the rates of the passes that stream.c would count: all except the first.
 pub(crate) fn rates(m: &Measurement) -> impl Iterator<Item = f64> {
     let disturbed = m.disturbed.iter().filter(|one| one.counts == Counts::Best);
     m.samples.iter().copied().chain(disturbed.map(|one| one.value))
 }
 
-/// The times of these passes: as stream.c printed them, else of the bytes that it counts. The record's
-/// samples are rates.
+/// Returns the times of these passes: as stream.c printed them, else computed from the counted bytes, because the
+/// record has rates.
 pub(crate) fn times(m: &Measurement, config: &StreamConfig) -> Option<TimesConfig> {
     if config.times_s.is_some() {
         return config.times_s;

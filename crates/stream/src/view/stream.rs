@@ -1,4 +1,4 @@
-//! The view of `stream`: a table with the evidence below it.
+//! View of `stream`: a table with the evidence below it.
 
 use super::figures::StreamFigure;
 use super::words;
@@ -8,7 +8,7 @@ use nodegauge_gauge::view::{Picture, Section, Table, TableCell};
 use nodegauge_measure::Seconds;
 use nodegauge_measure::record::{Counts, Measurement};
 
-/// The table and evidence of one run over some kernels.
+/// Returns the table and the evidence of one run over some kernels.
 pub(crate) fn section(figures: &[StreamFigure<'_>], detail: Detail) -> Section {
     let mut section = Section::new("stream");
     let (Some((first, config)), Some((last, of_last))) = (figures.first(), figures.last()) else {
@@ -28,7 +28,7 @@ pub(crate) fn section(figures: &[StreamFigure<'_>], detail: Detail) -> Section {
         let counts = counts(&measurements).map(|counts| format!("{counts}; {stop}"));
         section.note_if("samples", counts);
         if let Some(trip) = config.round_trip_s {
-            let one = || format!("core to core and back in {}", Seconds(trip));
+            let one = || format!("core-to-core round trip {}", Seconds(trip));
             section.note("regime", regimes.unwrap_or_else(one));
         }
         section.note_if("size", of_last.size_check.as_ref().map(words::size_check));
@@ -50,24 +50,24 @@ fn counts(measurements: &[&Measurement]) -> Option<String> {
     };
     let of = |m: &Measurement, counts| m.disturbed.iter().filter(|d| d.counts == counts).count();
     let counted = range(&|m| m.samples.len())?;
-    // The warm-up is the first of those that count for nothing.
+    // The warm-up is the first of the samples that do not count at all.
     let disturbed = range(&|m| m.disturbed.len().saturating_sub(1))?;
     let told = if measurements.iter().any(|m| of(m, Counts::All) > 0) {
-        format!("{} of them count for lack of others", range(&|m| of(m, Counts::All))?)
+        format!("{} of them count because the others are too few", range(&|m| of(m, Counts::All))?)
     } else if measurements.iter().any(|m| of(m, Counts::Best) > 0) {
-        format!("{} of them count for the best", range(&|m| of(m, Counts::Best))?)
+        format!("{} of them count only for the best", range(&|m| of(m, Counts::Best))?)
     } else {
         return Some(format!("{counted} count, {disturbed} disturbed, 1 warm-up"));
     };
     Some(format!("{counted} count, {disturbed} disturbed ({told}), 1 warm-up"))
 }
 
-/// The table alone: best, median and spread of each kernel.
+/// Returns the table: best, median and spread of each kernel.
 fn rates(figures: &[StreamFigure<'_>]) -> Table {
     let titles = ["GB/s", ">best", ">median", ">5 %", ">95 %", ">traffic", ">of limit", "loop"];
     let mut table = Table::new(&titles);
     for (m, config) in figures {
-        // An invalid result shows no figure that could be taken for one.
+        // An invalid result has no statistics, which could be mistaken for a result.
         let summary = m.summary.as_ref().filter(|_| m.value.is_some());
         table.row([
             TableCell::text(m.name.clone()),
@@ -83,7 +83,7 @@ fn rates(figures: &[StreamFigure<'_>]) -> Table {
     table
 }
 
-/// The slowest and the fastest rank by their own medians; `None` with fewer than two.
+/// Returns the slowest and the fastest rank by their own medians; `None` for fewer than two.
 fn spread(m: &Measurement, config: &StreamConfig) -> Option<String> {
     let ranks = config.ranks.as_ref()?.iter();
     let mut rates: Vec<(u32, f64)> =
@@ -92,7 +92,7 @@ fn spread(m: &Measurement, config: &StreamConfig) -> Option<String> {
     let (slowest, fastest) = (rates.first()?, rates.last()?);
     (rates.len() > 1).then(|| {
         format!(
-            "{} of each by itself: slowest rank {} with {}, fastest rank {} with {} GB/s (medians)",
+            "{} per rank: slowest rank {} with {}, fastest rank {} with {} GB/s (medians)",
             m.name,
             slowest.0,
             words::gb(slowest.1),

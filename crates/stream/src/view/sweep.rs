@@ -1,5 +1,4 @@
-//! The view of `stream --sweep`: a line a configuration, and a chart of the kernel that trends are read
-//! from.
+//! View of `stream --sweep`: one line per configuration, and a chart of the kernel that determines trends.
 
 use super::figures::{StreamFigure, variants};
 use super::{Statistic, compiled, words};
@@ -14,8 +13,8 @@ use nodegauge_measure::stats::Summary;
 use nodegauge_measure::{Fraction, Unit};
 use serde_json::Value;
 
-/// The table and the doubts; none where the record has no sweep. In the columns of STREAM's table that are
-/// to be shown, else medians with a chart.
+/// Returns the table and the doubts; `None` if the record has no sweep. The table has the columns `show` of STREAM's
+/// table, else medians with a chart.
 pub(crate) fn section(record: &Record, show: &[Statistic]) -> Option<Section> {
     let figures = variants(record);
     let cells: Vec<&[StreamFigure<'_>]> = figures
@@ -42,8 +41,8 @@ pub(crate) fn section(record: &Record, show: &[Statistic]) -> Option<Section> {
     Some(section)
 }
 
-/// The fastest of a sweep and the next: which runs the kernel that is charted faster. Not of sizes, which are
-/// measured to differ.
+/// Returns a comparison of the fastest configuration of a sweep with the second best, for the charted kernel; `None`
+/// for an axis of sizes, where differences are expected.
 pub(crate) fn closing(record: &Record) -> Option<String> {
     let all = variants(record);
     let groups = all.chunk_by(|(_, one), (_, next)| one.sweep == next.sweep);
@@ -64,17 +63,17 @@ pub(crate) fn closing(record: &Record) -> Option<String> {
     of_several(&named_cells, &what, Quoted::Median).into_iter().next()
 }
 
-/// A sweep as it is shown.
+/// Sweep to show.
 struct Sweep<'a> {
-    /// The figures of each configuration.
+    /// Figures of each configuration.
     cells: Vec<&'a [StreamFigure<'a>]>,
-    /// Which of them trends are read from.
+    /// Index of the kernel that determines trends.
     charted: usize,
     compilers: Compilers<'a>,
 }
 
 impl Sweep<'_> {
-    /// Titles of what a configuration is, then those that follow.
+    /// Returns an empty table with columns for the configuration, followed by `titles`.
     fn table<'b>(&'b self, titles: impl IntoIterator<Item = &'b str>) -> Table {
         let of_all = &self.cells[0][0].1;
         let axes = coordinates(of_all).into_iter().map(|(axis, _)| axis);
@@ -97,7 +96,7 @@ impl Sweep<'_> {
         self.cells[0].iter().map(|(m, _)| m.name.as_str())
     }
 
-    /// A line a configuration, and a chart of the kernel that trends are read from.
+    /// Adds a table with one line per configuration, and a chart of the kernel that determines trends.
     fn medians(&self, section: &mut Section) {
         let of =
             |cell: &[StreamFigure<'_>]| cell.get(self.charted).and_then(|(m, _)| m.summary.clone());
@@ -125,15 +124,15 @@ impl Sweep<'_> {
         }
         let name = &self.cells[0][self.charted].0.name;
         section.push(table).picture(picture(&self.cells, self.charted)).gap();
-        section.push(Block::Text(format!("medians in GB/s; spread and bars are of {name}")));
+        section.push(Block::Text(format!("medians in GB/s; spread and bars: {name}")));
         if let Some(reference) = &reference {
             let reference = reference_in_words(reference);
-            let text = format!("x: median of {name} over that of {reference}");
+            let text = format!("x: median of {name} divided by that of {reference}");
             section.push(Block::Text(text));
         }
     }
 
-    /// A line a configuration and a column a kernel, as sweeps are published.
+    /// Adds a table with one line per configuration and one column per kernel, as sweeps are usually published.
     fn statistic(&self, statistic: Statistic, section: &mut Section) {
         let mut table = self.table(self.kernels());
         for cell in &self.cells {
@@ -145,7 +144,7 @@ impl Sweep<'_> {
         section.push(Block::Text(statistic.titles().1.to_owned()));
     }
 
-    /// A line a configuration and kernel, with columns of STREAM's table.
+    /// Adds a table with one line per configuration and kernel, and columns of STREAM's table.
     fn statistics(&self, show: &[Statistic], section: &mut Section) {
         let titles = show.iter().map(|statistic| statistic.titles().0);
         let mut table = self.table(std::iter::once("Function").chain(titles));
@@ -161,8 +160,8 @@ impl Sweep<'_> {
     }
 }
 
-/// The title of a column.
-const TASK: &str = "MiB a task";
+/// Title of the column with the memory of each process.
+const TASK: &str = "MiB per task";
 
 /// Returns the value of a cell on an axis, if it is a number.
 fn number(cell: &[StreamFigure<'_>], axis: usize) -> Option<f64> {
@@ -173,8 +172,8 @@ fn number(cell: &[StreamFigure<'_>], axis: usize) -> Option<f64> {
     }
 }
 
-/// Medians of the charted kernel over the first axis of numbers, a curve for each value of the others, with
-/// the first cell that saturates and the dips; a bar a cell where no axis has numbers.
+/// Returns a chart of the medians of the charted kernel over the first axis of numbers, with a curve for each value
+/// of the others, the saturation points and the dips; a bar per cell if no axis has numbers.
 fn picture(cells: &[&[StreamFigure<'_>]], charted: usize) -> Option<Picture> {
     let (m, config) = cells.first()?.get(charted)?;
     let median = |cell: &[StreamFigure<'_>]| {
@@ -246,13 +245,13 @@ fn median(m: &Measurement) -> TableCell {
     }
 }
 
-/// The value on each axis.
+/// Returns the value on each axis.
 fn coordinates(config: &StreamConfig) -> Vec<(&str, &str)> {
     let axes = config.sweep.iter().flatten();
     axes.filter_map(|(axis, value)| Some((axis.as_str(), value.as_str()?))).collect()
 }
 
-/// A verdict and its reasons.
+/// Verdict and its reasons.
 type Doubt<'a> = (Status, Vec<&'a str>);
 
 /// Returns the doubts, each once with the configurations that it concerns.
@@ -276,8 +275,8 @@ fn doubts(cells: &[&[StreamFigure<'_>]], compilers: &Compilers<'_>) -> Vec<(Stat
     groups.into_iter().map(words).collect()
 }
 
-/// The worst verdict on a configuration, for of the loops that a compiler made some may be wrong and
-/// others right; and its reasons, those that differ only in a figure once.
+/// Returns the worst verdict on a configuration, because some loops of a compiler may be wrong and others right, and
+/// its reasons. Reasons that differ only in a leading number are listed once.
 fn doubt<'a>(cell: &[StreamFigure<'a>]) -> Doubt<'a> {
     let worst = cell.iter().map(|(m, _)| m.validity.status).max().unwrap_or(Status::Valid);
     let kind = |text: &str| text.trim_start_matches(|c: char| c.is_ascii_digit()).to_owned();
@@ -290,8 +289,8 @@ fn doubt<'a>(cell: &[StreamFigure<'a>]) -> Doubt<'a> {
     (worst, reasons)
 }
 
-/// Configurations in words: `size 32MiB or 48MiB`, without axes all of whose values are among them;
-/// one by one when they are no such block.
+/// Describes configurations: `size 32MiB or 48MiB`. An axis is omitted if all its values occur. Configurations that
+/// do not form a complete block are listed one by one.
 fn place_of(
     members: &[&StreamConfig],
     cells: &[&[StreamFigure<'_>]],
@@ -327,13 +326,13 @@ fn place_of(
     members.iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
-/// Commands on the axis `compiler`, which have short names when they would make the table too wide.
+/// Commands on the axis `compiler`, with short names if the commands would make the table too wide.
 struct Compilers<'a> {
     commands: Vec<&'a str>,
 }
 
 impl<'a> Compilers<'a> {
-    /// A command as long as this stands in the table itself.
+    /// Maximum length of a command in the table.
     const FITS: usize = 14;
 
     fn of(cells: &[&'a [StreamFigure<'a>]]) -> Self {
@@ -349,13 +348,13 @@ impl<'a> Compilers<'a> {
         Self { commands }
     }
 
-    /// A coordinate as the table has it.
+    /// Returns a coordinate as shown in the table.
     fn short(&self, (_, value): (&str, &str)) -> String {
         let number = self.commands.iter().position(|command| *command == value);
         number.map_or_else(|| value.to_owned(), |number| format!("c{}", number + 1))
     }
 
-    /// Each short name with its command, and what it made of the kernel that is charted.
+    /// Returns each short name with its command, and the code of the charted kernel.
     fn legend(&self, cells: &[&[StreamFigure<'_>]], charted: usize) -> Vec<(String, String)> {
         let of = |(i, command): (usize, &&str)| {
             let here = |cell: &&&[StreamFigure<'_>]| {

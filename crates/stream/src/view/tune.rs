@@ -1,5 +1,4 @@
-//! The view of `stream --tune`: every configuration that ran, fastest first, and what the choice is
-//! worth.
+//! View of `stream --tune`: every measured configuration, fastest first, and the gain of the choice.
 
 use super::words;
 use crate::GAUGE;
@@ -8,10 +7,10 @@ use nodegauge_arena::names::TUNE;
 use nodegauge_gauge::view::{Block, Section, Table, TableCell};
 use nodegauge_measure::record::{Measurement, Record};
 
-/// Lines of the first stage that are shown; the record has all.
+/// Maximum number of lines of the first stage; the record has all.
 const SHOWN: usize = 12;
 
-/// The table of configurations, and the choice; empty for a record without tuning.
+/// Returns the table of configurations, and the choice; empty for a record without tuning.
 pub(crate) fn section(record: &Record) -> Section {
     let mut section = Section::new("tune");
     let own = |m: &&Measurement| m.gauge == GAUGE && m.test == TUNE;
@@ -33,17 +32,17 @@ pub(crate) fn section(record: &Record) -> Section {
     }
     let finalists = of_stage("final");
     if !finalists.is_empty() {
-        section.gap().push(Block::Text("the best, with the best loops".to_owned()));
+        section.gap().push(Block::Text("finalists, with the best loops".to_owned()));
         section.push(table(&finalists));
     }
-    let text = "GB/s: medians of the geometric mean of the kernels, all interleaved";
+    let text = "GB/s: median of the geometric mean of the kernels' rates, all interleaved";
     section.gap().push(Block::Text(text.to_owned()));
     if let Some((choice, config)) = all.iter().find(|(m, _)| m.name == "choice") {
         let worth = choice.value.unwrap_or(1.0);
         let passes = config.passes.unwrap_or(0);
         let line = format!(
-            "x {worth:.3} over one thread a core on default pages with the same loops; {passes} \
-             passes in all"
+            "x {worth:.3} relative to one thread per core on default pages with the same loops; {passes} \
+             passes in total"
         );
         section.note("tuned", line);
     }

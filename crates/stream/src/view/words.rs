@@ -1,4 +1,4 @@
-//! Figures and configurations in words, the same in all views of memory.
+//! Words for figures and configurations in all views of memory.
 
 use crate::config::{CountersConfig, SizeCheckConfig, StreamConfig};
 use crate::size::check::ALIKE;
@@ -10,10 +10,10 @@ pub(crate) use nodegauge_gauge::view::words::{
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::{Bytes, BytesPerSec, Seconds};
 
-/// The name that STREAM's licence asks for, for results of changed code.
+/// Name that STREAM's licence requires for results of changed code.
 pub(crate) const VARIANT: &str = "based on a variant of the STREAM benchmark code";
 
-/// The note with that name.
+/// Returns the note with that name.
 pub(crate) fn variant() -> Note {
     Note::new("name", VARIANT)
 }
@@ -24,7 +24,7 @@ pub(crate) fn size_check(check: &SizeCheckConfig) -> String {
     let SizeCheckConfig { kernel, half_over_whole: ratio, within: [low, high], cached, .. } = check;
     let verdict = match (cached, *high > ALIKE) {
         (true, _) => "a cache helps",
-        (false, true) => "whether a cache helps cannot be determined in this noise",
+        (false, true) => "too noisy to detect a cache",
         (false, false) => "no cache helps",
     };
     format!(
@@ -57,16 +57,16 @@ pub(crate) fn counters(figures: &[(&Measurement, StreamConfig)]) -> Option<Strin
     };
     let each: Vec<String> = figures.iter().map(one).collect();
     let rest = counted.at_rest_bytes_per_s;
-    let rest = rest.map(|rest| format!("; at rest {}", BytesPerSec(rest))).unwrap_or_default();
+    let rest = rest.map(|rest| format!("; idle {}", BytesPerSec(rest))).unwrap_or_default();
     Some(format!(
-        "traffic for each byte counted, by {} counters of {}: {}{rest}",
+        "traffic per counted byte, from {} counters of {}: {}{rest}",
         counted.events,
         counted.family,
         each.join("; "),
     ))
 }
 
-/// `4 ranks of 1 thread (policy 3 block)`; `None` for one process.
+/// Formats ranks: `4 ranks of 1 thread (policy 3 block)`; `None` for one process.
 pub(crate) fn ranks(config: &StreamConfig) -> Option<String> {
     let ranks = several(config.processes?, "rank");
     let threads = several(config.threads_per_rank?, "thread");
@@ -74,22 +74,22 @@ pub(crate) fn ranks(config: &StreamConfig) -> Option<String> {
     Some(format!("{ranks} of {threads} ({placed})"))
 }
 
-/// Memory of the arrays of each process, as stream_mpi prints it.
+/// Formats the memory of the arrays of each process in MiB, as stream_mpi prints it.
 pub(crate) fn mib_a_task(config: &StreamConfig) -> Option<String> {
     let bytes = config.arrays() * config.array_bytes?;
     Some(format!("{:.1}", bytes as f64 / f64::from(1 << 20)))
 }
 
-/// `16 processes, 45.8 MiB a task, 732.4 MiB in all`; `None` without ranks.
+/// Formats processes: `16 processes, 45.8 MiB per task, 732.4 MiB in total`; `None` without ranks.
 pub(crate) fn tasks(config: &StreamConfig) -> Option<String> {
     let processes = config.processes?;
     let bytes = config.arrays() * config.array_bytes?;
     let all = (processes * bytes) as f64 / f64::from(1 << 20);
     let noun = if processes == 1 { "process" } else { "processes" };
-    Some(format!("{processes} {noun}, {} MiB a task, {all:.1} MiB in all", mib_a_task(config)?))
+    Some(format!("{processes} {noun}, {} MiB per task, {all:.1} MiB in total", mib_a_task(config)?))
 }
 
-/// The configuration of a STREAM measurement, in words.
+/// Describes the configuration of a STREAM measurement.
 pub(crate) fn how(config: &StreamConfig) -> String {
     let threads = several(config.threads.unwrap_or(0), "thread");
     let bind = config.bind.as_deref().unwrap_or("none");
@@ -114,7 +114,7 @@ pub(crate) fn how(config: &StreamConfig) -> String {
     parts.join(", ")
 }
 
-/// The native loop of a STREAM figure in a few letters: `nt avx512 u2`.
+/// Returns a short form of the native loop of a STREAM figure: `nt avx512 u2`.
 pub(crate) fn loop_of(config: &StreamConfig) -> String {
     let prefetch = match config.prefetch.as_deref() {
         None | Some("off") => String::new(),
@@ -124,7 +124,7 @@ pub(crate) fn loop_of(config: &StreamConfig) -> String {
     native_loop(stores, config.isa.as_deref(), config.unroll, config.side_by_side) + &prefetch
 }
 
-/// The regimes of a figure in words, when there were several; `round_trip` is that of the value.
+/// Describes the regimes of a figure; `None` if there was only one. `round_trip` is that of the value.
 pub(crate) fn regimes(m: &Measurement, round_trip: Option<f64>) -> Option<String> {
     if m.regimes.len() < 2 {
         return None;
@@ -139,7 +139,7 @@ pub(crate) fn regimes(m: &Measurement, round_trip: Option<f64>) -> Option<String
         .collect();
     let shown = round_trip.map_or_else(|| "?".to_owned(), |trip| Seconds(trip).to_string());
     Some(format!(
-        "a cache line went between the cpus and back in: {}. The figures are of the regime of {shown}.",
+        "core-to-core round trip: {}. Figures are from samples with a round trip of {shown}.",
         each.join("; "),
     ))
 }
@@ -169,8 +169,8 @@ mod tests {
         }));
         assert_eq!(
             counters(&[(&m, counted)]).unwrap(),
-            "traffic for each byte counted, by 48 counters of AMD UMC: triad 1.10 (0.75 read, 0.35 \
-             written), computed 1.00; at rest 200.0 MB/s"
+            "traffic per counted byte, from 48 counters of AMD UMC: triad 1.10 (0.75 read, 0.35 \
+             written), computed 1.00; idle 200.0 MB/s"
         );
         let absent = config(json!({"counters": {"unavailable": "no such thing"}}));
         assert_eq!(

@@ -1,4 +1,4 @@
-//! The coordinator's side: starting ranks or waiting for them, requests, responses.
+//! Coordinator of ranks: starts ranks or waits for them, sends requests, receives responses.
 
 use super::protocol::{self, FromRank, Handshake, Protocol, ToRank};
 use super::{cannot, join_timeout, link};
@@ -18,9 +18,9 @@ use std::rc::Rc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-/// Longest wait for a response: a node's whole memory is touched and checked within this.
+/// Timeout for a response; sufficient for touching and checking the whole memory of a node.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(600);
-/// Longest time for ranks to end before they are killed.
+/// Time for ranks to end before they are killed.
 const GRACE_PERIOD: Duration = Duration::from_secs(2);
 /// Interval at which started processes are polled while ranks join.
 const CHILD_POLL: Duration = Duration::from_millis(100);
@@ -31,16 +31,16 @@ pub struct Coordinator<P: Protocol> {
     inbox: Receiver<(usize, Option<FromRank<P::Response>>)>,
     barrier: ProcessBarrier,
     children: BTreeMap<u32, KillOnDrop>,
-    /// Reason why nothing more can be measured.
+    /// Reason why no more requests are possible.
     broken: Option<Failure>,
-    /// Exit code with which ranks leave.
+    /// Exit code of the ranks.
     code: u8,
 }
 
-/// A coordinator that several users share.
+/// Coordinator shared by several users.
 pub type SharedCoordinator<P> = Rc<RefCell<Coordinator<P>>>;
 
-/// A rank that has joined.
+/// Rank that has joined.
 struct JoinedRank {
     handshake: Handshake,
     stream: UnixStream,
@@ -50,7 +50,7 @@ impl<P: Protocol> Coordinator<P> {
     /// Starts `ranks` processes of this program.
     ///
     /// # Errors
-    /// When a process cannot be started or does not join in time.
+    /// Fails if a process cannot be started or does not join before the timeout.
     pub fn start(
         ranks: usize,
         observer: &mut dyn Observer,
@@ -66,11 +66,11 @@ impl<P: Protocol> Coordinator<P> {
         Self::gather(&listener, ranks, children, timeout, observer)
     }
 
-    /// Coordinates ranks that a launcher has started; the process of rank 0 calls this, and starts
-    /// the one that measures in its place.
+    /// Coordinates ranks that a launcher has started. The process of rank 0 calls this; it starts a process that
+    /// measures as rank 0.
     ///
     /// # Errors
-    /// When ranks are missing when the time is over.
+    /// Fails if ranks are missing at the timeout.
     pub fn join(started: &Started) -> Result<SharedCoordinator<P>, Failure> {
         let timeout = join_timeout()?;
         let name = started.socket_name();
@@ -96,7 +96,7 @@ impl<P: Protocol> Coordinator<P> {
                 if joined.insert(rank, member).is_some() {
                     return Err(failed(
                         rank,
-                        Failure::missing("it joined twice: two jobs meet on this host"),
+                        Failure::missing("two processes joined as this rank: two jobs run on this host"),
                     ));
                 }
             }
@@ -122,11 +122,11 @@ impl<P: Protocol> Coordinator<P> {
         let joined: Vec<JoinedRank> = joined.into_values().collect();
         let (sender, inbox) = mpsc::channel();
         for (index, member) in joined.iter().enumerate() {
-            let talk = |cause| cannot("talk to a rank", cause);
+            let talk = |cause| cannot("communicate with a rank", cause);
             forward(index, member.stream.try_clone().map_err(talk)?, sender.clone())?;
         }
         let barrier = ProcessBarrier::create(ranks.div_ceil(2) as usize)
-            .map_err(|cause| cannot("share memory among ranks", cause))?;
+            .map_err(|cause| cannot("create the memory shared by the ranks", cause))?;
         let mut coordinator = Self { joined, inbox, barrier, children, broken: None, code: 0 };
         let path = coordinator.barrier.path();
         let together = false;
@@ -134,17 +134,17 @@ impl<P: Protocol> Coordinator<P> {
         Ok(Rc::new(RefCell::new(coordinator)))
     }
 
-    /// Descriptions of the ranks of themselves, by rank.
+    /// Returns the handshakes of the ranks, by rank.
     pub fn handshakes(&self) -> impl Iterator<Item = &Handshake> {
         self.joined.iter().map(|member| &member.handshake)
     }
 
-    /// Reason why nothing more can be measured; `None` while all ranks work.
+    /// Returns the reason why no more requests are possible; `None` while all ranks work.
     pub fn broken(&self) -> Option<&Failure> {
         self.broken.as_ref()
     }
 
-    /// Gives the exit code with which ranks leave, for launchers that look at all of them.
+    /// Sets the exit code of the ranks, for launchers that check all of them.
     pub fn leave_with(&mut self, code: u8) {
         self.code = code;
     }
@@ -152,8 +152,8 @@ impl<P: Protocol> Coordinator<P> {
     /// Sends a request to each of the first `ranks` ranks, waits for all responses and returns them in order.
     ///
     /// # Errors
-    /// When a rank reports a failure, is lost or does not respond in time. After a failure of a collective request, and
-    /// when a rank is lost, no more requests are possible.
+    /// Fails if a rank reports a failure, is lost or does not respond before the timeout. After a failure of a
+    /// collective request, and after the loss of a rank, no more requests are possible.
     pub fn ask(
         &mut self,
         ranks: usize,
@@ -171,8 +171,8 @@ impl<P: Protocol> Coordinator<P> {
         Ok(responses.into_iter().filter_map(handled).collect())
     }
 
-    /// Sends a message to each of the first `ranks` ranks, which wait for each other while they handle it if
-    /// `together`, and waits for all responses.
+    /// Sends a message to each of the first `ranks` ranks, and waits for all responses. If `together`, the ranks wait
+    /// for each other while they handle it.
     fn exchange(
         &mut self,
         ranks: usize,
@@ -183,7 +183,7 @@ impl<P: Protocol> Coordinator<P> {
             return Err(broken.clone());
         }
         for (index, member) in self.joined.iter_mut().take(ranks).enumerate() {
-            // A rank that has gone is noticed when its response is awaited.
+            // A lost rank is detected when its response is received.
             let _ = protocol::send(&mut member.stream, &message(index));
         }
         let mut responses: Vec<Option<FromRank<P::Response>>> = (0..ranks).map(|_| None).collect();
@@ -250,7 +250,7 @@ impl<P: Protocol> Drop for Coordinator<P> {
     }
 }
 
-/// Starts this very program as a rank, also when its file has been replaced meanwhile.
+/// Starts the running program as a rank, even if its file has been replaced since.
 fn spawn(command_name: &str, name: &str, rank: u32, ranks: u32) -> Result<KillOnDrop, Failure> {
     let mut command = Command::new("/proc/self/exe");
     command.args([command_name, name, &rank.to_string(), &ranks.to_string()]);
@@ -258,20 +258,20 @@ fn spawn(command_name: &str, name: &str, rank: u32, ranks: u32) -> Result<KillOn
     KillOnDrop::spawn(command).map_err(|cause| cannot("start a rank", cause))
 }
 
-/// Failure for a rank that is lost.
+/// Returns the failure for a lost rank.
 fn lost<P: Protocol>(rank: u32, process: u32, status: Option<ExitStatus>) -> Failure {
     let lost = TeamError::Lost { rank: rank as usize, process, how: status.map(describe) };
     Failure::missing(lost).hint(P::LOST_HINT)
 }
 
-/// Failure that a rank has reported.
+/// Returns the failure that a rank has reported.
 fn failed(rank: u32, failure: Failure) -> Failure {
     failure.of(format_args!("rank {rank}")).kind(FailureKind::Missing)
 }
 
 /// Reads the first message of a rank.
 fn receive_handshake<P: Protocol>(stream: UnixStream) -> Option<JoinedRank> {
-    // A process that connects and says nothing must not stop the others.
+    // A process that connects but sends nothing must not block the others.
     stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
     let mut reader = BufReader::new(stream.try_clone().ok()?);
     let first: FromRank<P::Response> = protocol::receive(&mut reader)?;
@@ -280,12 +280,12 @@ fn receive_handshake<P: Protocol>(stream: UnixStream) -> Option<JoinedRank> {
     Some(JoinedRank { handshake, stream })
 }
 
-/// Ranks of another run, or of another build, do not measure with this one.
+/// Fails for ranks of another run, or of another build.
 fn refuse_others(handshake: &Handshake, ranks: u32, version: &str) -> Result<(), Failure> {
     let message = if handshake.ranks != ranks || handshake.rank >= ranks {
-        format!("it is one of {} ranks, not of {ranks}", handshake.ranks)
+        format!("started as one of {} ranks, not of {ranks}", handshake.ranks)
     } else if handshake.version != version {
-        "it is another build of nodegauge".to_owned()
+        "different build of nodegauge".to_owned()
     } else {
         return Ok(());
     };
@@ -312,5 +312,5 @@ fn forward<R: DeserializeOwned + Send + 'static>(
         .stack_size(256 << 10)
         .spawn(listen)
         .map(drop)
-        .map_err(|cause| cannot("listen to a rank", cause))
+        .map_err(|cause| cannot("start the thread for a rank", cause))
 }

@@ -1,4 +1,4 @@
-//! The connection of ranks to the coordinator: a local socket with an abstract name, which is in no file system and
+//! Connection between ranks and coordinator: a local socket with an abstract name, which is in no file system and
 //! ends with its process. Only processes of the same user are accepted.
 #![allow(unsafe_code)]
 
@@ -10,14 +10,14 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
-/// Between two tries while the other side is not there yet.
+/// Pause between two attempts while the other side is not ready.
 const PAUSE: Duration = Duration::from_millis(10);
 
 fn address(name: &str) -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(name)
 }
 
-/// Listens under a name.
+/// Listens at a name.
 pub(super) fn listen(name: &str) -> Result<UnixListener, Failure> {
     let listener = address(name).and_then(|address| UnixListener::bind_addr(&address));
     let listener = listener.map_err(|cause| match cause.kind() {
@@ -32,7 +32,7 @@ pub(super) fn listen(name: &str) -> Result<UnixListener, Failure> {
     Ok(listener)
 }
 
-/// The next process of this user that connects before the deadline.
+/// Returns the next connection of a process of this user before the deadline.
 pub(super) fn accept(listener: &UnixListener, deadline: Instant) -> Option<UnixStream> {
     loop {
         match listener.accept() {
@@ -50,7 +50,7 @@ pub(super) fn accept(listener: &UnixListener, deadline: Instant) -> Option<UnixS
     }
 }
 
-/// Connects to who listens under a name, and waits for it until the deadline.
+/// Connects to the listener at a name, and waits for it until the deadline.
 pub(super) fn join(name: &str, deadline: Instant) -> Option<UnixStream> {
     let address = address(name).ok()?;
     loop {
@@ -66,7 +66,7 @@ pub(super) fn join(name: &str, deadline: Instant) -> Option<UnixStream> {
 fn is_own(stream: &UnixStream) -> bool {
     let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: 0 };
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes of the structure, which is plain numbers.
+    // SAFETY: the kernel writes at most `length` bytes of the structure, which consists of plain numbers.
     let done = unsafe {
         libc::getsockopt(
             stream.as_raw_fd(),

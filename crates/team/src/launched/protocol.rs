@@ -1,4 +1,4 @@
-//! Messages between the coordinator and a rank: one JSON object a line.
+//! Messages between the coordinator and a rank: one JSON object per line.
 
 use nodegauge_measure::Failure;
 use serde::de::DeserializeOwned;
@@ -17,34 +17,34 @@ pub trait Protocol {
     /// Hint for the user when a rank is lost.
     const LOST_HINT: &'static str;
 
-    /// Version of the program: ranks of different builds do not work together.
+    /// Returns the version of the program: ranks of different builds do not work together.
     fn version() -> String;
 
-    /// True if ranks wait for each other while they handle the request: then a rank that fails makes the others useless.
+    /// True if ranks wait for each other while they handle the request: if a rank fails, the others cannot continue.
     fn is_collective(request: &Self::TargetRequest) -> bool;
 }
 
 /// Message from the coordinator.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum ToRank<Q> {
-    /// Map the shared memory at this path.
+    /// Maps the shared memory at this path.
     Map { path: String },
-    /// Handle a request of the gauge.
+    /// Handles a request of the gauge.
     Handle(Q),
-    /// Leave with this exit code.
+    /// Ends the rank with this exit code.
     End { code: u8 },
 }
 
-/// A rank's description of itself.
+/// Description of a rank.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Handshake {
-    /// Number of the rank.
+    /// Rank.
     pub rank: u32,
     /// Number of ranks.
     pub ranks: u32,
-    /// Number of its process.
+    /// Process identifier.
     pub process: u32,
-    /// CPUs that it was given.
+    /// CPUs that the launcher gave to it.
     pub cpus: Vec<u32>,
     /// Version of the program, so that ranks of different builds do not measure together.
     pub version: String,
@@ -62,7 +62,7 @@ impl Handshake {
 /// Message from a rank.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum FromRank<R> {
-    /// The first message of a rank.
+    /// First message of a rank.
     Handshake(Handshake),
     /// The shared memory is mapped.
     Mapped,
@@ -79,7 +79,7 @@ pub(super) fn send(to: &mut impl Write, message: &impl Serialize) -> io::Result<
     to.write_all(&line)
 }
 
-/// Reads one message; `None` when the connection has ended or the line is invalid.
+/// Reads one message; returns `None` if the connection has ended or the line is invalid.
 pub(super) fn receive<T: DeserializeOwned>(from: &mut impl BufRead) -> Option<T> {
     let mut line = String::new();
     match from.read_line(&mut line) {

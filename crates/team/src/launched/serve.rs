@@ -1,4 +1,4 @@
-//! A rank: joins the coordinator, handles its requests, responds, ends.
+//! Rank: joins the coordinator, handles its requests, responds, ends.
 
 use super::protocol::{self, FromRank, Handshake, Protocol, ToRank};
 use super::{ABANDONED, cannot, join_timeout, link};
@@ -39,17 +39,17 @@ pub struct RankBarrier {
 }
 
 impl RankBarrier {
-    /// This rank as one of the first `count`. When another rank has gone, its barrier ends this process.
+    /// Returns this rank as one of the first `count`. If another rank is lost, the barrier ends this process.
     pub fn member(&self, count: usize) -> Member<'_> {
         Member { index: self.rank, count, barrier: MemberBarrier::Processes(&self.shared) }
     }
 
-    /// Cache line that this rank shares with its partner, the other rank of its pair.
+    /// Returns the cache line that this rank shares with the other rank of its pair.
     pub fn line(&self) -> Option<&AtomicU64> {
         self.shared.line(self.rank / 2)
     }
 
-    /// Yields the CPU while this rank waits for its partner; ends this process when another rank has gone.
+    /// Yields the CPU while this rank waits for its partner; ends this process if another rank is lost.
     pub fn idle(&self) {
         if self.shared.is_poisoned() {
             std::process::exit(ABANDONED.into());
@@ -66,7 +66,7 @@ impl RankBarrier {
 pub fn serve<S: Service>(name: &str, rank: u32, ranks: u32, mut service: S) -> Result<u8, Failure> {
     let timeout = join_timeout()?;
     let handshake = Handshake::own(rank, ranks, S::Protocol::version());
-    // The coordinator handles the interrupt, and ranks end when it does.
+    // The coordinator handles interrupts, and the ranks end with it.
     nodegauge_os::ignore_interrupts();
     let alone = || {
         Failure::missing(format!(
@@ -76,7 +76,7 @@ pub fn serve<S: Service>(name: &str, rank: u32, ranks: u32, mut service: S) -> R
         .hint("start all ranks with the same command on one host")
     };
     let stream = link::join(name, Instant::now() + timeout).ok_or_else(alone)?;
-    let talk = |cause| cannot("talk to rank 0", cause);
+    let talk = |cause| cannot("communicate with rank 0", cause);
     let mut responses = stream.try_clone().map_err(talk)?;
     let first: FromRank<<S::Protocol as Protocol>::Response> = FromRank::Handshake(handshake);
     protocol::send(&mut responses, &first).map_err(talk)?;
@@ -89,10 +89,10 @@ pub fn serve<S: Service>(name: &str, rank: u32, ranks: u32, mut service: S) -> R
             ToRank::Map { path } => ProcessBarrier::open(&path)
                 .map(|shared| barrier = Some(RankBarrier { rank: rank as usize, shared }))
                 .map(|()| FromRank::Mapped)
-                .map_err(|cause| cannot("open the memory that ranks share", cause)),
+                .map_err(|cause| cannot("open the memory shared by the ranks", cause)),
             ToRank::Handle(request) => match &barrier {
                 Some(barrier) => service.handle(request, barrier).map(FromRank::Handled),
-                None => Err(Failure::missing("there is no barrier")),
+                None => Err(Failure::missing("the shared memory is not mapped")),
             },
         };
         let response = response.unwrap_or_else(FromRank::Failed);
@@ -101,7 +101,7 @@ pub fn serve<S: Service>(name: &str, rank: u32, ranks: u32, mut service: S) -> R
     Ok(ABANDONED)
 }
 
-/// Reads requests on a thread of its own, so that this process ends with its coordinator even while its team waits at
+/// Reads requests on a separate thread, so that this process ends with its coordinator even while its team waits at
 /// the barrier.
 fn listen<Q: DeserializeOwned + Send + 'static>(stream: UnixStream) -> Receiver<ToRank<Q>> {
     let (sender, requests) = mpsc::channel();
@@ -116,7 +116,7 @@ fn listen<Q: DeserializeOwned + Send + 'static>(stream: UnixStream) -> Receiver<
             };
             let sent = sender.send(request).is_ok();
             if let (Some(given), true) = (end, sent) {
-                // The main thread leaves, unless its team waits for a rank that has gone.
+                // The main thread ends the process, unless its team waits for a lost rank.
                 std::thread::sleep(GRACE_PERIOD);
                 code = given;
             }

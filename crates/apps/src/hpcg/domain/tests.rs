@@ -3,7 +3,7 @@ use super::super::problem::{GridPoints, ITERATIONS};
 use super::*;
 use nodegauge_team::Team;
 
-/// Runs a job with all domains together, and returns the result of each.
+/// Runs a job on all domains together and returns the result of each.
 fn each<T: Send>(
     local: GridPoints,
     count: usize,
@@ -26,7 +26,7 @@ fn set(domain: &mut Domain, place: &DomainExchangePoint<'_>) -> Solved {
     domain.solve(place, until).unwrap()
 }
 
-/// The residuals that the reference code of HPCG 3.1 printed behind 50 iterations.
+/// Compares with the residuals that the reference code of HPCG 3.1 printed after 50 iterations.
 #[test]
 fn residuals_are_those_of_xhpcg() {
     for (local, count, printed) in [([64; 3], 1, 1.13589e-11), ([32; 3], 2, 1.26595e-16)] {
@@ -53,7 +53,7 @@ fn the_same_domains_give_the_same_bits() {
     assert_eq!(first[0], first[1]);
 }
 
-/// xhpcg printed 11 and 1 iterations on one domain of 32 x 32 x 32 points, 11 and 2 on two.
+/// xhpcg printed 11 and 1 iterations on one domain of 32 x 32 x 32 points, and 11 and 2 on two.
 #[test]
 fn tests_of_hpcg_are_passed_and_leave_no_trace() {
     for (count, expected) in [(1, [11, 1]), (2, [11, 2])] {
@@ -71,7 +71,7 @@ fn tests_of_hpcg_are_passed_and_leave_no_trace() {
 fn a_matrix_that_is_not_symmetric_is_seen() {
     let departures = each([16; 3], 1, Code::widest(true), |domain, place, _, number| {
         let slices = domain.levels[0].matrix.shape.all_slices();
-        // The neighbour before the second point of a line.
+        // Coefficient of the neighbour before the second point of a line.
         domain.levels[0].matrix.lower[(slices / 2 * 13 + 12) * 8 + 1] = -1.5;
         domain.symmetry_test(place, number)
     });
@@ -88,7 +88,7 @@ fn an_end_is_seen_by_all() {
     assert_eq!(ended, [None; 3]);
 }
 
-/// Rows as a general sparse matrix has them: columns with their coefficients, by the numbers of vectors.
+/// Returns the rows in the form of a general sparse matrix: columns, as indices of vectors, with their coefficients.
 fn rows(matrix: &Matrix) -> Vec<(usize, Vec<(usize, f64)>)> {
     let shape = matrix.shape;
     let mut rows = Vec::new();
@@ -110,7 +110,7 @@ fn rows(matrix: &Matrix) -> Vec<(usize, Vec<(usize, f64)>)> {
     rows
 }
 
-/// Gauss-Seidel row by row in natural order, as it is defined.
+/// Gauss-Seidel sweep by definition, row by row in natural order.
 fn plain_sweep<'a>(
     rows: impl Iterator<Item = &'a (usize, Vec<(usize, f64)>)>,
     r: &[f64],
@@ -149,7 +149,7 @@ fn every_set_of_loops_does_what_is_defined_for_any_coefficients() {
                     assert!(difference < 1e-13, "{code:?} {grid:?} {what}: {difference:e}");
                 }
             };
-            // SAFETY: three vectors of this shape; the loops are of this processor.
+            // SAFETY: three vectors of this shape; this processor supports the loops.
             unsafe {
                 let mut expected = x.to_vec();
                 loops::product(code, &matrix, x.at(0), t.at_mut(0));

@@ -23,7 +23,7 @@ fn the_table_of_automatic_mode_has_all_columns() {
 
 #[test]
 fn blank_columns_are_tests_that_did_not_run() {
-    // One of the wider columns, behind blank ones.
+    // A wider column after blank columns.
     let text = "Iozone: Performance Test of File I/O\n              kB  reclen    write\n              64      16   743988  5283570                                                          4897948                                   \n";
     let strided = IozoneOutput::read(text).unwrap();
     assert_eq!(rate(&strided, 64, 16, "stride_read"), Some(4_897_948.0), "{strided:?}");
@@ -40,7 +40,7 @@ fn the_excel_part_says_the_same_as_the_table() {
     let text = std::fs::read_to_string(path).unwrap();
     let both = IozoneOutput::read(&text).unwrap();
     let excel = IozoneOutput::read(text.split("Excel output is below:").nth(1).unwrap()).unwrap();
-    assert_eq!(excel.lines.len(), both.lines.len(), "cells that were skipped are no cells");
+    assert_eq!(excel.lines.len(), both.lines.len(), "skipped cells are left out");
     for line in &both.lines {
         let same = excel.lines.iter().find(|l| (l.file, l.block) == (line.file, line.block));
         assert_eq!(Some(line), same);
@@ -53,7 +53,7 @@ fn microseconds_become_rates_and_zeros_nothing() {
     // 4 KiB in 3 us.
     let write = rate(&output, 65536, 4, "write").unwrap() * 1024.0;
     assert!((write - 4096.0 / 3e-6).abs() < 1.0);
-    assert_eq!(rate(&output, 65536, 4, "read"), None, "0 us is no figure");
+    assert_eq!(rate(&output, 65536, 4, "read"), None, "0 us means that nothing was measured");
     assert_eq!(rate(&output, 65536, 4, "random_write").map(f64::round), Some(4_000_000.0));
 }
 
@@ -94,7 +94,7 @@ fn what_is_broken_is_not_guessed_at() {
     let moved =
         format!("{banner}  kB  reclen    write\n              64       4 123456789012  3363612\n");
     assert_eq!(refused(&moved), "line 3 of the output of iozone cannot be read");
-    // More than any number holds.
+    // Exceeds the range of f64.
     let many = "9".repeat(400);
     let throughput = |rate: &str| {
         format!("{banner}\tChildren see throughput for  2 initial writers \t= {rate} kB/sec\n")

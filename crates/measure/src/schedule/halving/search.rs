@@ -1,4 +1,4 @@
-//! The driver over [`Halving`]: the one loop that measures candidates by turns until one of each group is left.
+//! Driver of [`Halving`]: the only loop that measures candidates by turns until one candidate per group is left.
 
 use super::{Halving, Shuffler};
 use crate::clock;
@@ -11,7 +11,7 @@ pub struct Rules {
     pub seed: u64,
     /// Number of passes over the candidates in a round.
     pub passes: Passes,
-    /// Candidates that leave after a round.
+    /// Rule for the candidates that leave after a round.
     pub leave: RoundRule,
     /// Rounds before the search may end because it is decided.
     pub least_rounds: usize,
@@ -33,7 +33,7 @@ pub enum Passes {
     Growing,
 }
 
-/// Candidates that leave after a round, and when the search is decided.
+/// Rule that determines which candidates leave after a round, and when the search is decided.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum RoundRule {
     /// [`Halving::cut`] from round `from` on; decided when at most `left` candidates of each group are left.
@@ -87,7 +87,8 @@ pub trait Candidates {
     /// of the largest group that are left.
     fn round_ended(&mut self, _elapsed: f64, _left: usize) {}
 
-    /// Key by which the candidates of a pass are grouped: those with the smallest key have their turns first.
+    /// Returns the key by which the candidates of a pass are grouped: those with the smallest key have their turns
+    /// first.
     fn sort_key(&self, _candidate: &Self::Candidate) -> u8 {
         0
     }
@@ -97,7 +98,7 @@ pub trait Candidates {
 /// Every group has at least one candidate. Afterwards each group is ranked, fastest first.
 ///
 /// # Errors
-/// The first error of a turn; the samples until then stay in `groups`.
+/// Returns the first error of a turn; the samples until then stay in `groups`.
 pub fn choose<T: Candidates>(
     candidates: &mut T,
     groups: &mut [Halving<T::Candidate>],
@@ -123,7 +124,7 @@ pub fn choose<T: Candidates>(
     Ok(())
 }
 
-/// Number of candidates left in the largest group.
+/// Returns the number of candidates left in the largest group.
 fn largest<C>(groups: &[Halving<C>]) -> usize {
     groups.iter().map(Halving::len).max().unwrap_or(0)
 }
@@ -241,7 +242,7 @@ pub type Prepare<'a, P, C, E> = dyn FnMut(usize, &P) -> Result<Prepared<C, E>, E
 /// works.
 ///
 /// # Errors
-/// An error of `prepare`, and the first refusal when none of a group's candidates works.
+/// Returns an error of `prepare`, or the first refusal if no candidate of a group works.
 pub fn prepared<P, C, E>(
     groups: &[Vec<P>],
     must_end: &dyn Fn() -> bool,
@@ -282,7 +283,7 @@ mod tests {
         check: DeadlineCheck::Turn,
     };
 
-    /// Candidates that are numbers and reach as much; a search ends after so many turns.
+    /// Candidates that are numbers and equal to their rates; the search ends after a given number of turns.
     #[derive(Default)]
     struct Numbers {
         turns: usize,
@@ -330,7 +331,7 @@ mod tests {
         let mut numbers = Numbers::default();
         choose(&mut numbers, &mut groups, &HALVE, hour()).unwrap();
         assert_eq!(groups.each_ref().map(|group| *group.leader()), [8, 9, 3]);
-        // 8 candidates once, 4 twice, 2 three times.
+        // Rounds of 8 candidates with one turn each, 4 with two turns, and 2 with three turns.
         assert_eq!((numbers.rounds, numbers.turns), (vec![4, 2, 1], 8 + 2 * 4 + 3 * 2));
         assert_eq!(numbers.first.map(|first| first % 2), Some(1));
     }
