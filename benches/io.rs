@@ -22,7 +22,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Smaller files are not compared: the time of the system calls dominates.
+/// Minimum file size for comparisons: for smaller files, the time of the system calls dominates.
 const COUNTED: u64 = 1 << 20;
 
 fn main() {

@@ -277,7 +277,7 @@ fn report(runs: &[Run]) -> String {
 
 fn table(runs: &[&Run], regime: &Regime) -> String {
     let mut out = format!(
-        "\nRound trip between the CPUs {} to {}, {} runs:\n\n| loop | nodegauge best (median) | rival | its best (median) | best / best | median / median | runs |\n| --- | --- | --- | --- | --- | --- | --- |\n",
+        "\nRound trip between the CPUs {} to {}, {} runs:\n\n| loop | nodegauge best (median) | reference | its best (median) | best / best | median / median | runs |\n| --- | --- | --- | --- | --- | --- | --- |\n",
         Seconds(regime.from),
         Seconds(regime.to),
         runs.len()

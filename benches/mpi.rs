@@ -33,7 +33,7 @@ fn main() {
     }
     let rounds: usize = variable("ROUNDS").unwrap_or(5);
     for (mpicc, mpirun) in [("mpicc.openmpi", "mpirun.openmpi"), ("mpicc.mpich", "mpirun.mpich")] {
-        carried(mpicc, mpirun, rounds);
+        compare_probes(mpicc, mpirun, rounds);
     }
     let rounds = rounds.to_string();
     for (mpicc, name) in [("mpicc.openmpi", "OSU_OPENMPI"), ("mpicc.mpich", "OSU_MPICH")] {
@@ -101,8 +101,8 @@ fn floor(rounds: usize) {
     }
 }
 
-/// Compares the two probes of one MPI, interleaved.
-fn carried(mpicc: &str, mpirun: &str, rounds: usize) {
+/// Compares the compiled and the precompiled probe of one MPI, interleaved.
+fn compare_probes(mpicc: &str, mpirun: &str, rounds: usize) {
     // Search path with a launcher and without a compiler.
     let bin = tempfile::tempdir().expect("a folder");
     // Hydra looks for its proxy in its own directory; Open MPI looks for ssh to start ranks on other nodes.
@@ -135,7 +135,7 @@ fn carried(mpicc: &str, mpirun: &str, rounds: usize) {
     };
     let by_turns: Vec<_> = (0..rounds).map(|_| (figures(true), figures(false))).collect();
     print(&format!(
-        "\n{mpicc}, {rounds} rounds\n\n| | bytes | carried over compiled | least | greatest | compiled over itself | best over best |\n| --- | --- | --- | --- | --- | --- | --- |"
+        "\n{mpicc}, {rounds} rounds\n\n| | bytes | precompiled over compiled | least | greatest | compiled over itself | best over best |\n| --- | --- | --- | --- | --- | --- | --- |"
     ));
     for (name, bytes) in by_turns[0].0.keys() {
         let key = (name.clone(), *bytes);
@@ -202,13 +202,14 @@ fn print_table(mpicc: &str, record: &Value) {
     }
 }
 
-/// Ratio of the median of the even rounds to that of the odd rounds; NaN for fewer than two rounds.
+/// Returns the ratio of the median of the even rounds to that of the odd rounds; NaN for fewer than two rounds.
 fn over_itself(m: &Value) -> f64 {
     let empty = Vec::new();
     let samples = m["samples"].as_array().unwrap_or(&empty);
     halves(&samples.iter().filter_map(Value::as_f64).collect::<Vec<f64>>())
 }
 
+/// Returns the ratio of the median of the even samples to that of the odd samples.
 fn halves(samples: &[f64]) -> f64 {
     let half = |first: usize| {
         let mut values: Vec<f64> = samples.iter().skip(first).step_by(2).copied().collect();

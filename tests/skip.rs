@@ -1,11 +1,11 @@
-//! Parts of tests that need what not every machine has. A part that is missing is skipped and counted
-//! on standard error, past libtest's capture; `NODEGAUGE_REQUIRE`, a list of parts with commas between
-//! them, makes it a failure, as continuous integration does for all that packages install.
+//! Parts of tests with requirements that not every machine meets. A part whose requirement is missing is skipped;
+//! the skip is reported on standard error and not captured by libtest. `NODEGAUGE_REQUIRE`, a comma-separated list of
+//! parts, makes it a failure; continuous integration sets it for all parts that packages install.
 
 use std::io::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What a test may need; in `NODEGAUGE_REQUIRE` the same names in lower case.
+/// Requirement of a test; `NODEGAUGE_REQUIRE` has the same names in lower case.
 #[allow(dead_code)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Part {
@@ -27,31 +27,31 @@ pub enum Part {
     Hwloc,
     /// jq.
     Jq,
-    /// Enough memory, or a limit on it that is not known.
+    /// Enough memory; also skipped if the memory limit is unknown.
     Memory,
     /// Open MPI and MPICH.
     Mpi,
-    /// Mount namespaces, by unshare.
+    /// Mount namespaces (unshare).
     Namespaces,
-    /// numactl, and a kernel that lets it set policies.
+    /// numactl, and the permission to set memory policies.
     Numa,
-    /// An OpenCL device: PoCL is one.
+    /// An OpenCL device, e.g. that of PoCL.
     Opencl,
-    /// Transparent huge pages, and no reserved ones.
+    /// Transparent huge pages, and no reserved huge pages.
     Pages,
     /// Python's pandas.
     Pandas,
-    /// What reads reports: cmark-gfm, xmllint, Python's prometheus_client.
+    /// Parsers of reports: cmark-gfm, xmllint, Python's prometheus_client.
     Parsers,
     /// Non-temporal stores.
     Processor,
     /// Python 3.
     Python,
-    /// ReFrame of PyPI: Python's venv, and the network.
+    /// ReFrame from PyPI: Python's venv and the network.
     Reframe,
-    /// The right to be root.
+    /// Permission to run as root.
     Root,
-    /// munged, slurmctld, slurmd, srun, and the right to start them.
+    /// munged, slurmctld, slurmd, srun, and the permission to start them.
     Slurm,
     /// taskset and other wrappers of util-linux.
     Taskset,
@@ -92,16 +92,16 @@ impl Part {
     }
 }
 
-/// The parts that must not be skipped.
+/// Parses the list of parts that must not be skipped.
 fn required(list: &str) -> Vec<Part> {
     let part = |name: &str| {
         let found = Part::ALL.into_iter().find(|part| part.name() == name);
-        found.unwrap_or_else(|| panic!("NODEGAUGE_REQUIRE: there is no part {name:?}"))
+        found.unwrap_or_else(|| panic!("NODEGAUGE_REQUIRE: unknown part {name:?}"))
     };
     list.split(',').filter(|name| !name.is_empty()).map(part).collect()
 }
 
-/// Says that a test, or a part of one, cannot be done here and why.
+/// Reports that a test or a part of it is skipped, with the reason; panics if the part is required.
 #[track_caller]
 pub fn skip(part: Part, why: &str) {
     static SKIPPED: AtomicUsize = AtomicUsize::new(0);

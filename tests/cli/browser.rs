@@ -11,7 +11,7 @@ const CHROMIUM: &str = "/usr/bin/chromium";
 /// Maximum wait for a page, in milliseconds of the browser.
 const LOAD_MS: u64 = 60_000;
 
-/// A browser with one page.
+/// Browser with one page.
 pub struct Browser {
     child: Child,
     to: ChildStdin,
@@ -129,7 +129,7 @@ impl Browser {
         self.call("Emulation.setDeviceMetricsOverride", size);
     }
 
-    /// Shows it on `screen` or for `print`, in a `light` or `dark` scheme.
+    /// Sets the media type (`screen` or `print`) and the colour scheme (`light` or `dark`).
     pub fn media(&mut self, media: &str, scheme: &str) {
         let feature = json!([{"name": "prefers-color-scheme", "value": scheme}]);
         self.call("Emulation.setEmulatedMedia", json!({"media": media, "features": feature}));
@@ -138,7 +138,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // Its helper processes end when the pipe is closed.
+        // The helper processes of the browser end when the pipe is closed.
         let _ = self.to.write_all(b"{\"id\":0,\"method\":\"Browser.close\"}\0");
         let _ = self.child.wait();
     }

@@ -273,7 +273,7 @@ fn a_compiler_that_hangs_is_killed_with_all_that_it_started() {
     assert!(!started.iter().any(|process| lives(*process)), "{started:?}");
     let silent = place.script("sleep 987");
     let silent_record = place.record(1, &limit, &["--compiler", &silent]);
-    assert!(reason(compiled(&silent_record)[0]).contains("took longer than 0.7 s and was killed"));
+    assert!(reason(compiled(&silent_record)[0]).contains("exceeded 0.7 s and was killed"));
     for wrong in ["0", "soon", "-1"] {
         let outcome = place.stream(&[("NODEGAUGE_COMPILE_LIMIT", wrong)], &["--compiler", "gcc"]);
         outcome.exits(2).complains("NODEGAUGE_COMPILE_LIMIT is");

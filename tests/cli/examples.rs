@@ -91,7 +91,7 @@ fn the_dashboard_asks_for_metrics_and_labels_that_are_written() {
     assert!(known.is_subset(&named), "docs/formats.md has {named:?}, written are {known:?}");
 }
 
-/// The commands that a file of a pipeline runs, in order.
+/// Returns the commands that a pipeline file runs, in order.
 fn commands(file: &str) -> Vec<String> {
     let text = text(file);
     let line = |line: &str| {
@@ -137,7 +137,7 @@ fn gates_pass_what_is_as_expected_and_fail_what_is_not() {
     }
 }
 
-/// Files that a pipeline names as its results.
+/// Returns the files that a pipeline declares as artifacts.
 fn artifacts(file: &str) -> Vec<&'static str> {
     let named = ["run.json", "run.md", "junit.xml", "benchmark-bigger.json"];
     let text = text(file);

@@ -1,16 +1,16 @@
-/* Faults of devices, file systems and kernels, made in the C library by LD_PRELOAD. FAULT says which:
- *   eio=N      reading fails with EIO from the Nth read of a data file on
- *   enospc=N   writing fails with ENOSPC after N bytes of data files
- *   edquot=N   the same with EDQUOT
- *   flip=N     byte N of a data file is read with its bits turned over
- *   lost=N     the block with byte N of a data file is not written, although it seems so
+/* Faults of devices, file systems and kernels, injected into the C library by LD_PRELOAD. FAULT selects one:
+ *   eio=N      reads fail with EIO from read N of a data file on
+ *   enospc=N   writes fail with ENOSPC after N bytes of data files
+ *   edquot=N   writes fail with EDQUOT after N bytes of data files
+ *   flip=N     byte N of a data file is read with inverted bits
+ *   lost=N     the block with byte N of a data file is not written, although the call succeeds
  *   uring      the kernel has no io_uring
  *   direct     direct I/O is refused at the first transfer, not when a file is opened
  *   quota=N    the user's quota leaves N KiB
- *   readonly   no folder can be made
- *   unreadable no process reads another's memory
- *   garbled    large pieces of another's memory are read with a bit turned over
- *   fast=N     time passes N times as fast
+ *   readonly   folders cannot be created
+ *   unreadable a process cannot read the memory of another process
+ *   garbled    large reads of the memory of another process have an inverted bit
+ *   fast=N     the clock runs N times as fast
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -38,7 +38,7 @@ static const char *fault(const char *name, long *number) {
     return all;
 }
 
-/* Whether a descriptor is of a data file of the gauge. */
+/* True if a descriptor refers to a data file of the gauge. */
 static int is_data(int fd) {
     char link[64], path[PATH_MAX + 1];
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);

@@ -55,7 +55,7 @@ fn own(record: &Value) -> Vec<&Value> {
     all.filter(|m| m["config"]["engine"] != "published").collect()
 }
 
-/// A sample of the text format: name, labels, value.
+/// Sample of the text format: name, labels, value.
 type Sample = (String, Vec<(String, String)>, f64);
 
 /// Parses a line of the text format; `None` if it is invalid or has a time stamp.

@@ -1,7 +1,7 @@
 //! Recorded records, one per gauge and mode, and all documents made from them. The output for a saved record
 //! must not change, on any machine.
 //!
-//! `UPDATE_GOLDEN=1 cargo test --test cli golden` writes the files anew; `git diff` then shows what
+//! `UPDATE_GOLDEN=1 cargo test --test cli golden` updates the files; `git diff` then shows what
 //! changed. See `tests/golden/README.md`.
 
 use crate::fields::faults;

@@ -1,4 +1,4 @@
-//! Runs the program in its own folder and a clean environment. Expectations read as a sentence; a failed one
+//! Runs the program in a separate folder and a clean environment. Expectations read as a sentence; a failed one
 //! prints the command, its status and its complete output.
 
 use crate::fields::{faults, is_record};
@@ -12,7 +12,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// The program.
+/// Path of the program.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_nodegauge");
 /// Time limit of a command.
 pub const TIMEOUT: Duration = Duration::from_secs(120);
@@ -33,7 +33,7 @@ pub const ROME: &str =
 pub const GENOA: &str =
     "synthetic:Package:2 NUMANode:1 L3Cache:12(size=33554432) L2Cache:8 L1dCache:1 Core:1 PU:1";
 
-/// A folder, and an environment without variables of the user.
+/// Temporary folder, in which programs run without the user's variables.
 pub struct Harness {
     folder: TempDir,
 }
@@ -43,17 +43,17 @@ impl Harness {
         Self { folder: TempDir::new().unwrap() }
     }
 
-    /// A path in the folder.
+    /// Returns a path in the folder.
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// A path in the folder, as an argument.
+    /// Returns a path in the folder, as an argument.
     pub fn arg(&self, name: &str) -> String {
         self.path(name).to_str().unwrap().to_owned()
     }
 
-    /// Writes a file into the folder.
+    /// Writes a file into the folder and returns its path.
     pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> String {
         let path = self.path(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -61,7 +61,7 @@ impl Harness {
         self.arg(name)
     }
 
-    /// Any program in the folder and the clean environment.
+    /// Creates a command of any program, in the folder and the clean environment.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         for (name, _) in std::env::vars() {
@@ -98,7 +98,7 @@ impl Harness {
         self.start_with(&[], args)
     }
 
-    /// The same with variables.
+    /// Starts the program with variables.
     pub fn start_with(&self, variables: &[(&str, &str)], args: &[&str]) -> Running {
         let (terminal, theirs) = Terminal::open();
         let mut command = self.command(PROGRAM);
@@ -286,9 +286,9 @@ fn finish(command: Command) -> Outcome {
     Outcome::new(words, &output)
 }
 
-/// A started program; it is killed if the test does not wait for it.
+/// Started program; it is killed if the test does not wait for it.
 pub struct Running {
-    /// Both are taken by whoever waits.
+    /// `None` after the process has ended.
     child: Option<std::process::Child>,
     terminal: Option<Terminal>,
     process: u32,
@@ -311,7 +311,7 @@ impl Running {
         Self { process: child.id(), child: Some(child), terminal: Some(terminal), words }
     }
 
-    /// Closes its terminal and waits for its end; returns its exit code.
+    /// Closes the terminal, waits for the end of the program, and returns its exit code.
     #[track_caller]
     pub fn hang_up(mut self) -> Option<i32> {
         self.terminal.take().unwrap().close();
@@ -326,18 +326,18 @@ impl Running {
         status
     }
 
-    /// Returns its process identifier.
+    /// Returns the process identifier.
     pub fn process(&self) -> u32 {
         self.process
     }
 
-    /// Waits until its bar of progress shows this text.
+    /// Waits until the progress bar shows this text.
     #[track_caller]
     pub fn shows(self, text: &str) -> Self {
         self.shows_times(1, text)
     }
 
-    /// Waits until the bar was drawn this many times with this text. At least half as many steps are then
+    /// Waits until the progress bar was drawn this many times with this text. At least half as many steps are then
     /// complete, because a step sets the position and the text of the bar.
     #[track_caller]
     pub fn shows_times(self, times: usize, text: &str) -> Self {
@@ -350,7 +350,7 @@ impl Running {
         signal(self.process, name);
     }
 
-    /// Waits for its end. Standard error is returned without the progress bar.
+    /// Waits for the end of the program. Standard error is returned without the progress bar.
     #[track_caller]
     pub fn end(mut self) -> Outcome {
         let stdout = self.child.as_mut().unwrap().stdout.take();
@@ -385,7 +385,7 @@ impl Outcome {
         }
     }
 
-    /// Ends the test and shows everything.
+    /// Fails the test and prints the command, its status and its output.
     #[track_caller]
     pub fn fail(&self, why: &str) -> ! {
         let Self { words, code, stdout, stderr } = self;
@@ -407,7 +407,7 @@ impl Outcome {
         self
     }
 
-    /// Standard output contains `text`.
+    /// Checks that standard output contains `text`.
     #[track_caller]
     pub fn says(self, text: &str) -> Self {
         if !self.stdout.contains(text) {
@@ -416,8 +416,7 @@ impl Outcome {
         self
     }
 
-    /// Standard output contains these words one after another, wherever lines are broken and
-    /// however columns are padded.
+    /// Checks that standard output contains these words in sequence, regardless of line breaks and padding.
     #[track_caller]
     pub fn tells(self, words: &str) -> Self {
         let said = self.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -427,7 +426,7 @@ impl Outcome {
         self
     }
 
-    /// Standard output does not contain `text`.
+    /// Checks that standard output does not contain `text`.
     #[track_caller]
     pub fn never_says(self, text: &str) -> Self {
         if self.stdout.contains(text) {
@@ -436,7 +435,7 @@ impl Outcome {
         self
     }
 
-    /// Standard error contains `text`.
+    /// Checks that standard error contains `text`.
     #[track_caller]
     pub fn complains(self, text: &str) -> Self {
         if !self.stderr.contains(text) {
@@ -445,7 +444,7 @@ impl Outcome {
         self
     }
 
-    /// Standard error is this error and nothing else, and standard output is empty.
+    /// Checks that standard error is exactly this error, and that standard output is empty.
     #[track_caller]
     pub fn only_error(self, message: &str) -> Self {
         if self.stderr != format!("error: {message}\n") {
@@ -454,7 +453,7 @@ impl Outcome {
         self.prints_nothing()
     }
 
-    /// Standard output is empty.
+    /// Checks that standard output is empty.
     #[track_caller]
     pub fn prints_nothing(self) -> Self {
         if !self.stdout.is_empty() {
@@ -463,7 +462,7 @@ impl Outcome {
         self
     }
 
-    /// Standard error is empty.
+    /// Checks that standard error is empty.
     #[track_caller]
     pub fn quietly(self) -> Self {
         // On a busy machine, any command may take more than 30 s and then prints a progress line.
@@ -477,7 +476,7 @@ impl Outcome {
         self
     }
 
-    /// Standard output as JSON, with nothing else; a record must follow the schema.
+    /// Parses standard output as one JSON document; a record must follow the schema.
     #[track_caller]
     pub fn json(&self) -> Value {
         let document: Value = serde_json::from_str(&self.stdout)

@@ -29,7 +29,7 @@ fn made(harness: &Harness, name: &str, source: &str) -> String {
     library
 }
 
-/// Simple BLAS routines with this integer type.
+/// Returns the source of simple BLAS routines with this integer type.
 fn plain_blas(integer: &str) -> String {
     const ROUTINES: &str = r#"
         double ddot_(INT *n, double *x, INT *ix, double *y, INT *iy) {
@@ -94,7 +94,7 @@ fn kernels_are_taken_as_asked_or_refused() {
     refused.complains(&kernel.message());
 }
 
-/// A kernel of BLIS that this processor cannot run.
+/// Kernel of BLIS that this processor cannot run.
 struct CannotRun {
     name: &'static str,
     lacks: &'static str,
@@ -107,8 +107,8 @@ impl CannotRun {
     }
 }
 
-/// The AVX-512 kernels, or of a processor with AVX-512 those of the Xeon Phi or of the Bulldozer: no
-/// processor has the instructions of both.
+/// Returns a kernel that this processor cannot run: that of AVX-512, or on processors with AVX-512 that of the Xeon Phi
+/// or of the Bulldozer. No processor has the instructions of all three.
 fn cannot_run() -> CannotRun {
     let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap();
     let has = |isa: &str| cpuinfo.split_whitespace().any(|word| word == isa);

@@ -1,4 +1,4 @@
-//! `nodegauge io` and other programs: IOzone's tables, fio and IOzone in turn, imports.
+//! `nodegauge io` and other programs: IOzone's tables, interleaved runs of fio and IOzone, imports.
 
 use crate::harness::{Harness, Part, make_program, measurements, names};
 use crate::io::{SMALL, io, record};

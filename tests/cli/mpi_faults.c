@@ -1,6 +1,6 @@
-/* Misfortunes between an MPI and a program, through MPI's profiling interface: preloaded into ranks.
- * FAULT says which: hang, die, corrupt, single. With count, none: rank 0 writes how often it met all
- * others in a barrier into the file of this library's name and .count. */
+/* Faults between an MPI and a program, injected through MPI's profiling interface; preloaded into ranks. FAULT selects
+ * one: hang, die, corrupt, single. With `count` there is no fault: rank 0 writes its number of barriers of all ranks to
+ * the file with this library's name and the suffix .count. */
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>

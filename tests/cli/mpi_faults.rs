@@ -155,7 +155,7 @@ fn corrupted_data_is_no_result() {
         assert_eq!((&wrong["value"], &wrong["config"]["validated"]), (&Value::Null, &false.into()));
         assert_eq!(
             texts(&wrong["validity"]["reasons"])[0],
-            "the data arrived corrupted: 2 bytes are not what was sent"
+            "corrupted data: 2 bytes received incorrectly"
         );
         assert!(of(&record, "latency", 64)["value"].is_number());
         // Without validation, the fault is not detected.
@@ -278,7 +278,7 @@ fn ranks_that_are_killed_leave_no_shared_memory() {
     }
 }
 
-/// A program that creates the file `run`.
+/// Creates a program that writes the file `run` when it is started.
 fn trap(harness: &Harness, name: &str) -> String {
     let script = harness.write(name, format!("#!/bin/sh\ntouch {}\n", harness.arg("run")));
     make_program(&script);
@@ -297,7 +297,7 @@ fn a_planted_probe_is_not_run() {
         let all = std::fs::read_dir(&cache).unwrap().map(|entry| entry.unwrap().path());
         all.filter(|path| path.extension().is_none()).collect()
     };
-    // A copy was run, which has been removed.
+    // The run started a temporary copy, which has been removed; only the cached probe is left.
     let [probe] = &kept()[..] else { panic!("{:?}", kept()) };
     let genuine = std::fs::read(probe).unwrap();
     let trap = trap(&harness, "trap");

@@ -1,14 +1,14 @@
 /*
- * A libOpenCL.so.1 that is the system's one but for a fault, which the variable FAULT names:
+ * Wrapper of the system's libOpenCL.so.1 that injects a fault. The variable FAULT selects it:
  *
  *   crash     the process dies when the library is loaded
  *   none      there is no platform
- *   build     no program builds
- *   memory    no memory can be had
- *   busy      the device belongs to another process
+ *   build     every program fails to build
+ *   memory    every allocation fails
+ *   busy      the device is in use by another process
  *   single    the device has no double precision
- *   lost=N    the device answers no more behind the Nth launch
- *   wrong=N   from the Nth launch on nothing is computed
+ *   lost=N    the device is lost after launch N
+ *   wrong=N   from launch N on, kernels compute nothing
  */
 #include <dlfcn.h>
 #include <stdint.h>
@@ -18,7 +18,7 @@
 static void *system_library;
 static long launches;
 
-/* FAULT is `name`, or `name=N`: then N. */
+/* Returns N if FAULT is `name=N`, 1 if it is `name`, and 0 otherwise. */
 static long fault(const char *name)
 {
     const char *said = getenv("FAULT");

@@ -1,4 +1,4 @@
-//! `mpi` and the OSU micro-benchmarks: their programs in turn with the probe, and their tables.
+//! `mpi` and the OSU micro-benchmarks: interleaved runs of their programs and the probe, and their tables.
 
 use crate::harness::{Harness, measurements, names};
 use crate::mpi::{FAST, OPEN_MPI, installed, mpi};

@@ -178,7 +178,7 @@ fn a_sweep_holds_policies_against_one_rank_of_policy_5() {
     // The reference is measured even if it is not requested.
     let said = harness.stream(&["--sweep", "policy=1,3", "--ranks", "2"]).exits(0);
     said.tells("x: median of triad divided by that of 1 rank of policy 5")
-        .tells("one rank of policy 5 is measured too");
+        .tells("one rank of policy 5 is added as the reference");
 }
 
 /// Returns the child processes of a running program.

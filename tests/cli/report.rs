@@ -78,7 +78,7 @@ pub const PICTURES: &str = "
         return {kind: chart.dataset.kind, drawn: svg ? svg.querySelectorAll('path').length : canvas ? dots() : 0};
     })";
 
-/// Scrolls to every surface, which draws it; returns the number of surfaces.
+/// Draws all surfaces by scrolling to them; returns their number.
 const SURFACES: &str = "
     (async () => {
         const places = [...document.querySelectorAll('figure > div:last-child')];

@@ -13,7 +13,7 @@ pub struct Slurm {
     daemons: Vec<Child>,
     /// Process of each node's daemon.
     pub nodes: Vec<u32>,
-    /// The value of `SLURM_CONF`.
+    /// Value of `SLURM_CONF`.
     pub conf: String,
 }
 

@@ -1,6 +1,6 @@
 //! `nodegauge stream --tune`, and the use of its choice in later runs.
 
-use crate::harness::{Harness, measurements, names, texts};
+use crate::harness::{Harness, measurements, names};
 use serde_json::Value;
 
 /// A search that takes a few seconds, on small arrays below any limit.
@@ -8,10 +8,9 @@ const SHORT: [&str; 8] =
     ["stream", "--tune", "--budget", "3", "--json", "--size", "1000000", "--dimms=1024x20000"];
 
 fn remembered(record: &Value) -> Option<String> {
-    texts(&record["notices"])
-        .into_iter()
-        .find(|notice| notice.contains("tuned on"))
-        .map(str::to_owned)
+    let notices = record["notices"].as_array().unwrap();
+    let notice = notices.iter().find(|notice| notice["id"] == "remembered")?;
+    Some(notice["text"].as_str().unwrap().to_owned())
 }
 
 #[test]

@@ -1,6 +1,6 @@
 /*
  * Test double of a device driver: libcuda.so.1, or with -DHIP libamdhip64.so.6. Devices are the processor: memory
- * is the host's, work in streams runs at once, events have the time of the host's clock, and kernels are C
+ * is the host's, work in streams runs immediately, events have the time of the host's clock, and kernels are C
  * (kernels.h). Variables cause the failures of real drivers (defaults in parentheses):
  *
  *   STANDIN_INIT     error code of the initialisation

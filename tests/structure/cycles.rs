@@ -1,26 +1,27 @@
-//! No module depends on one that depends on it, parent and child aside.
+//! Check for cyclic dependencies between modules; those between parent and child are allowed.
 //!
-//! Looked at among the children of each module: a child uses another when anything in the one uses
-//! anything in the other.
+//! The check covers the children of each module. A child uses another child if any module in the first uses any module
+//! in the second.
 
 use crate::crates;
 use crate::exceptions::CYCLES;
 use crate::graph::Graph;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The modules of one parent that use each other, and what shows it.
+/// Modules of one parent that depend on each other, with the uses.
 #[derive(Debug)]
-struct Knot {
-    /// The crate's folder and the parent, such as `compute::lu`.
+struct Cycle {
+    /// Folder of the crate and path of the parent, such as `compute::lu`.
     parent: String,
-    /// The children's names.
+    /// Names of the children.
     members: BTreeSet<String>,
-    /// A line for each use of one member by another.
+    /// One line per use of a member by another.
     uses: Vec<String>,
 }
 
-fn knots(crate_name: &str, graph: &Graph) -> Vec<Knot> {
-    // By parent: child -> children that it uses, and by which modules.
+/// Returns the cyclic dependencies of a crate.
+fn cycles(crate_name: &str, graph: &Graph) -> Vec<Cycle> {
+    // For each parent: pairs of a child and a child that it uses, with the modules.
     let mut levels: BTreeMap<String, BTreeMap<(String, String), Vec<String>>> = BTreeMap::new();
     for (from, to) in graph.edges() {
         let parts = from.split("::").zip(to.split("::"));
@@ -46,14 +47,15 @@ fn knots(crate_name: &str, graph: &Graph) -> Vec<Knot> {
                     "" => crate_name.to_owned(),
                     parent => format!("{crate_name}::{parent}"),
                 };
-                found.push(Knot { parent, members, uses: edges });
+                found.push(Cycle { parent, members, uses: edges });
             }
         }
     }
     found
 }
 
-/// What can be reached from `start`, itself included, along uses as `direction` turns them.
+/// Returns the children that can be reached from `start`, including `start`. `direction` returns a use as it is or
+/// reversed.
 fn reached<'a>(
     start: &str,
     direction: impl Fn((&'a String, &'a String)) -> (&'a String, &'a String),
@@ -72,13 +74,13 @@ fn reached<'a>(
     seen
 }
 
-fn all_knots() -> Vec<Knot> {
+fn all_cycles() -> Vec<Cycle> {
     let mut found = Vec::new();
     let mut modules = 0;
     for folder in crates() {
         let graph = Graph::of_crate(&folder);
         modules += graph.names().count();
-        found.extend(knots(folder.file_name().unwrap().to_str().unwrap(), &graph));
+        found.extend(cycles(folder.file_name().unwrap().to_str().unwrap(), &graph));
     }
     assert!(modules > 100, "only {modules} modules were found");
     found
@@ -86,24 +88,24 @@ fn all_knots() -> Vec<Knot> {
 
 #[test]
 fn no_module_depends_on_one_that_depends_on_it() {
-    let is_allowed = |knot: &Knot, (parent, members): &(&str, &[&str])| {
-        knot.parent == *parent && knot.members.iter().all(|name| members.contains(&name.as_str()))
+    let is_allowed = |cycle: &Cycle, (parent, members): &(&str, &[&str])| {
+        cycle.parent == *parent && cycle.members.iter().all(|name| members.contains(&name.as_str()))
     };
-    let knots = all_knots();
+    let cycles = all_cycles();
     let mut wrong = String::new();
-    for knot in &knots {
-        if !CYCLES.iter().any(|allowed| is_allowed(knot, allowed)) {
-            let members: Vec<&str> = knot.members.iter().map(String::as_str).collect();
+    for cycle in &cycles {
+        if !CYCLES.iter().any(|allowed| is_allowed(cycle, allowed)) {
+            let members: Vec<&str> = cycle.members.iter().map(String::as_str).collect();
             wrong += &format!(
                 "in {}, {} depend on each other:\n  {}\n",
-                knot.parent,
+                cycle.parent,
                 members.join(", "),
-                knot.uses.join("\n  ")
+                cycle.uses.join("\n  ")
             );
         }
     }
     for allowed in CYCLES {
-        if !knots.iter().any(|knot| is_allowed(knot, allowed)) {
+        if !cycles.iter().any(|cycle| is_allowed(cycle, allowed)) {
             wrong += &format!("no longer needed in exceptions.rs: {allowed:?}\n");
         }
     }
@@ -119,7 +121,7 @@ fn a_cycle_is_found_where_it_closes() {
     graph.read("a::y", "use super::Parent;");
     graph.read("b", "use crate::a::y::Y;");
     graph.read("c", "use crate::{a, b};");
-    let found = knots("k", &graph);
+    let found = cycles("k", &graph);
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!(found[0].parent, "k");
     assert_eq!(found[0].uses, ["a::x -> b", "b -> a::y"]);

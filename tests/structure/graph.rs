@@ -1,16 +1,17 @@
-//! Which module of a crate uses which, read off paths: `use` declarations, paths in code, in arguments of macros
-//! and in attributes (`value_parser = crate::a::parse`, `with = "crate::a"`), through `crate::`, `super::`, `self::`,
-//! names that were imported, and re-exports (an item that is re-exported belongs to the module that has it).
+//! Graph of the uses between the modules of a crate, derived from paths: `use` declarations, paths in code, in
+//! arguments of macros and in attributes (`value_parser = crate::a::parse`, `with = "crate::a"`). They are resolved
+//! through `crate::`, `super::`, `self::`, imported names, and re-exports (a re-exported item belongs to the module
+//! that defines it).
 //!
-//! Not seen: methods called on a value, and what a macro of another crate makes. What is under
-//! `#[cfg(test)]` does not count. Modules are their full paths (`lu::panel`; the root is empty).
+//! Method calls on values and expansions of macros of other crates are not detected. Code under `#[cfg(test)]` is
+//! ignored. Modules are named by their full paths (`lu::panel`; the root is empty).
 
 use crate::files;
 use crate::tokens::tokens;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// The modules of a crate.
+/// Modules of a crate.
 #[derive(Debug, Default)]
 pub struct Graph {
     modules: BTreeMap<String, Module>,
@@ -18,17 +19,17 @@ pub struct Graph {
 
 #[derive(Debug, Default)]
 struct Module {
-    /// Names that `use` declarations bring, with the paths that they stand for.
+    /// Imported names, with their paths.
     imports: BTreeMap<String, Vec<String>>,
     /// Paths of `use a::b::*`.
     globs: Vec<Vec<String>>,
-    /// Names of the items that are defined here.
+    /// Names of the items that the module defines.
     items: BTreeSet<String>,
-    /// Every path that is mentioned, whole.
+    /// All complete paths in the module.
     paths: Vec<Vec<String>>,
 }
 
-/// How many re-exports are followed; more would be a circle.
+/// Maximum number of re-exports that are followed; a larger number means a cycle.
 const MOST_HOPS: u32 = 16;
 
 impl Graph {
@@ -71,7 +72,7 @@ impl Graph {
                     if attribute.starts_with(&["[", "cfg", "(", "test"]) {
                         i = end_of_item(words, end);
                     } else {
-                        // Paths in it are read like those of code.
+                        // Paths in attributes count like those in code.
                         module.paths.extend(attribute.iter().filter_map(|word| path_in_text(word)));
                         i = open + 1;
                     }
@@ -113,12 +114,12 @@ impl Graph {
         }
     }
 
-    /// The modules by name.
+    /// Returns the names of the modules.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.modules.keys().map(String::as_str)
     }
 
-    /// Which module uses which, ancestors and descendants aside.
+    /// Returns the uses between modules, except those between ancestors and descendants.
     pub fn edges(&self) -> BTreeSet<(String, String)> {
         let mut edges = BTreeSet::new();
         for (name, module) in &self.modules {
@@ -135,8 +136,8 @@ impl Graph {
         edges
     }
 
-    /// The module that a path written in `module` ends in, and what of the path is left there: an
-    /// item and what belongs to it. `None` for what is of another crate or local.
+    /// Resolves a path in `module`. Returns the module to which it leads and the rest of the path, which is an item and
+    /// its members. Returns `None` for paths of other crates and for local names.
     fn resolve(&self, module: &str, path: &[String], hops: u32) -> Option<(String, Vec<String>)> {
         let (first, rest) = path.split_first()?;
         let start = match first.as_str() {
@@ -170,7 +171,7 @@ impl Graph {
         Some((at, left))
     }
 
-    /// What a name means in a module: a child, an item, an import, or what a glob brings.
+    /// Resolves a name in a module: a child, an item, an import, or an item of a glob import.
     fn look_up(&self, module: &str, name: &str, hops: u32) -> Option<(String, Vec<String>)> {
         let hops = hops.checked_sub(1)?;
         let known = self.modules.get(module)?;
@@ -182,7 +183,7 @@ impl Graph {
             return Some((module.to_owned(), vec![name.to_owned()]));
         }
         if let Some(path) = known.imports.get(name) {
-            // `use csv::Reader` in a module csv means the other crate.
+            // `use csv::Reader` in a module csv refers to the other crate.
             return if path.first().is_some_and(|first| first == name) && path.len() == 1 {
                 None
             } else {
@@ -212,7 +213,7 @@ impl Module {
     }
 }
 
-/// The paths of a `use` tree with the names that they get; `*` for a glob.
+/// Adds the paths of a `use` tree with the imported names; the name is `*` for a glob.
 fn read_tree(tree: &[&str], prefix: &mut Vec<String>, found: &mut Vec<(Vec<String>, String)>) {
     let depth = prefix.len();
     let mut i = 0;
@@ -258,7 +259,7 @@ fn read_tree(tree: &[&str], prefix: &mut Vec<String>, found: &mut Vec<(Vec<Strin
     }
 }
 
-/// The place behind the bracket that closes the one at `open`.
+/// Returns the position after the bracket that closes the one at `open`.
 fn closing(words: &[&str], open: usize) -> usize {
     let mut depth = 0usize;
     for (i, word) in words.iter().enumerate().skip(open) {
@@ -274,7 +275,7 @@ fn closing(words: &[&str], open: usize) -> usize {
     words.len()
 }
 
-/// The place behind the item that begins at `start`: its body, or its semicolon.
+/// Returns the position after the body or the semicolon of the item that begins at `start`.
 fn end_of_item(words: &[&str], start: usize) -> usize {
     let mut i = start;
     let ends_with_semicolon =
@@ -290,7 +291,7 @@ fn end_of_item(words: &[&str], start: usize) -> usize {
     i
 }
 
-/// The path that a text is, such as `"crate::a::b"` in attributes of serde.
+/// Parses a string literal as a path, such as `"crate::a::b"` in attributes of serde.
 fn path_in_text(word: &str) -> Option<Vec<String>> {
     let names = word.strip_prefix('"')?.strip_suffix('"')?.split("::");
     let names: Vec<String> = names.map(str::to_owned).collect();
@@ -311,7 +312,7 @@ fn parent(module: &str) -> &str {
     module.rsplit_once("::").map_or("", |(parent, _)| parent)
 }
 
-/// Whether `module` is `ancestor` or lies below it.
+/// True if `module` is `ancestor` or is below it.
 fn is_within(module: &str, ancestor: &str) -> bool {
     ancestor.is_empty()
         || module

@@ -1,9 +1,8 @@
 //! Tests of the sources themselves, without dependencies, so that they run in seconds:
 //! `cargo test -p nodegauge-structure`.
 //!
-//! `graph` finds which module of a crate uses which; `tokens` reads Rust as far as that needs.
-//! What is still to be mended is in one list, `exceptions`; an entry that is no longer needed
-//! fails the test, so the list only shrinks.
+//! `graph` finds the uses between the modules of a crate; `tokens` splits Rust sources into tokens for it. Known
+//! violations are listed in `exceptions`. An entry that is no longer needed fails the test, so the list only shrinks.
 
 #![forbid(unsafe_code)]
 #![cfg(test)]
@@ -17,13 +16,13 @@ mod tokens;
 
 use std::path::{Path, PathBuf};
 
-/// The root of the repository.
+/// Returns the root of the repository.
 fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.ancestors().nth(2).unwrap().to_owned()
 }
 
-/// The folders of the crates, sorted.
+/// Returns the folders of the crates, sorted.
 fn crates() -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = std::fs::read_dir(root().join("crates"))
         .unwrap()
@@ -31,11 +30,11 @@ fn crates() -> Vec<PathBuf> {
         .filter(|path| path.join("Cargo.toml").is_file())
         .collect();
     folders.sort();
-    assert!(folders.len() > 5, "the crates are not where they are looked for");
+    assert!(folders.len() > 5, "the crates are not in the expected folder");
     folders
 }
 
-/// The files below a folder whose names end in one of `extensions`, sorted.
+/// Returns the files below a folder with one of `extensions`, sorted.
 fn files(folder: &Path, extensions: &[&str]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {

@@ -1,4 +1,4 @@
-//! Names of types: no two public types share one, and the names of ideas that many gauges have are used once.
+//! Check of type names: public types have distinct names, and names that every gauge could use occur only once.
 
 use crate::tokens::tokens;
 use crate::{crates, files, root};
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 /// Keywords that declare a type.
 const DECLARATIONS: [&str; 5] = ["struct", "enum", "trait", "type", "union"];
 
-/// Names that every gauge could give to a type of its own. Each belongs to at most one type of the workspace, private
+/// Names that every gauge could give to a type. Each belongs to at most one type of the workspace, private
 /// types included.
 const IDEAS: [&str; 8] =
     ["Run", "Cell", "Figure", "Memory", "Place", "Order", "Candidate", "Evidence"];
@@ -96,7 +96,7 @@ fn end_of_block(words: &[String], start: usize) -> usize {
     words.len()
 }
 
-/// Returns the names that several of the declarations have although each may have them once, with their files.
+/// Returns the names that occur in several declarations although they must be unique, with their files.
 fn homonyms(sources: &[(String, String)]) -> Vec<(String, Vec<String>)> {
     let mut public: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut ideas: BTreeMap<String, Vec<String>> = BTreeMap::new();

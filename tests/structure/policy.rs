@@ -1,9 +1,9 @@
-//! One lint policy, no unsafe code where none is needed, names of the field.
+//! Checks of the lint policy, of unsafe code, and of the vocabulary.
 
 use crate::exceptions::WORDS_IN;
 use crate::{crates, files, root};
 
-/// Words that a reader of hyperfine, fio or likwid would have to look up, and what is said instead.
+/// Words that are unusual in this field, with their replacements.
 const HOUSE_WORDS: &[(&str, &str)] = &[
     ("court", "shared line"),
     ("crew", "workers, panel group"),
@@ -26,7 +26,7 @@ const HOUSE_WORDS: &[(&str, &str)] = &[
     ("workshop", "build directory"),
 ];
 
-/// Our sources, by path from the root of the repository, but these tests.
+/// Returns the sources of the workspace except these tests, with their paths relative to the root of the repository.
 fn sources() -> Vec<(String, String)> {
     let root = root();
     let folders = ["crates", "probes", "tests", "benches"].map(|folder| root.join(folder));
@@ -80,7 +80,7 @@ fn names_are_those_of_the_field() {
                     match WORDS_IN.iter().find(|folder| name.starts_with(**folder)) {
                         Some(folder) => found.push((*folder).to_owned()),
                         None => {
-                            lines += &format!("{name}:{}: '{word}': say {instead}\n", i + 1);
+                            lines += &format!("{name}:{}: '{word}': use {instead}\n", i + 1);
                         }
                     }
                 }
@@ -88,10 +88,10 @@ fn names_are_those_of_the_field() {
         }
     }
     assert!(lines.is_empty(), "\n{lines}");
-    compare(&found, WORDS_IN, "has words of the house");
+    compare(&found, WORDS_IN, "has unusual words");
 }
 
-/// The words of a line, small: of names in either style, and of texts.
+/// Splits a line into lower-case words, including the parts of snake-case and camel-case names.
 fn words(line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut before = ' ';
@@ -108,7 +108,7 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// Fails unless exactly the exceptions were found.
+/// Checks that exactly the exceptions were found.
 fn compare(found: &[String], exceptions: &[&str], what: &str) {
     let mut wrong = String::new();
     for name in found.iter().filter(|name| !exceptions.contains(&name.as_str())) {

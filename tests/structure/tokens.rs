@@ -1,7 +1,7 @@
-//! Rust source as words: identifiers, `::`, single signs, and texts (`"text"`, as written). Comments, raw texts,
-//! characters and lifetimes are left out; nothing is understood.
+//! Tokens of Rust sources: identifiers, `::`, single signs, and string literals (`"text"`, as written). Comments, raw
+//! strings, characters and lifetimes are left out.
 
-/// The words of a source file.
+/// Returns the tokens of a source file.
 pub fn tokens(source: &str) -> Vec<String> {
     let chars: Vec<char> = source.chars().collect();
     let mut found = Vec::new();
@@ -25,7 +25,7 @@ pub fn tokens(source: &str) -> Vec<String> {
                     "r" | "br" | "cr" if raw_text(&chars, end).is_some() => {
                         i = raw_text(&chars, end).unwrap();
                     }
-                    // b"bytes", c"text": the text is a word of its own.
+                    // b"bytes", c"text": the literal is a separate token.
                     "b" | "c" if matches!(chars.get(end), Some('"' | '\'')) => {}
                     _ => found.push(word),
                 }
@@ -82,7 +82,8 @@ fn end_of_text(chars: &[char], start: usize) -> usize {
     i + 1
 }
 
-/// A character ends with a quote after one sign or an escape; a lifetime has none.
+/// Returns the end of a character or a lifetime. A character ends with a quote after one sign or an escape sequence; a
+/// lifetime does not.
 fn end_of_character_or_lifetime(chars: &[char], start: usize) -> usize {
     match (chars.get(start + 1), chars.get(start + 2)) {
         (Some('\\'), _) => {
@@ -94,7 +95,7 @@ fn end_of_character_or_lifetime(chars: &[char], start: usize) -> usize {
     }
 }
 
-/// The end of a raw text whose `#`s or quote begin at `start`, if one does.
+/// Returns the end of the raw string whose `#`s or quote begin at `start`, if there is one.
 fn raw_text(chars: &[char], start: usize) -> Option<usize> {
     let hashes = chars[start..].iter().take_while(|c| **c == '#').count();
     if chars.get(start + hashes) != Some(&'"') {

@@ -138,7 +138,7 @@ impl WorkersOptions {
             ("--threads", self.placement.threads.is_some()),
             ("--places", self.placement.places.is_some()),
             ("--bind", self.placement.bind.is_some()),
-            ("--threads-per-cache", self.placement.per_cache.is_some()),
+            ("--per-cache", self.placement.per_cache.is_some()),
             ("--ranks", self.ranks.is_some()),
             ("--rank-map", self.rank_map.is_some()),
             ("--policy", self.policies.is_some()),

@@ -27,18 +27,18 @@ pub fn wrong_in_words(wrong: &impl std::fmt::Display) -> String {
     format!("wrong values in the arrays: {wrong}")
 }
 
-/// Returns the reason why a figure does not represent the requested pages, if there are too few; `lies` is the
-/// subject and the verb of the sentence.
+/// Returns the reason why a figure does not represent the requested pages, if there are too few; `memory` names what
+/// the pages hold.
 pub fn small_pages(
     asked: RequestedPages,
     got: &BTreeMap<u64, Fraction>,
-    lies: &str,
+    memory: &str,
 ) -> Option<String> {
     let huge: Fraction =
         got.iter().filter(|(size, _)| **size >= 2 << 20).map(|(_, share)| *share).sum();
     (asked != RequestedPages::Base && huge.0 < PAGES_GOT_ENOUGH).then(|| {
         let huge = huge.in_whole_percent();
-        format!("{asked} pages requested, but only {huge} of the {lies} on huge pages")
+        format!("{asked} pages requested, but only {huge} of the {memory} is on huge pages")
     })
 }
 

@@ -299,7 +299,7 @@ pub(crate) fn pages_got(mapping: &PagedMapping) -> (PagesConfig, Validity) {
     let asked = mapping.pages_asked();
     let got = mapping.pages_got().ok();
     let mut validity = Validity::valid();
-    if let Some(doubt) = got.as_ref().and_then(|got| small_pages(asked, got, "memory lies")) {
+    if let Some(doubt) = got.as_ref().and_then(|got| small_pages(asked, got, "memory")) {
         validity.add(Status::Suspect, doubt);
     }
     (PagesConfig { asked: asked.name().to_owned(), got }, validity)

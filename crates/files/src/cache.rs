@@ -1,5 +1,4 @@
-//! The page cache: which part of a file is in it, dropping that part, and whether direct I/O really
-//! goes past it.
+//! Page cache: the share of a file in it, dropping a file from it, and the test that direct I/O bypasses it.
 
 use crate::engine;
 use crate::error;

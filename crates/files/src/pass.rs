@@ -33,7 +33,7 @@ use std::time::Duration;
 pub(crate) struct Pass<'a> {
     pub(crate) operation: &'a Operation,
     pub(crate) task: &'a Task,
-    /// End of this operation, from its start.
+    /// Time limit of this operation.
     pub(crate) limit: Option<Duration>,
     /// End of the run, in ticks of the clock.
     pub(crate) deadline: Option<u64>,
@@ -62,7 +62,7 @@ pub enum PassEnd {
 }
 
 impl PassEnd {
-    /// True if nothing follows: the budget or the user cut it short.
+    /// True if the budget or the user ended the pass early, so that no pass follows.
     pub(crate) fn is_cut(self) -> bool {
         matches!(self, Self::Budget | Self::Interrupted)
     }
@@ -75,7 +75,7 @@ pub(crate) struct PassResult {
     pub(crate) bytes: u64,
     /// End, in ticks of the clock.
     pub(crate) end: u64,
-    /// Time of the operations, seconds; with one under way without the comparison of contents.
+    /// Time of the operations in seconds. At depth 1 it excludes the verification of the data.
     pub(crate) seconds: f64,
     pub(crate) ended: PassEnd,
 }
@@ -84,7 +84,7 @@ pub(crate) struct PassResult {
 pub(crate) struct Bench {
     clock: Clock,
     pub(crate) data: Arc<Data>,
-    /// Blocks of the last pass, for one of the same size.
+    /// Blocks of the last pass, reused for the same block size.
     blocks: Vec<Buffer>,
     pub(crate) latency: Latency,
     pub(crate) file: PathBuf,
@@ -174,7 +174,7 @@ impl Bench {
         // Operations that do not write every block write what is there already, so that the whole file
         // can be checked afterwards.
         let stamp = holds + u64::from(covers(operation));
-        // A read may put something else into the block.
+        // A read may change the content of the block.
         let refills = setup.verify && operation.direction == Direction::Mixed;
         let mut walk = Walk::new(operation.pattern, blocks, seed);
         let (mut ended, mut operations, mut paused) = (PassEnd::Through, 0, 0);
@@ -237,7 +237,7 @@ impl Bench {
             bytes: operations * block_bytes,
             end,
             seconds: clock.seconds((end - begun).saturating_sub(paused)).0,
-            // The blocks under way may have been the last.
+            // The blocks in progress may have been the last.
             ended: if operations == blocks { PassEnd::Through } else { ended },
         })
     }

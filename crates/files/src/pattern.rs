@@ -13,7 +13,7 @@ pub enum AccessPattern {
     Random,
     /// Every 17th block from the first on, then every 17th from the second on, and so forth.
     Stride,
-    /// The first block, over and over.
+    /// The first block, repeatedly.
     Same,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct Walk {
     pattern: AccessPattern,
     blocks: u64,
     taken: u64,
-    /// The block that comes next; for [`AccessPattern::Random`] the state of the generator.
+    /// Next block; for [`AccessPattern::Random`] the state of the generator.
     next: u64,
     /// Smallest power of two, less one, that covers all blocks.
     mask: u64,

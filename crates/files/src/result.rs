@@ -258,8 +258,8 @@ fn figure(operation: &Operation) -> Measurement {
     Measurement::new(GAUGE, TEST, operation.name, Unit::BytesPerSecond)
 }
 
-/// Returns the mean device share of all samples, which move equal numbers of bytes, and its basis. Returns `None` if the
-/// share of any sample is unknown.
+/// Returns the mean device share of all samples, which move equal numbers of bytes, and its basis. Returns `None` if
+/// the share of any sample is unknown.
 fn device_share<'a>(counting: &[&'a OperationSample]) -> Option<(f64, &'a str)> {
     let shares: Option<Vec<_>> = counting.iter().map(|sample| sample.share).collect();
     let shares = shares?;

@@ -1,4 +1,4 @@
-//! The folder in which files are made: new, used only by this run, removed at the end.
+//! Scratch folder for the files of a run: new, used only by this run, removed at the end.
 //!
 //! Its name begins with [`PREFIX`]; it holds a file `lock` that the run keeps locked, and files whose names
 //! begin with `data-`. A run that is killed leaves it behind; the kernel releases the locks of dead
@@ -20,19 +20,19 @@ use std::time::{Duration, SystemTime};
 const PREFIX: &str = "nodegauge-io-";
 const LOCK: &str = "lock";
 const DATA: &str = "data-";
-/// A folder without a lock and younger than this may be in creation.
+/// Age below which a folder without a lock may still be in creation.
 const BEING_MADE: Duration = Duration::from_secs(60);
 
-/// A folder of this run.
+/// Scratch folder of this run.
 #[derive(Debug)]
 pub(crate) struct ScratchDirectory {
     folder: PathBuf,
-    /// Open, and therefore locked, until the end of the run.
+    /// Lock file, open and therefore locked until the end of the run.
     _lock: File,
     files: std::cell::Cell<u64>,
 }
 
-/// A folder that a run left behind.
+/// Folder that a run left behind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leftover {
     /// Path of the folder.
@@ -42,7 +42,7 @@ pub struct Leftover {
 }
 
 impl ScratchDirectory {
-    /// Makes a fresh folder under `path`, which must be a folder that exists.
+    /// Creates a new folder under `path`, which must be an existing folder.
     pub(crate) fn make(path: &Path) -> Result<Self, Failure> {
         is_folder(path)?;
         let unwritable = |cause| error::unwritable(path, cause);
@@ -68,12 +68,12 @@ impl ScratchDirectory {
 
 impl Drop for ScratchDirectory {
     fn drop(&mut self) {
-        // What cannot be removed is found by the next run.
+        // The next run finds files that cannot be removed here.
         let _ = remove(&self.folder);
     }
 }
 
-/// Refuses a path in which no directory can be made, as far as this shows without making one.
+/// Checks, without creating a folder, that `path` is a suitable parent.
 pub(crate) fn check(path: &Path) -> Result<(), Failure> {
     is_folder(path)?;
     accessat(CWD, path, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS)
@@ -83,7 +83,7 @@ pub(crate) fn check(path: &Path) -> Result<(), Failure> {
 /// Removes the folders that killed runs left under `path`, and returns them.
 ///
 /// # Errors
-/// Fails when something of it cannot be removed.
+/// Fails if a folder or a file in it cannot be removed.
 pub fn remove_leftovers(path: &Path) -> Result<Vec<Leftover>, Failure> {
     let left = leftovers(path);
     for Leftover { folder, .. } in &left {
@@ -119,7 +119,7 @@ fn locked(path: &Path) -> io::Result<File> {
     let mut lock = File::options().write(true).create_new(true).open(path)?;
     // On a file system without locks, the folder always counts as in use.
     let _ = lock.try_lock();
-    // The text is for people only, so that a failure to write it is ignored.
+    // The text is only informative: errors are ignored.
     let _ = writeln!(lock, "process {} of nodegauge io", std::process::id());
     Ok(lock)
 }
@@ -163,7 +163,7 @@ fn is_left(folder: &Path) -> bool {
     made.is_ok_and(|made| SystemTime::now().duration_since(made).is_ok_and(|age| age > BEING_MADE))
 }
 
-/// Removes a folder with its lock and data; a folder with anything else in it stays, with that.
+/// Removes the lock and the data of a folder, and the folder itself if it contains nothing else.
 fn remove(folder: &Path) -> io::Result<()> {
     let mut lock = None;
     for entry in std::fs::read_dir(folder)?.flatten() {

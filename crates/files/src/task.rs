@@ -1,4 +1,4 @@
-//! Tasks on a file, and the way in which operations are carried out.
+//! Tasks on a file and their setup: engine, cache mode and flags.
 
 use crate::engine::{IoEngine, Msync, SyncWrites, choice};
 use crate::grid::CellSize;
@@ -7,14 +7,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 
-/// Way in which operations are carried out.
+/// Calls and flags of the operations.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TaskSetup {
-    /// Calls of the plain operations.
+    /// Engine of the plain operations.
     pub engine: IoEngine,
-    /// Number of blocks under way at once; one unless the engine queues.
+    /// Number of blocks in progress at the same time; 1 unless the engine queues requests.
     pub depth: u32,
-    /// When a written mapping is written out.
+    /// Time at which a changed mapping is written to the file.
     pub msync: Msync,
     /// True to bypass the page cache (`O_DIRECT`).
     pub direct: bool,
@@ -24,9 +24,9 @@ pub struct TaskSetup {
     pub include_close: bool,
     /// True if writing the data out (`fsync`) is timed.
     pub include_fsync: bool,
-    /// True if what is read is compared with what was written.
+    /// True if the data that is read is compared with the data that was written.
     pub verify: bool,
-    /// Share of reads of the random mix, percent.
+    /// Percentage of reads in the random mix.
     pub read_percent: u8,
 }
 
@@ -67,13 +67,13 @@ impl TaskSetup {
 )]
 #[serde(rename_all = "lowercase")]
 pub enum CacheMode {
-    /// Whatever it does: IOzone's default.
+    /// Default use by the kernel, as IOzone without options.
     Cached,
-    /// Writing out is timed, and pages are dropped before anything is read.
+    /// `fsync` is timed, and pages are dropped before operations that read.
     Fsync,
-    /// Nothing: direct I/O.
+    /// Direct I/O, which bypasses the cache.
     Direct,
-    /// Little: the file is twice as large as memory.
+    /// File twice as large as memory, so that little of it is in the cache.
     Beyond,
 }
 

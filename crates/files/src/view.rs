@@ -19,14 +19,14 @@ use std::collections::BTreeSet;
 /// Up to this number, cells are shown one by one; more are summarised by operation.
 const FEW: usize = 6;
 
-/// A measurement with its configuration.
+/// Measurement with its configuration.
 pub(crate) struct Row<'a> {
     pub(crate) m: &'a Measurement,
     pub(crate) config: FilesConfig,
 }
 
 impl Row<'_> {
-    /// Sizes of file and block.
+    /// Returns the file size and the block size in bytes.
     pub(crate) fn sizes(&self) -> Option<(u64, u64)> {
         self.config.file_bytes.zip(self.config.block_bytes)
     }
@@ -60,13 +60,13 @@ pub(crate) fn at<'r, 'a>(
     rows.iter().copied().find(|row| row.m.name == name && row.sizes() == Some(cell))
 }
 
-/// The gauge's measurements of a record.
+/// Returns the gauge's measurements in a record.
 pub(crate) fn rows(record: &Record) -> Vec<Row<'_>> {
     let own = record.measurements.iter().filter(|m| m.gauge == GAUGE);
     own.map(|m| Row { m, config: m.read_config() }).collect()
 }
 
-/// The gauge's part of a record's page.
+/// Returns the gauge's sections of the page of a record.
 pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     let all = rows(record);
     let is_rate = |row: &&Row<'_>| row.m.unit == Unit::BytesPerSecond;
@@ -86,7 +86,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
 }
 
 /// Maximum number of operations in the closing sentences.
-const TOLD: usize = 2;
+const MOST_COMPARED: usize = 2;
 
 /// Returns, for each other program, which one is faster in the largest cell that both have.
 fn closing(rows: &[&Row<'_>]) -> Option<String> {
@@ -95,16 +95,16 @@ fn closing(rows: &[&Row<'_>]) -> Option<String> {
     let mut sentences = Vec::new();
     for program in distinct(others.iter().filter_map(|row| row.config.engine.as_deref())) {
         let theirs = only(&others, |row| row.config.engine.as_deref() == Some(program));
-        let mut told: Vec<(&Row<'_>, &Row<'_>)> = Vec::new();
+        let mut compared: Vec<(&Row<'_>, &Row<'_>)> = Vec::new();
         for name in distinct(theirs.iter().map(|row| row.m.name.as_str())) {
             let pair = |row: &&'_ &Row<'_>| row.m.name == name;
             let pairs = theirs.iter().filter(pair).filter_map(|row| {
                 let same = |like: &&&Row<'_>| like.m.name == name && like.is_like(row);
                 Some((*own.iter().find(same)?, *row))
             });
-            told.extend(pairs.max_by_key(|(_, row)| row.sizes()));
+            compared.extend(pairs.max_by_key(|(_, row)| row.sizes()));
         }
-        for (ours, row) in told.into_iter().take(TOLD) {
+        for (ours, row) in compared.into_iter().take(MOST_COMPARED) {
             let (file, block) = row.sizes().unwrap_or_default();
             let (what, name) =
                 (format!("{} in blocks of {}", size(file), size(block)), &row.m.name);
@@ -116,7 +116,7 @@ fn closing(rows: &[&Row<'_>]) -> Option<String> {
     (!sentences.is_empty()).then(|| sentences.join("\n"))
 }
 
-/// A section for each folder.
+/// Returns one section per folder.
 fn of_folders(rows: &[&Row<'_>]) -> Vec<Section> {
     let section = |folder: &str| {
         let here = only(rows, |row| row.folder() == folder);
@@ -147,7 +147,7 @@ fn brief(record: &Record, rows: &[&Row<'_>]) -> Section {
     section
 }
 
-/// Measurements of one folder, taken in one way.
+/// Adds the measurements of one folder with one setup to a section.
 fn of_group(group: &[&Row<'_>], section: &mut Section) {
     let (own, others): (Vec<&Row<'_>>, Vec<&Row<'_>>) =
         group.iter().partition(|row| row.m.category == Category::Variant);
@@ -218,7 +218,7 @@ fn volume_in_words(row: &Row<'_>, in_full: bool) -> String {
     words
 }
 
-/// Returns how measurements were taken, without what differs between native ones and those of reference programs.
+/// Describes the setup of measurements, as far as native ones and those of reference programs share it.
 fn how(row: &Row<'_>) -> String {
     let Row { m, config } = row;
     let cache = match config.cache {
@@ -249,15 +249,15 @@ fn how(row: &Row<'_>) -> String {
     let flags = flags.iter().filter(|(is_set, _)| *is_set).map(|(_, words)| (*words).to_owned());
     let workers =
         [(config.threads, "thread", "threads"), (config.processes, "process", "processes")];
-    let workers = workers.into_iter().filter_map(|(count, one, several)| {
-        let noun = if count? == 1 { one } else { several };
-        Some(format!("{} {noun} on files of their own", count?))
+    let workers = workers.into_iter().filter_map(|(count, one, several)| match count? {
+        1 => Some(format!("1 {one} on its own file")),
+        count => Some(format!("{count} {several} on files of their own")),
     });
     let parts = std::iter::once(cache.to_owned()).chain(engine).chain(flags).chain(workers);
     parts.collect::<Vec<_>>().join(", ")
 }
 
-/// A size as tables show it: `64 KiB`.
+/// Formats a size for tables: `64 KiB`.
 fn size(bytes: u64) -> String {
     Bytes(bytes).to_string()
 }

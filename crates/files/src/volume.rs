@@ -10,10 +10,10 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// A file system as the record keeps it. What the kernel does not say is `null`.
+/// File system of a folder, as in the record. Unknown values are `null`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Volume {
-    /// The folder that was given.
+    /// Folder as given by the user.
     pub path: String,
     /// `ext4`, `xfs`, `tmpfs`, `nfs4`, `lustre`, ...
     #[serde(rename = "type")]
@@ -24,20 +24,20 @@ pub struct Volume {
     pub source: Option<String>,
     /// Options of the mount and of the file system.
     pub options: Option<String>,
-    /// Name of the block device, e.g. `nvme0n1p2`; `null` where there is none or it is not known.
+    /// Name of the block device, e.g. `nvme0n1p2`; `null` if there is none or it is unknown.
     pub device: Option<String>,
     /// Name of the device's model.
     pub model: Option<String>,
     /// The device's I/O scheduler.
     pub scheduler: Option<String>,
-    /// True if the device says that it rotates.
+    /// True if the device reports itself as rotational.
     pub rotational: Option<bool>,
-    /// Block that direct I/O must keep to, bytes.
+    /// Block size in bytes that direct I/O requires.
     pub logical_block: Option<u64>,
     /// Number of the device in the kernel's files, `MAJOR:MINOR`.
     #[serde(skip)]
     pub number: Option<String>,
-    /// The folder, whatever its name.
+    /// Path of the folder, also if it is not UTF-8.
     #[serde(skip)]
     pub folder: PathBuf,
 }
@@ -110,7 +110,7 @@ fn chosen(list: &str) -> String {
         .to_owned()
 }
 
-/// A line of mountinfo (proc_pid_mountinfo(5)).
+/// Line of mountinfo (proc_pid_mountinfo(5)).
 struct Mount<'a> {
     number: &'a str,
     at: PathBuf,

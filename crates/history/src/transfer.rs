@@ -149,11 +149,9 @@ impl Store {
 
     fn other_content(&self, id: &str) -> HistoryError {
         let path = self.path().display();
-        Failure::usage(format!(
-            "run {id} is in history database {path} with different content: nothing is imported"
-        ))
-        .hint(format!("nodegauge history remove {id}, or import into another --db FILE"))
-        .into()
+        Failure::usage(format!("run {id} is in history database {path} with different content"))
+            .hint(format!("nodegauge history remove {id}, or import into another --db FILE"))
+            .into()
     }
 
     /// Returns the saved run with exactly this identifier.
@@ -181,8 +179,8 @@ impl HistoryError {
         }
         let is_busy = matches!(self, Self::Busy(_));
         let failure = Failure::from(self);
-        let problem = failure.problem().replace(": nothing is imported", "");
-        let text = format!("{problem}; {} imported before the error", counted(runs, "run"));
+        let imported = counted(runs, "run");
+        let text = format!("{}; {imported} imported before the error", failure.problem());
         let failure =
             Failure::new(failure.kind, text).hint("import the same file again to import the rest");
         if is_busy { Self::Busy(failure) } else { Self::Failed(failure) }

@@ -21,9 +21,7 @@ const SUM_TOLERANCE: f64 = 1e-6;
 
 /// Difference between a loop and the replay.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[error(
-    "{what} is {got}, expected {expected} ({n} elements, offset {offset} from a cache line)"
-)]
+#[error("{what} is {got}, expected {expected} ({n} elements, offset {offset} from a cache line)")]
 pub struct Mismatch {
     /// Name of the element or sum, e.g. `c[17]`; indices below 0 and from `n` on are outside the share.
     pub what: String,

@@ -272,7 +272,11 @@ mod tests {
     fn little_memory_cuts_the_rule_and_refuses_a_size() {
         let cut = choose(SizeSpec::Auto, Element::F64, &around(32, 300)).unwrap();
         assert_eq!(cut.follows_rule, Some(false));
-        assert!(cut.notices[0].message.contains("cut from 128 MiB to 80 MiB"), "{:?}", cut.notices);
+        assert!(
+            cut.notices[0].message.contains("reduced from 128 MiB to 80 MiB"),
+            "{:?}",
+            cut.notices
+        );
         let error = choose(SizeSpec::Bytes(Bytes::gib(1)), Element::F64, &around(32, 1024));
         assert_eq!(
             error.unwrap_err().to_string(),

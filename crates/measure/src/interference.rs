@@ -2,7 +2,7 @@
 //! and time that the hypervisor stole.
 
 use crate::Fraction;
-use crate::quantity::Seconds;
+use crate::quantity::{Seconds, counted};
 use std::fmt;
 
 /// Counters that the kernel keeps for a thread.
@@ -151,10 +151,12 @@ impl fmt::Display for Cause {
                 write!(f, "off its CPU for {lost}, because of stolen time or an interrupt")
             }
             Self::Preempted { switches, lost } => {
-                write!(f, "preempted {switches} times for {lost}")
+                write!(f, "preempted {} for {lost}", counted(*switches as usize, "time"))
             }
-            Self::Faults(n) => write!(f, "{n} page faults"),
-            Self::Stolen { ticks } => write!(f, "{ticks} ticks stolen by the hypervisor"),
+            Self::Faults(n) => f.write_str(&counted(*n as usize, "page fault")),
+            Self::Stolen { ticks } => {
+                write!(f, "{} stolen by the hypervisor", counted(*ticks as usize, "tick"))
+            }
             Self::Moved => f.write_str("core-to-core round trip changed during the sample"),
             Self::OtherProgram { share } => {
                 write!(
@@ -170,6 +172,17 @@ impl fmt::Display for Cause {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn causes_are_counted_in_singular_and_plural() {
+        let ticks = |ticks| Cause::Stolen { ticks }.to_string();
+        assert_eq!(ticks(1), "1 tick stolen by the hypervisor");
+        assert_eq!(ticks(2), "2 ticks stolen by the hypervisor");
+        assert_eq!(Cause::Faults(1).to_string(), "1 page fault");
+        let preempted = |switches| Cause::Preempted { switches, lost: Seconds(1e-3) }.to_string();
+        assert!(preempted(1).starts_with("preempted 1 time for 1"), "{}", preempted(1));
+        assert!(preempted(2).starts_with("preempted 2 times for 1"), "{}", preempted(2));
+    }
 
     #[test]
     fn work_is_of_the_cpus_that_are_asked_for() {

@@ -1,13 +1,13 @@
-//! Properties of a curve over message sizes: leaps of the time, dips of single sizes, and the two parameters
-//! of Hockney's model. Pure.
+//! Properties of a curve over message sizes: jumps of the time, outliers (dips) of single sizes, and the two
+//! parameters of Hockney's model.
 //!
 //! Hockney ("The communication challenge for MPP", Parallel Computing 20, 1994) models the time of a message
 //! of s bytes as t(s) = t0 + s / r; half of the rate r is reached at n1/2 = t0 r bytes. By this model a
-//! message of twice the size takes at most twice as long. Where the measured time goes beyond that, and the
-//! line through the larger sizes lies above the smaller ones too, t0 has grown: another protocol begins.
-//! Where only the rate sinks, as beyond a cache, that line falls below them. Times do not show which protocol
-//! waits for the receiver (rendezvous); only the library reports that. The model is fitted to each protocol
-//! separately.
+//! message of twice the size takes at most twice as long. If the measured time exceeds this bound, and the line
+//! through the larger sizes is also above the times of the smaller sizes, t0 is larger: another protocol begins.
+//! If only the rate decreases, as beyond a cache, that line is below the smaller sizes. Times do not show which
+//! protocol waits for the receiver (rendezvous); only the library reports that. The model is fitted to each
+//! protocol separately.
 
 use nodegauge_measure::{BytesPerSec, Seconds};
 use schemars::JsonSchema;
@@ -22,11 +22,11 @@ pub type CurvePoint = (u64, f64);
 pub struct MessageCurve {
     /// Sizes at which the time jumps and stays higher.
     pub switches: Vec<Switch>,
-    /// From how many bytes on messages wait for the receiver; `null` when the library does not tell.
+    /// Smallest size in bytes whose messages wait for the receiver; `null` if the library does not report it.
     pub rendezvous_bytes: Option<u64>,
-    /// The library's variable that says so.
+    /// Control variable of the library from which the size is read.
     pub rendezvous_source: Option<String>,
-    /// Sizes that take far longer than their neighbours let expect.
+    /// Sizes that take far longer than expected from the sizes on both sides.
     pub dips: Vec<u64>,
     /// Hockney's model of each protocol.
     pub hockney: Vec<Fit>,
@@ -64,16 +64,16 @@ impl MessageCurve {
 pub struct EagerLimit {
     /// Limit in bytes; smaller messages are sent at once.
     pub bytes: u64,
-    /// The variable that says so.
+    /// Control variable of the library from which the limit is read.
     pub variable: String,
 }
 
-/// A leap of the curve.
+/// Jump of the curve.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Switch {
-    /// The first size beyond it, bytes.
+    /// First size after the jump, bytes.
     pub bytes: u64,
-    /// The time there over what the sizes below let expect.
+    /// Ratio of the time at this size to the time that is expected from the smaller sizes.
     pub leap: f64,
 }
 
@@ -84,19 +84,19 @@ pub struct Fit {
     pub from_bytes: u64,
     /// Largest size of the range, bytes.
     pub to_bytes: u64,
-    /// t0.
+    /// Parameter t0.
     pub latency_s: Seconds,
-    /// r.
+    /// Parameter r.
     pub bytes_per_s: BytesPerSec,
-    /// n1/2, bytes.
+    /// Parameter n1/2 in bytes.
     pub half_bytes: f64,
     /// Root mean square of the relative residuals.
     pub error: f64,
 }
 
-/// Minimum factor of a leap over the expected time; noise stays below it.
+/// Minimum ratio of the time after a jump to the expected time; noise stays below it.
 const LEAP: f64 = 1.5;
-/// Minimum factor of a dip over the time that is expected from the sizes on both sides.
+/// Minimum ratio of the time of a dip to the time that is expected from the sizes on both sides.
 const DIP: f64 = 1.3;
 /// Minimum number of points of a fit: two for the parameters, and two more to assess them.
 const FIT_POINTS: usize = 4;
@@ -295,7 +295,7 @@ mod tests {
 
     #[test]
     fn a_step_after_which_the_curve_stays_up_is_no_dip() {
-        // As it was measured before a run in which the sizes beyond were faster by chance.
+        // Larger sizes that are faster or slower by chance do not hide the jump.
         for (step, next) in [(3.1, [3.3, 3.8]), (3.1, [2.9, 4.4]), (3.3, [2.8, 3.3])] {
             let mut times = GUEST_OPEN_MPI;
             (times[12], times[13], times[14]) = (step, next[0], next[1]);

@@ -1,5 +1,5 @@
 //! Size limit of eager messages, from the library itself: a control variable (MPI_T) of the layer that
-//! transfers the messages. Pure.
+//! transfers the messages.
 //!
 //! Open MPI has `btl_NAME_eager_limit` for the transport that its ob1 layer uses: a message that does not fit with
 //! the layer's header waits for the receiver. MPICH has a variable of the device, which usually leaves the choice to

@@ -1,6 +1,6 @@
 //! Comparison of an MPI with a lower bound (the floor): the times of the built-in transport (shared memory;
 //! for each size the faster of a ring and a single copy) between the same two cores in the same run, with
-//! interleaved starts. Pure.
+//! interleaved starts.
 
 use crate::GAUGE;
 use crate::config::FloorConfig;
@@ -144,7 +144,7 @@ pub(crate) fn remarks(
     (notices, doubts)
 }
 
-/// `2.1 to 3.4 times`.
+/// Formats a range of ratios: `2.1 to 3.4 times`.
 fn times(least: f64, most: f64) -> String {
     let (least, most) = (format!("{least:.1}"), format!("{most:.1}"));
     if least == most { format!("{least} times") } else { format!("{least} to {most} times") }

@@ -1,4 +1,4 @@
-//! One start of the probe: its ranks, their places, and the options of each launcher for these places. Pure.
+//! One start of the probe: its ranks, their places, and the options of each launcher for these places.
 //!
 //! Every launcher binds with its own means: Open MPI 4 with a rank file in the system's numbers of CPUs, Open
 //! MPI 5 with one in hwloc's, Hydra with `-bind-to user:`, Slurm with `--cpu-bind`. The probe reads the

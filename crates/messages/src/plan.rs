@@ -1,4 +1,4 @@
-//! Plan of a run: ranks, patterns and starts. Pure, except for the search for MPIs.
+//! Plan of a run: ranks, patterns and starts. Only the search for MPIs accesses the system.
 
 use crate::choice::MpiRequest;
 use crate::floor;

@@ -31,7 +31,7 @@ fn carried(abi: MpiAbi) -> &'static [u8] {
     }
 }
 
-/// A probe that is ready to be started.
+/// Probe that is ready to be started.
 #[derive(Debug)]
 pub struct Probe {
     /// Path of the program.
@@ -68,8 +68,9 @@ pub fn build(
         MpiParts::Wrapper { compiler, path } => {
             let key = key(compiler, path, &mpi.library);
             let cache = cache.as_ref().map_err(String::as_str);
-            let mut tell = |text: String| notices.push(Notice::new(NoticeId::Method, GAUGE, text));
-            Cow::from(kept_or_compiled(compiler, &key, cache, &mut tell, interrupted)?)
+            let mut report =
+                |text: String| notices.push(Notice::new(NoticeId::Method, GAUGE, text));
+            Cow::from(kept_or_compiled(compiler, &key, cache, &mut report, interrupted)?)
         }
         MpiParts::Runtime { path, abi } => {
             arguments.push(format!("library={}", path.display()));
@@ -77,8 +78,8 @@ pub fn build(
         }
     };
     // The folder of the cache is also visible to other hosts, and programs may run there.
-    let beside = cache.ok().and_then(|cache| Scratch::new_in(cache.path()).ok());
-    let folder = beside.map_or_else(Scratch::new, Ok)?;
+    let cached = cache.ok().and_then(|cache| Scratch::new_in(cache.path()).ok());
+    let folder = cached.map_or_else(Scratch::new, Ok)?;
     let path = folder.path().join("messages-probe");
     let write = std::fs::write(&path, program)
         .and_then(|()| std::fs::set_permissions(&path, Permissions::from_mode(0o700)));
@@ -95,13 +96,13 @@ fn key(compiler: &Compiler, given: &Path, library: &MpiLibrary) -> String {
     format!("{command}\n{given}\n{path}\n{library}\n{version}\n{FLAGS}\n{sources}")
 }
 
-/// Returns the probe from the cache, or compiles it and stores it there; `tell` receives problems of the
+/// Returns the probe from the cache, or compiles it and stores it there; `report` receives problems of the
 /// cache.
 fn kept_or_compiled(
     compiler: &Compiler,
     key: &str,
     cache: Result<&ProgramCache, &str>,
-    tell: &mut dyn FnMut(String),
+    report: &mut dyn FnMut(String),
     interrupted: &dyn Fn() -> bool,
 ) -> Result<Vec<u8>, MessagesError> {
     let mut hasher = DefaultHasher::new();
@@ -113,14 +114,14 @@ fn kept_or_compiled(
     }
     let program = compile(compiler, interrupted)?;
     if let Err(why) = kept {
-        tell(format!("a cached probe is not used but compiled again: {why}"));
+        report(format!("a cached probe is not used but compiled again: {why}"));
     }
     let keep = |programs: &ProgramCache| {
         let failed = |cause| format!("cannot write {}: {cause}", programs.path().display());
         programs.keep(&name, key, &program).map_err(failed)
     };
     if let Err(why) = cache.map_err(str::to_owned).and_then(keep) {
-        tell(format!("the compiled probe is not kept for later runs: {why}"));
+        report(format!("the compiled probe is not kept for later runs: {why}"));
     }
     Ok(program)
 }

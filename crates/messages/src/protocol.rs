@@ -1,4 +1,4 @@
-//! Parser of the probe's output, line by line, so that the results of a killed run are kept. Pure.
+//! Parser of the probe's output, line by line, so that the results of a killed run are kept.
 
 use crate::pattern::Pattern;
 use nodegauge_measure::{names, stats};
@@ -15,7 +15,7 @@ pub struct BatchGroup {
     /// Round trip of a cache line between the two cores before and after, seconds; 0 when they
     /// share no memory.
     pub trips: (f64, f64),
-    /// Seconds of one operation: the mean of each batch.
+    /// Seconds per operation: the mean of each batch.
     pub seconds: Vec<f64>,
     /// For each batch, the share of its time for which a rank was off its core because of another program; empty if
     /// the probe did not report it.
@@ -43,7 +43,7 @@ pub struct SizeRun {
     pub bytes: u64,
     /// World ranks of the first pair.
     pub ranks: (u32, u32),
-    /// Pairs that worked at once.
+    /// Number of concurrent pairs.
     pub pairs: u32,
     /// Routes of the messages, if they are chosen for each size and start.
     pub routes: Vec<String>,
@@ -55,7 +55,7 @@ pub struct SizeRun {
     pub wrong: Option<u64>,
     /// Reason why the size ended; `None` if it is unfinished.
     pub done: Option<Done>,
-    /// The median of a first measurement that fell out of its curve, seconds.
+    /// Median of a first measurement that deviated from the curve, seconds.
     pub dip: Option<f64>,
 }
 
@@ -115,7 +115,7 @@ pub struct ProbeOutput {
     /// The library's control variables for eager messages, with their values.
     pub variables: Vec<(String, i64)>,
     pub ranks: Vec<ProbeRank>,
-    /// In order.
+    /// Sizes in the order of measurement.
     pub sizes: Vec<SizeRun>,
     /// Patterns that the probe refused, because the MPI does not support concurrent sends by several threads.
     pub refused: Vec<Pattern>,

@@ -1,4 +1,4 @@
-//! Measurements from the output of a probe, with all reasons for doubt. Pure.
+//! Measurements from the output of a probe, with all reasons for doubt.
 //!
 //! The value is what the OSU micro-benchmarks print: the mean over all operations that count; the samples are
 //! the means of batches, so that the summary shows their spread. Samples of different regimes of a machine
@@ -11,6 +11,7 @@ use crate::protocol::{MOST_LOST, SizeRun};
 use crate::start::{Broken, MessageTransport, StartReport, Starter};
 use crate::{GAUGE, TEST, TRANSPORT};
 use nodegauge_measure::interference::Cause;
+use nodegauge_measure::quantity;
 use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Validity};
 use nodegauge_measure::regime::{self, Regime};
 use nodegauge_measure::samples::{self, CellSamples, RegimeGroup, Sample, Sorted, Sorting};
@@ -190,11 +191,11 @@ pub(crate) fn mpi_config(
 /// Batches of a size: valid ones and the others.
 struct Batches {
     samples: Vec<Sample>,
-    /// Operations of each.
+    /// Number of operations of each batch.
     operations: Vec<u64>,
     sorted: Sorted,
     counted: RegimeGroup,
-    /// True if none of them met the regime of the other sizes.
+    /// True if no batch was measured in the regime of the other sizes.
     moved: bool,
 }
 
@@ -228,7 +229,7 @@ impl Batches {
         Self { samples, operations, sorted, counted, moved }
     }
 
-    /// Operations of some batches, and mean seconds of one, whatever batch it was in.
+    /// Returns the number of operations of some batches, and the mean seconds per operation over all of them.
     fn mean(&self, batches: &[usize]) -> (u64, f64) {
         let operations: u64 = batches.iter().map(|i| self.operations[*i]).sum();
         let seconds = |i: &usize| self.samples[*i].seconds[0] * self.operations[*i] as f64;
@@ -236,7 +237,7 @@ impl Batches {
     }
 }
 
-/// One size of one pattern.
+/// Size of a pattern, with its batches.
 struct SizeEvidence<'a> {
     starter: &'a Starter<'a>,
     report: &'a StartReport,
@@ -313,7 +314,7 @@ impl SizeEvidence<'_> {
             config.processes = config.places.as_ref().map(|places| places.len() as u64);
             return config;
         }
-        // Of all ranks, those of this pair.
+        // Places and hosts of the ranks of this pair.
         let (places, hosts) = (&config.places, &config.hosts);
         let ranks = [run.ranks.0, run.ranks.1].map(|rank| {
             let first = places.iter().flatten().nth(rank as usize).and_then(|cpus| cpus.first());
@@ -330,11 +331,9 @@ impl SizeEvidence<'_> {
         let Self { report, run, batches, .. } = self;
         let mut validity = Validity::valid();
         if let Some(wrong @ 1..) = run.wrong {
-            let what = if run.pattern.row().multiple_of > 1 { "numbers" } else { "bytes" };
-            validity.add(
-                Status::Invalid,
-                format!("the data arrived corrupted: {wrong} {what} are not what was sent"),
-            );
+            let what = if run.pattern.row().multiple_of > 1 { "number" } else { "byte" };
+            let amount = quantity::counted(wrong as usize, what);
+            validity.add(Status::Invalid, format!("corrupted data: {amount} received incorrectly"));
         }
         if run.done.is_none() {
             let reason = match &report.broken {
@@ -345,7 +344,7 @@ impl SizeEvidence<'_> {
                 Some(Broken::Interrupted) => "interrupted".to_owned(),
                 None => "the probe did not finish this size".to_owned(),
             };
-            // Batches that were taken are a result, if an unfinished one.
+            // After an interrupt, complete batches still give a result.
             let status = match report.broken {
                 Some(Broken::Interrupted) if !run.groups.is_empty() => Status::Suspect,
                 _ => Status::Invalid,

@@ -31,9 +31,9 @@ pub(crate) enum Broken {
 /// Medians of one start, for ratios of interleaved starts.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct StartMedians {
-    /// The median round trip of a cache line, seconds; NaN where ranks share none.
+    /// Median round trip of a cache line; NaN if the ranks share none.
     pub trip: Seconds,
-    /// Median seconds of an operation, of each size that is through.
+    /// Median seconds per operation, of each completed size.
     pub seconds: BTreeMap<(Pattern, u64), f64>,
 }
 
@@ -51,7 +51,7 @@ impl StartMedians {
 pub(crate) struct StartReport {
     pub launch: Launch,
     pub output: ProbeOutput,
-    /// Starts whose samples are together here.
+    /// Number of starts whose samples are combined.
     pub starts: u32,
     /// Medians of each start, in order.
     pub by_start: Vec<StartMedians>,
@@ -132,11 +132,11 @@ impl MessageTransport<'_> {
     }
 }
 
-/// A transport of messages, ready to start ranks.
+/// Transport of messages, ready to start ranks.
 #[derive(Clone, Copy)]
 pub(crate) struct Starter<'a> {
     pub transport: MessageTransport<'a>,
-    /// Patterns that it plays, of those that a launch has.
+    /// Patterns of a launch that the transport runs.
     pub plays: &'a [Pattern],
     pub topology: &'a Topology,
     pub options: &'a MessageOptions,
@@ -237,7 +237,7 @@ impl Starter<'_> {
         Ok(StartReport { launch, output, starts: 1, by_start, transport, broken, command })
     }
 
-    /// Starts of `launch` whose samples are put together, each with its share of the time for a size.
+    /// Returns the number of starts of `launch` whose samples are combined. The starts share the time limit of a size.
     pub(crate) fn starts(&self, launch: &Launch) -> u32 {
         let fixed = self.options.samples.is_some() || self.options.iterations.is_some();
         let here = matches!(launch.ranks, Where::Here(_)) && launch.steps.is_empty();
@@ -250,7 +250,7 @@ impl Starter<'_> {
         MessageOptions { size_limit, ..self.options.clone() }
     }
 
-    /// True if messages go without an MPI.
+    /// True for the built-in transport.
     pub(crate) fn is_own(&self) -> bool {
         matches!(self.transport, MessageTransport::Own(_))
     }
@@ -346,7 +346,7 @@ impl Starter<'_> {
 
 /// Returns the error for a launch that the built-in transport does not support; plans exclude it.
 fn only_mpi() -> MessagesError {
-    transport::needs_mpi("this", None)
+    transport::needs_mpi("this start of ranks", None)
 }
 
 /// True if this process runs as root and the launcher of this MPI requires an option for that. Open MPI's

@@ -23,7 +23,7 @@ const SMALL: u64 = 8;
 /// Text for a missing figure.
 const NONE: &str = "-";
 
-/// A figure with its configuration.
+/// Figure with its configuration.
 struct ShownFigure<'a> {
     m: &'a Measurement,
     config: MessageConfig,
@@ -70,7 +70,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     let all: Vec<&ShownFigure<'_>> = all.iter().collect();
     let mut section = Section::new(GAUGE);
     if all.is_empty() {
-        // A page of all gauges says why one is missing.
+        // The page of all gauges reports why a gauge has no figures.
         let mut notices = record.notices.iter().filter(|notice| notice.gauge == GAUGE);
         let why = notices.find(|notice| notice.id == NoticeId::LeftOut);
         section.note_if(GAUGE, why.map(|notice| notice.to_string()));
@@ -101,8 +101,9 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     [section].into_iter().chain(closing).filter(|section| !section.blocks.is_empty()).collect()
 }
 
-/// Several MPIs between the same ranks, or the probe and OSU's programs on one: which delivers small messages
-/// faster, and which moves large ones; of other patterns alone, which is faster in the first.
+/// Compares several MPIs between the same ranks, or the probe with OSU's programs on one MPI. Returns which of them
+/// has the lower latency of small messages and which the higher bandwidth of large ones. If neither was measured,
+/// compares the first measured pattern.
 fn closing(all: &[&ShownFigure<'_>]) -> Option<String> {
     let is_osu = |figure: &ShownFigure<'_>| figure.m.category == Category::Reference;
     let osu = all.iter().any(|figure| is_osu(figure));
@@ -136,7 +137,7 @@ fn closing(all: &[&ShownFigure<'_>]) -> Option<String> {
             };
             let of = own.iter().filter(|figure| figure.pattern == Some(pattern));
             let by_size = grouped(of, |figure| figure.config.message_bytes);
-            // A size that all have; among small sizes, one greater than zero.
+            // A size that all of them have; for small sizes, one greater than zero.
             let mut sizes: Vec<_> =
                 by_size.iter().filter(|(_, figures)| figures.len() > 1).collect();
             sizes.retain(|(size, _)| {
@@ -199,12 +200,12 @@ fn summary(all: &[&ShownFigure<'_>]) -> Table {
     table
 }
 
-/// A distance, or what has none.
+/// Returns the name of a distance; `all ranks` if there is none.
 fn distance(distance: Option<Distance>) -> &'static str {
     distance.map_or("all ranks", Distance::name)
 }
 
-/// CPUs of each rank: `0, 1` or `{0-3}, {4-7}`; long lists are cut in the middle.
+/// Formats the CPUs of each rank: `0, 1` or `{0-3}, {4-7}`. Long lists are shortened in the middle.
 fn places(figure: &ShownFigure<'_>) -> String {
     const SHOWN: usize = 8;
     let words = |cpus: &Vec<u32>| match cpus.as_slice() {
@@ -227,7 +228,7 @@ fn places(figure: &ShownFigure<'_>) -> String {
 struct FigureUnit {
     unit: Unit,
     name: &'static str,
-    /// A figure of the unit in it.
+    /// Converts a value to this unit.
     convert: fn(f64) -> f64,
 }
 
@@ -242,7 +243,7 @@ impl FigureUnit {
         Self { unit, name, convert }
     }
 
-    /// A figure with four digits.
+    /// Formats a value with four digits.
     fn words(self, value: f64) -> String {
         significant((self.convert)(value))
     }

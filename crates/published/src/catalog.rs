@@ -1,5 +1,5 @@
-//! Catalog of figures that others have published for known nodes, to be shown with a measurement. The data
-//! are in `data/published.toml`, each with its source; they are neither corrected nor completed.
+//! Catalog of published figures of known nodes, which can be shown with a measurement. The data are
+//! in `data/published.toml`, each with its source; they are neither corrected nor completed.
 //!
 //! They become measurements of the category "reference" with the engine [`PUBLISHED`], so that a record keeps
 //! the figures that were shown. They never count as results of the run.
@@ -53,11 +53,11 @@ nodegauge_measure::config! {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PublishedNode {
-    /// Processor, by its name in the catalog of processors.
+    /// Processor name, as in the catalog of processors.
     pub processor: String,
-    /// Processor packages.
+    /// Number of processor packages.
     pub sockets: u32,
-    /// Cores of all packages.
+    /// Number of cores of all packages.
     pub cores: u32,
     /// NUMA nodes per socket (AMD's NPS), if the publication states it.
     pub nodes_per_socket: Option<u32>,
@@ -65,7 +65,7 @@ pub struct PublishedNode {
     pub settings: String,
     /// Node and its memory.
     pub node: String,
-    /// Theoretical bandwidth, B/s, if the publication names the memory.
+    /// Theoretical bandwidth in B/s, if the publication names the memory.
     pub theoretical: Option<f64>,
     /// Compiler and flags.
     pub compiler: Option<String>,
@@ -121,7 +121,7 @@ fn tables() -> &'static (Vec<PublishedNode>, BTreeMap<String, String>) {
     })
 }
 
-/// Returns the catalog, in its order.
+/// Returns all published nodes, in the order of the catalog.
 pub fn all() -> &'static [PublishedNode] {
     &tables().0
 }
@@ -152,8 +152,11 @@ pub struct UnknownNode {
 impl From<&UnknownNode> for Failure {
     fn from(error: &UnknownNode) -> Self {
         let near = error.near.join(", ");
-        Self::usage(format!("no published figures of \"{}\"; known processors: {near}", error.name))
-            .hint("--against list shows the catalog")
+        Self::usage(format!(
+            "no published figures for \"{}\"; known processors: {near}",
+            error.name
+        ))
+        .hint("--against list shows the catalog")
     }
 }
 
@@ -284,7 +287,7 @@ impl PublishedNode {
         tables().1.get(&self.source).map_or("", String::as_str)
     }
 
-    /// Returns the words that a search compares with.
+    /// Returns the words of the node's description, for searches.
     fn words(&self) -> Vec<String> {
         let text = plain(&format!("{self} {} {}", self.node, self.source()));
         words(&text).map(str::to_owned).collect()
@@ -426,7 +429,7 @@ mod tests {
         assert_eq!(
             unknown.to_string().lines().collect::<Vec<_>>(),
             [
-                "no published figures of \"EPYC 7H13\"; known processors: EPYC 7H12, EPYC 7F52, \
+                "no published figures for \"EPYC 7H13\"; known processors: EPYC 7H12, EPYC 7F52, \
                  Xeon Phi 7110P, EPYC 9654, Tesla K40c, Xeon Phi 5110P, Opteron",
                 "hint: --against list shows the catalog"
             ]

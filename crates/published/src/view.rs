@@ -12,7 +12,7 @@ use nodegauge_measure::record::{Category, Measurement, Record};
 /// Maximum width of the column of names.
 const NAME: usize = 30;
 
-/// A published figure with its configuration.
+/// Published figure with its configuration.
 type PublishedRow<'a> = (&'a Measurement, PublishedConfig);
 
 /// Adds the published figures of a gauge: as a separate section on the page of `run`, or at the end of the
@@ -44,7 +44,7 @@ pub fn section(record: &Record, gauge: &str) -> Section {
     let (streams, others): (Vec<_>, Vec<_>) =
         asked.into_iter().partition(|node| node[0].0.test == stream::TEST);
     if !streams.is_empty() {
-        section.push(beside(record, &streams)).push(picture(record, &streams)).gap();
+        section.push(comparison(record, &streams)).push(picture(record, &streams)).gap();
         for node in &streams {
             section.note("published", origin(node[0]));
         }
@@ -105,12 +105,12 @@ fn picture(record: &Record, nodes: &[&Vec<&PublishedRow<'_>>]) -> Picture {
         let machine = figure.1.machine.clone().unwrap_or_else(|| "?".to_owned());
         (machine, figure.0.value, origin(figure))
     });
-    let title = "triad here and as published elsewhere";
+    let title = "triad of this run and of published runs";
     Picture::bars(title, Unit::BytesPerSecond, own.into_iter().chain(theirs))
 }
 
 /// Returns a table with the run's STREAM figures, followed by the published ones.
-fn beside(record: &Record, nodes: &[&Vec<&PublishedRow<'_>>]) -> Table {
+fn comparison(record: &Record, nodes: &[&Vec<&PublishedRow<'_>>]) -> Table {
     let own = native(record, nodes);
     fn of<'a>(all: &[&'a Measurement], name: &str) -> Option<&'a Measurement> {
         all.iter().find(|m| m.name == name).copied()

@@ -43,7 +43,7 @@ pub struct ArrayOptions {
     pub pages: Option<RequestedPages>,
     /// Software prefetch; `None` for a choice by measuring.
     pub prefetch: Option<Prefetch>,
-    /// Pages that loops walk side by side; `None` for a choice by measuring.
+    /// Number of pages that loops traverse side by side; `None` for a choice by measuring.
     pub side_by_side: Option<SideBySide>,
 }
 
@@ -156,7 +156,7 @@ impl StreamRequest {
     /// Plans a mode. `newest` returns the newest saved run of this node with a figure of a test and a name.
     ///
     /// # Errors
-    /// Fails if threads, ranks or arrays do not fit, and if there are no such loops or compilers.
+    /// Fails if threads, ranks or arrays do not fit, and if the requested loops or compilers do not exist.
     pub fn plan(
         &self,
         mode: StreamMode,
@@ -188,7 +188,7 @@ impl StreamRequest {
     /// Plans `explain`.
     ///
     /// # Errors
-    /// Fails if threads or arrays do not fit, and if there are no such loops.
+    /// Fails if threads or arrays do not fit, and if the requested loops do not exist.
     pub fn ablation(&self, site: &Site) -> Result<AblationPlan, Failure> {
         let (budget, share) = (AblationPlan::BUDGET, AblationPlan::SHARE);
         Ok(AblationPlan::new(self.arrange(site, "explain", budget, share)?))
@@ -230,8 +230,8 @@ impl StreamRequest {
         Arrangement::new(site, &team.request, options, notices)
     }
 
-    /// Plans one configuration: ranks if they are requested or were started; else a team, as it was tuned unless the
-    /// user requests otherwise, or arrays or memory for which it was not tuned.
+    /// Plans one configuration: ranks if they are requested or were started by a launcher, else a team. An earlier
+    /// tuning determines the team and its loops, unless the user requests other threads, arrays or memory.
     fn plain(
         &self,
         site: &Site,
@@ -266,7 +266,7 @@ impl StreamRequest {
         Ok(StreamPlan::new(arrangement, None).beside(mixes::saved(site, newest)))
     }
 
-    /// Places the ranks that a launcher has started: as requested, else where the launcher has put them.
+    /// Places the ranks that a launcher has started: as requested, else on the CPUs that the launcher gave them.
     fn joined(&self, joined: &LaunchedRanks, topology: &Topology) -> Result<RankPlan, Failure> {
         let Started { ranks: count, launcher, .. } = joined.started;
         if let Some(asked) = self.ranks.ranks.filter(|asked| *asked != count) {

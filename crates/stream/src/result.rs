@@ -321,7 +321,7 @@ fn common_validity(evidence: &StreamEvidence<'_>, numa: &NumaConfig) -> Validity
         .into_iter()
         .for_each(|doubt| validity.suspect(doubt));
     let (asked, got) = (evidence.target.config().pages, evidence.seen.pages.as_ref());
-    if let Some(doubt) = got.and_then(|got| small_pages(asked, got, "arrays lie")) {
+    if let Some(doubt) = got.and_then(|got| small_pages(asked, got, "arrays")) {
         validity.suspect(doubt);
     }
     if let Some(broken) = location::broken(numa, &evidence.target.config().policy) {

@@ -224,7 +224,7 @@ mod tests {
     fn little_memory_cuts_the_rule_and_refuses_a_mesh_with_one_that_fits() {
         let cut = choose(None, &around(32, 200)).unwrap();
         assert_eq!(cut.notices[0].id, NoticeId::Clamped);
-        assert!(cut.doubt().unwrap().contains("times the last-level caches"));
+        assert!(cut.doubt().unwrap().contains("below the minimum of"));
         let error = choose(Some([100, 100, 100]), &around(32, 200)).unwrap_err().to_string();
         let edge = cut.mesh.elements[0];
         assert!(error.contains("but only 200 MiB of memory may be used"), "{error}");

@@ -7,6 +7,7 @@ use crate::stream::TEST;
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::{Note, Picture, Section, Table};
 use nodegauge_kernels::STREAM_ARRAYS;
+use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::{Bytes, BytesPerSec};
 
@@ -56,12 +57,12 @@ pub(super) fn section(all: &[DeviceFigure<'_, DeviceStreamConfig>], detail: Deta
     );
     if detail == Detail::Full {
         drivers(&mut section, all.iter().map(|(_, own_config)| &own_config.on));
-        let checks = config.checks.unwrap_or(0);
+        let checks = counted(config.checks.unwrap_or(0) as usize, "time");
         let worst =
             all.iter().filter_map(|(_, own_config)| own_config.worst_error).fold(0.0, f64::max);
         section.note(
             "checked",
-            format!("every element on the device, {checks} times; worst deviation {worst:.0e}"),
+            format!("every element on the device, {checks}; worst deviation {worst:.0e}"),
         );
         let count = first.summary.as_ref().map_or(0, |summary| summary.n);
         let stopped = config.on.stopped.as_deref().unwrap_or("?");

@@ -60,7 +60,7 @@ impl Mover for Stdio {
 
 impl Drop for Stdio {
     fn drop(&mut self) {
-        // What is lost here was reported by `finish`.
+        // `finish` has already reported write errors.
         // SAFETY: the stream is open and not used after this; it closes its own descriptor.
         unsafe { libc::fclose(self.0) };
     }

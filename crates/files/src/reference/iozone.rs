@@ -123,7 +123,11 @@ mod tests {
             Some("-s 1024k -r 4k -I -+D -c -i 0 -t 2 -T -x -F data-iozone-0 data-iozone-1")
         );
         let uring = TaskSetup { engine: IoEngine::Uring, ..TaskSetup::default() };
-        assert_eq!(arguments(&task(uring, &["write"]), None), None, "iozone has no io_uring engine");
+        assert_eq!(
+            arguments(&task(uring, &["write"]), None),
+            None,
+            "iozone has no io_uring engine"
+        );
         let mut odd = task(TaskSetup::default(), &["write"]);
         odd.cell.block = Bytes(1000);
         assert_eq!(arguments(&odd, None), None);

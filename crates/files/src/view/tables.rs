@@ -193,7 +193,7 @@ pub(super) fn by_operation(rows: &[&Row<'_>], section: &mut Section) {
     section.push(table).note("rows", text).note("latencies", calls(rows));
 }
 
-/// The cell for latencies: the smallest block, in the largest file that has it.
+/// Returns the cell whose latencies are shown: the smallest block in the largest file measured with it.
 fn smallest_block(rows: &[&Row<'_>]) -> Option<(u64, u64)> {
     let cells = cells(rows);
     let block = cells.iter().map(|(_, block)| *block).min()?;

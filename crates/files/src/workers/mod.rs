@@ -1,8 +1,8 @@
-//! Several workers, threads or processes, each on its own file: IOzone's throughput mode.
+//! Workers, as threads or processes, each with its own file. This corresponds to IOzone's throughput mode.
 //!
-//! All start together. With the stonewall the first worker that finishes stops the others, so that only the
-//! time in which all work is measured; each worker's rate is over its own time. The parent's rate is all
-//! bytes over the time from the start to the end of the last worker.
+//! All workers start together. With the stonewall, the first worker that finishes stops the others, so that only
+//! the time in which all of them work is measured. The rate of a worker refers to its own time. The rate of the
+//! parent is the total bytes divided by the time from the common start to the end of the last worker.
 
 mod shared;
 
@@ -37,9 +37,9 @@ pub enum WorkerKind {
 /// Requested workers, each on its own file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileWorkers {
-    /// Their kind.
+    /// Kind of the workers.
     pub kind: WorkerKind,
-    /// Their number.
+    /// Number of workers.
     pub count: usize,
     /// True if the first worker that finishes stops the others.
     pub stonewall: bool,
@@ -48,10 +48,10 @@ pub struct FileWorkers {
 /// One sample of one operation.
 #[derive(Debug, Clone)]
 pub(crate) struct OperationSample {
-    /// Bytes per second as the field counts them.
+    /// Bytes per second.
     pub(crate) rate: f64,
     pub(crate) seconds: f64,
-    /// Blocks moved, and blocks that the file has.
+    /// Number of transferred blocks, and number of blocks in the file.
     pub(crate) operations: (u64, u64),
     pub(crate) ended: PassEnd,
     /// Latencies in ticks of the clock, with their counts.
@@ -65,11 +65,11 @@ pub(crate) struct OperationSample {
 /// Rates of several workers, each on its own file.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct WorkerFigures {
-    /// All bytes over the time from the start of all to the end of the last, B/s.
+    /// Total bytes divided by the time from the common start to the end of the last worker, B/s.
     pub(crate) parent: f64,
-    /// Each worker's own rate, B/s.
+    /// Rate of each worker, B/s.
     pub(crate) rates: Vec<f64>,
-    /// Fewest bytes that a worker moved.
+    /// Minimum number of bytes that a worker transferred.
     pub(crate) least_bytes: u64,
 }
 

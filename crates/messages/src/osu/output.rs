@@ -1,4 +1,4 @@
-//! Output of the OSU micro-benchmarks, versions 5 to 7. Pure.
+//! Output of the OSU micro-benchmarks, versions 5 to 7.
 //!
 //! The title contains the test and its version, the header the columns; then there is one line per size.
 //! Version 7 adds a line with the data type (before or behind the header) and leaves 0 B out; `osu_mbw_mr`
@@ -30,7 +30,7 @@ pub struct OsuRow {
 /// Output of one run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OsuOutput {
-    /// The test.
+    /// Pattern of the test.
     pub pattern: Pattern,
     /// Version of the benchmarks.
     pub version: Option<String>,
@@ -40,7 +40,7 @@ pub struct OsuOutput {
     pub window: Option<u32>,
     /// Senders and receivers of `osu_latency_mt`, if printed.
     pub threads: Option<(u32, u32)>,
-    /// The table.
+    /// Rows of the table.
     pub rows: Vec<OsuRow>,
 }
 

@@ -1,8 +1,9 @@
-//! Selection of the valid rounds of two interleaved programs, and their combined figures. Pure.
+//! Selection of the valid rounds of two interleaved programs, and their combined figures.
 //!
 //! OSU's programs do not report the core-to-core latency, which changes when a hypervisor moves CPUs; the
-//! probe does. A round is an OSU program and then the probe, so each OSU program runs between two probes:
-//! where the round trips of the one before, the one behind and all within agree, both met one regime.
+//! probe does. A round is an OSU program and then the probe, so each OSU program runs between two probes.
+//! If the round trips of the probes before and after it and those within each probe agree, both programs ran in
+//! the same regime.
 
 use crate::config::MessageConfig;
 use crate::osu::output::{self, OsuOutput};
@@ -15,11 +16,11 @@ use nodegauge_measure::{Fraction, Unit, regime, stats};
 
 /// Number of round trips at each end of a probe's run that determine the regime at that time.
 const ENDS: usize = 5;
-/// Share of a run's round trips that must agree: a stray one is a disturbance.
+/// Minimum share of a run's round trips that must agree; single outliers are disturbances.
 const AGREE: f64 = 0.9;
 
-/// Maximum share of the CPU time of other programs in a turn. The launcher's own time and the kernel's
-/// counting in ticks account for one or two hundredths.
+/// Maximum share of the CPU time of other programs in a turn. The launcher and the resolution of the kernel's
+/// counters (ticks) account for 1 % to 2 %.
 const OTHERS: f64 = 0.03;
 
 /// One turn of each program.

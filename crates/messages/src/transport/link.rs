@@ -6,7 +6,8 @@ use nodegauge_os::{Arrival, RingReader, RingWriter, read_process_memory};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::TcpStream;
 
-/// Minimum length of lent messages: for shorter ones a system call takes as long as two copies.
+/// Minimum length of messages that the receiver reads from the sender's memory: for shorter ones a system call takes
+/// as long as two copies.
 const LEAST_LENT: usize = 1 << 10;
 
 pub(super) trait Link {

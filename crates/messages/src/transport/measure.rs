@@ -31,23 +31,24 @@ struct Plan {
     seconds: f64,
 }
 
-/// Measures one size; the first rank appends its output to `said`.
+/// Measures one size; the first rank appends its output to `output`.
 pub(super) fn size<L: Link>(
     participant: &mut Participant<'_, L>,
     order: &RankJob,
     (bytes, warm_up, fixed): SizeOrder,
-    said: &mut String,
+    output: &mut String,
 ) -> io::Result<()> {
     participant.resize(bytes as usize);
     let mut timing = Timing { participant, order, warm_up, fixed };
-    let plan = timing.choose_route(bytes as usize, said)?;
-    let why = timing.batches(plan, said)?;
+    let plan = timing.choose_route(bytes as usize, output)?;
+    let why = timing.batches(plan, output)?;
     if order.validate > 0 {
         let wrong = timing.participant.validate(order.validate)?;
-        let all = timing.agree(&[wrong as f64], |all| vec![all.iter().map(|told| told[0]).sum()]);
-        timing.say(said, &format!("wrong {}\n", all[0]));
+        let all =
+            timing.agree(&[wrong as f64], |all| vec![all.iter().map(|values| values[0]).sum()]);
+        timing.say(output, &format!("wrong {}\n", all[0]));
     }
-    timing.say(said, &format!("done {why}\n"));
+    timing.say(output, &format!("done {why}\n"));
     Ok(())
 }
 
@@ -61,19 +62,19 @@ struct Timing<'a, 'b, L> {
 
 impl<L: Link> Timing<'_, '_, L> {
     /// Shares the numbers of all ranks and returns the first rank's answer to them.
-    fn agree(&self, told: &[f64], answer: impl FnOnce(&[Vec<f64>]) -> Vec<f64>) -> Vec<f64> {
+    fn agree(&self, values: &[f64], answer: impl FnOnce(&[Vec<f64>]) -> Vec<f64>) -> Vec<f64> {
         let Participant { segment, rank, members, .. } = &self.participant;
-        segment.agree(*rank, members, told, answer)
+        segment.agree(*rank, members, values, answer)
     }
 
-    fn say(&self, said: &mut String, words: &str) {
+    fn say(&self, output: &mut String, words: &str) {
         if self.participant.is_first() {
-            said.push_str(words);
+            output.push_str(words);
         }
     }
 
     /// Warms up over every route, and selects the one with the shortest best batch.
-    fn choose_route(&mut self, bytes: usize, said: &mut String) -> io::Result<Plan> {
+    fn choose_route(&mut self, bytes: usize, output: &mut String) -> io::Result<Plan> {
         let mut plans: Vec<(Route, Plan)> = Vec::new();
         for route in self.participant.link.routes(bytes) {
             self.participant.link.route(route);
@@ -90,13 +91,13 @@ impl<L: Link> Timing<'_, '_, L> {
             }
         }
         let answer = self.agree(&best, |all| {
-            let of = |route: &usize| all.iter().map(|told| told[*route]).sum::<f64>();
+            let of = |route: &usize| all.iter().map(|values| values[*route]).sum::<f64>();
             let least = (0..plans.len()).min_by(|a, b| of(a).total_cmp(&of(b)));
             vec![least.unwrap_or(0) as f64]
         });
         let (route, plan) = plans[answer[0] as usize];
         self.participant.link.route(route);
-        self.say(said, &format!("route {route}\n"));
+        self.say(output, &format!("route {route}\n"));
         Ok(plan)
     }
 
@@ -130,7 +131,7 @@ impl<L: Link> Timing<'_, '_, L> {
     }
 
     /// Measures batches until the median is stable, their number is reached, or the time limit ends.
-    fn batches(&mut self, plan: Plan, said: &mut String) -> io::Result<Done> {
+    fn batches(&mut self, plan: Plan, output: &mut String) -> io::Result<Done> {
         let pairs = self.participant.pairs();
         let mut left = self.fixed;
         let (mut have, mut clean) = (0, Vec::new());
@@ -145,13 +146,13 @@ impl<L: Link> Timing<'_, '_, L> {
                     if left < n { (left, 1) } else { (n, batches.min((left / n) as usize)) };
             }
             let before = self.participant.trip()?;
-            let told: Vec<[f64; 2]> =
+            let values: Vec<[f64; 2]> =
                 (0..batches).map(|_| self.batch(n)).collect::<Result<_, _>>()?;
             let after = self.participant.trip()?;
             left -= left.min(batches as u64 * n);
             have += batches;
             let (order, fixed) = (self.order, self.fixed);
-            let answer = self.agree(told.as_flattened(), |all| {
+            let answer = self.agree(values.as_flattened(), |all| {
                 let seconds = |at: usize| {
                     all.iter().map(|of_rank| of_rank[2 * at]).sum::<f64>() / pairs as f64
                 };
@@ -167,7 +168,7 @@ impl<L: Link> Timing<'_, '_, L> {
                         clean.push(seconds(at));
                     }
                 }
-                said.push_str(&(lines + &losses + "\n"));
+                output.push_str(&(lines + &losses + "\n"));
                 let enough = match (fixed, order.samples) {
                     (1.., _) => (left == 0).then_some(Done::Samples),
                     (0, Some(asked)) => (have >= asked as usize).then_some(Done::Samples),

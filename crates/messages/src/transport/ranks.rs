@@ -28,7 +28,7 @@ const CHECK_RANKS: Duration = Duration::from_millis(100);
 /// Fails when the job is invalid, or a rank cannot be started or ends early.
 pub fn serve(order: &str) -> Result<(), Failure> {
     let order: RankJob = serde_json::from_str(order)
-        .map_err(|error| Failure::usage(format!("invalid order of ranks: {error}")))?;
+        .map_err(|error| Failure::usage(format!("invalid job of ranks: {error}")))?;
     die_with_parent(order.parent);
     let segment = Segment::new(order.cpus.len()).map_err(|error| {
         Failure::missing(format!("cannot map memory that ranks share: {error}"))
@@ -195,13 +195,13 @@ impl Rank<'_> {
             };
             let (first, second) = (members[0], members[members.len() / 2]);
             for size in sizes {
-                let mut said = format!("size {pattern} {} {first} {second} {pairs}\n", size.0);
+                let mut output = format!("size {pattern} {} {first} {second} {pairs}\n", size.0);
                 if participant.is_first() {
-                    say(&std::mem::take(&mut said))?;
+                    say(&std::mem::take(&mut output))?;
                 }
-                measure::size(&mut participant, self.order, *size, &mut said)?;
+                measure::size(&mut participant, self.order, *size, &mut output)?;
                 if participant.is_first() {
-                    say(&said)?;
+                    say(&output)?;
                 }
             }
         }

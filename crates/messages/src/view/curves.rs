@@ -9,10 +9,10 @@ use nodegauge_measure::{Bytes, Unit};
 
 /// Maximum width of a bar in columns.
 const BAR: usize = 20;
-/// Eighths of a block.
+/// Block characters for eighths of a column.
 const EIGHTHS: [char; 8] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
 
-/// The curves of every library and distance.
+/// Adds the curves of each library and distance.
 pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
     let mut lines = grouped(all.iter().copied(), |figure| figure.line());
     lines.retain(|(_, own)| own.iter().any(|figure| figure.config.message_bytes.is_some()));
@@ -48,8 +48,8 @@ pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
     });
 }
 
-/// Curves over message sizes: times, rates of bytes and of messages, collectives; a curve for each that
-/// `name` calls differently.
+/// Adds charts over message sizes: times, byte rates, message rates, collectives. Figures with the same `name` form
+/// one curve.
 pub(super) fn pictures(
     section: &mut Section,
     all: &[&ShownFigure<'_>],
@@ -102,13 +102,13 @@ pub(super) fn add_unknown(section: &mut Section, all: &[&ShownFigure<'_>]) {
     }
 }
 
-/// The names of the patterns that are `of_kind`, in order of appearance.
+/// Returns the names of the patterns that `of_kind` selects, in order of appearance.
 fn names<'a>(own: &[&'a ShownFigure<'_>], of_kind: impl Fn(Pattern) -> bool) -> Vec<&'a str> {
     let kind = own.iter().filter(|figure| figure.pattern.is_some_and(&of_kind));
     distinct(kind.map(|figure| figure.m.name.as_str()))
 }
 
-/// Sizes that any of these has, ascending.
+/// Returns the sizes of the figures with these names, ascending.
 pub(super) fn sizes(own: &[&ShownFigure<'_>], names: &[&str]) -> Vec<u64> {
     let of_names = own.iter().filter(|figure| names.contains(&&*figure.m.name));
     let mut sizes: Vec<u64> = of_names.filter_map(|figure| figure.config.message_bytes).collect();
@@ -129,8 +129,8 @@ fn at<'a>(
     })
 }
 
-/// The figures of patterns over sizes, and what `more` tells of each size; all columns but bars are
-/// right-aligned.
+/// Returns a table of the figures of patterns over sizes, with the additional cells that `more` returns for each size.
+/// All columns with a title are right-aligned.
 fn over_sizes(
     own: &[&ShownFigure<'_>],
     title: &str,
@@ -156,7 +156,7 @@ fn over_sizes(
 fn latencies(own: &[&ShownFigure<'_>]) -> Option<Table> {
     let there = names(own, |pattern| !pattern.is_rate() && !pattern.is_collective());
     let first = there.first()?;
-    // The spread of the first of them.
+    // Quantiles of the first pattern.
     let spread = |size: u64| {
         let first = at(own, first, Unit::Seconds, size);
         let median = first.and_then(|figure| Some(figure.m.summary.as_ref()?.median));
@@ -165,7 +165,7 @@ fn latencies(own: &[&ShownFigure<'_>]) -> Option<Table> {
         [config.min, median, config.p99, config.max].map(|value| scale.cell(value)).to_vec()
     };
     let floor = Floor::of(own, &there, Unit::Seconds);
-    // Of one pattern there is no doubt whose they are.
+    // With a single pattern, the titles need no name.
     let whose = if there.len() > 1 { format!("{first}'s ") } else { String::new() };
     let mut titles = vec![format!("{whose}min"), "median".into(), "p99".into(), "max".into()];
     titles.extend(floor.titles());
@@ -173,10 +173,10 @@ fn latencies(own: &[&ShownFigure<'_>]) -> Option<Table> {
     over_sizes(own, "us", &there, Unit::Seconds, &titles, &more)
 }
 
-/// Lower bound of the hardware, next to the first of some patterns.
+/// Columns with the lower bound (floor), for the first of some patterns that has one.
 struct Floor<'a> {
     own: &'a [&'a ShownFigure<'a>],
-    /// The pattern, if it has a floor.
+    /// Name of the pattern; `None` if no pattern has a floor.
     name: Option<&'a str>,
     unit: Unit,
 }

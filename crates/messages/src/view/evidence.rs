@@ -22,10 +22,10 @@ pub(super) fn how(section: &mut Section, all: &[&ShownFigure<'_>], brief: bool) 
             continue;
         }
         // A measured figure is preferred, because a failed start does not know the transport.
-        let told = own.iter().find(|figure| figure.m.summary.is_some()).unwrap_or(&own[0]);
-        let mpi = told.config.mpi.clone().unwrap_or_default();
+        let first = own.iter().find(|figure| figure.m.summary.is_some()).unwrap_or(&own[0]);
+        let mpi = first.config.mpi.clone().unwrap_or_default();
         if mpi.library.is_none() && mpi.mpicc.is_some() {
-            // The named MPI is unusable; the doubt has the reason.
+            // The named MPI is unusable; the reason is in the notes on validity.
             continue;
         }
         let mut parts = vec![library];
@@ -113,7 +113,7 @@ pub(super) fn doubts(section: &mut Section, all: &[&ShownFigure<'_>]) {
     }
 }
 
-/// Describes Hockney's model, the change of protocol and the leaps of a curve.
+/// Describes the change of protocol, the jumps and dips, and Hockney's model of a curve.
 pub(super) fn curve(figure: &ShownFigure<'_>) -> Option<String> {
     let curve = figure.config.curve.as_ref()?;
     let mut parts: Vec<String> = Vec::new();
@@ -124,7 +124,7 @@ pub(super) fn curve(figure: &ShownFigure<'_>) -> Option<String> {
     let leap =
         |switch: &Switch| format!("a leap at {} (x {:.1})", Bytes(switch.bytes), switch.leap);
     parts.extend(curve.switches.iter().map(leap));
-    let dip = |bytes: &u64| format!("{} falls out of the curve", Bytes(*bytes));
+    let dip = |bytes: &u64| format!("{} deviates from the curve", Bytes(*bytes));
     parts.extend(curve.dips.iter().map(dip));
     for fit in &curve.hockney {
         parts.push(format!(
@@ -138,7 +138,7 @@ pub(super) fn curve(figure: &ShownFigure<'_>) -> Option<String> {
         ));
     }
     if rendezvous.is_none() && !parts.is_empty() {
-        parts.push("no change from eager to rendezvous is known or seen".to_owned());
+        parts.push("switch from eager to rendezvous unknown".to_owned());
     }
     (!parts.is_empty()).then(|| parts.join("; "))
 }

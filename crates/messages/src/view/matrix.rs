@@ -10,10 +10,10 @@ const MOST: usize = 12;
 const WORST: usize = 8;
 /// Factor by which an outlier is worse than the median of its distance.
 const FAR: f64 = 1.1;
-/// Below this rate figures have nothing before the point and little behind it: shown in MB/s.
+/// Rates below this value are shown in MB/s.
 const SMALL_RATE: f64 = 1e8;
 
-/// One figure of one pair.
+/// Figure of a pair.
 struct PairFigure<'a> {
     ends: [String; 2],
     value: f64,
@@ -39,7 +39,7 @@ fn scale(pairs: &[PairFigure<'_>]) -> FigureUnit {
     }
 }
 
-/// A table for each library, pattern and size, with what stands out.
+/// Adds a table and the outliers for each library, pattern and size.
 pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
     let own = all.iter().filter(|figure| figure.m.unit != Unit::MessagesPerSecond);
     let pairs = own.filter_map(|figure| PairFigure::of(figure));
@@ -62,7 +62,7 @@ pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
     evidence::doubts(section, all);
 }
 
-/// The matrix itself, with as few ends as fit; of many only a summary by distance.
+/// Returns the matrix if it fits the terminal; otherwise a summary by distance.
 fn square(pairs: &[PairFigure<'_>], shown: FigureUnit) -> Table {
     let ends = distinct(pairs.iter().flat_map(|pair| &pair.ends));
     if ends.len() > MOST {
@@ -88,7 +88,7 @@ fn between(pairs: &[PairFigure<'_>], a: &str, b: &str) -> Option<f64> {
     pairs.iter().find(met).map(|pair| pair.value)
 }
 
-/// Every end with every other, however many.
+/// Returns the picture of all pairs.
 fn map(title: String, pairs: &[PairFigure<'_>], unit: Unit) -> Picture {
     let ends = distinct(pairs.iter().flat_map(|pair| &pair.ends).cloned());
     let row = |a: &String| ends.iter().map(|b| between(pairs, a, b)).collect();
@@ -97,7 +97,7 @@ fn map(title: String, pairs: &[PairFigure<'_>], unit: Unit) -> Picture {
 }
 
 fn summary(pairs: &[PairFigure<'_>], shown: FigureUnit) -> Table {
-    let mut table = Table::new(&["", ">pairs", ">least", ">median", ">most"]);
+    let mut table = Table::new(&["", ">pairs", ">min", ">median", ">max"]);
     for (name, own) in grouped(pairs, |pair| pair.figure.config.distance) {
         let values: Vec<f64> = own.iter().map(|pair| pair.value).collect();
         let at = |q: f64| shown.cell(Some(stats::quantile(&values, q)));
@@ -107,7 +107,7 @@ fn summary(pairs: &[PairFigure<'_>], shown: FigureUnit) -> Table {
     table
 }
 
-/// Pairs far from the median of their distance.
+/// Returns the pairs that are far worse than the median of their distance.
 fn outliers(pairs: &[PairFigure<'_>], shown: FigureUnit) -> Option<String> {
     let mut far: Vec<(f64, &PairFigure<'_>)> = Vec::new();
     for (_, own) in grouped(pairs, |pair| pair.figure.config.distance) {

@@ -6,7 +6,7 @@ use nodegauge_gauge::view::{Block, Section, Table, TableCell, grouped};
 use nodegauge_measure::record::{Category, Measurement};
 use nodegauge_measure::{Bytes, stats};
 
-/// A table for each library, pattern and unit.
+/// Adds a table for each library, pattern and unit.
 pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
     let key = |figure: &&ShownFigure<'_>| (figure.library(), figure.m.name.clone(), figure.m.unit);
     for ((library, name, unit), own) in grouped(all.iter().copied(), key) {

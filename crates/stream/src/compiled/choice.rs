@@ -20,7 +20,7 @@ pub enum CompilerChoice {
 }
 
 /// Macros of stream.c for which this program has options. In a compiler command they would have no effect.
-const TOLD_BY_OPTIONS: [(&str, &str); 6] = [
+const MACROS_OF_OPTIONS: [(&str, &str); 6] = [
     ("STREAM_ARRAY_SIZE", "--size"),
     ("N", "--size"),
     ("NTIMES", "--samples"),
@@ -97,8 +97,8 @@ impl FromStr for CompilerChoice {
             [word] if word == "native" => Ok(Self::Native),
             [word] if word == "all" => Ok(Self::All),
             _ => {
-                let told = |(name, _): &&(&str, &str)| command.defined(name).is_some();
-                match TOLD_BY_OPTIONS.iter().find(told) {
+                let is_defined = |(name, _): &&(&str, &str)| command.defined(name).is_some();
+                match MACROS_OF_OPTIONS.iter().find(is_defined) {
                     Some((name, option)) => Err(SyntaxError {
                         what: "compiler",
                         input: text.to_owned(),

@@ -32,9 +32,9 @@ pub unsafe fn run(library: &Path, kernel: Kernel, element: Element) -> Result<()
     // SAFETY: the caller accepts that this process may be lost.
     let loaded = unsafe { compiled::load(library) }
         .map_err(|error| format!("the shared object cannot be loaded: {error}"))?;
-    let nobody = Compiler { command: CommandLine::new("unknown", []), version: None };
+    let unknown = Compiler { command: CommandLine::new("unknown", []), version: None };
     // SAFETY: the caller accepts that this process may be lost.
-    let found = unsafe { compiled::find(&loaded, kernel, element, Arc::new(nobody), None) }?;
+    let found = unsafe { compiled::find(&loaded, kernel, element, Arc::new(unknown), None) }?;
     let found = crate::kernels::Loop::Compiled(Arc::new(found));
     oracle::check(kernel, element, lengths(), &mut |args| {
         // SAFETY: the caller accepts that this process may be lost.

@@ -141,7 +141,8 @@ pub fn remembered(
         }
         Some(change) => {
             let text = format!(
-                "the tuning of {day} (run {id}) is ignored because the machine has changed ({change}); tune again: nodegauge stream --tune"
+                "the tuning of {day} (run {id}) is ignored because the machine has changed \
+                 ({change}); tune again: nodegauge stream --tune"
             );
             (None, text)
         }

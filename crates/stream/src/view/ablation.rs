@@ -69,8 +69,11 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
     section.note("baseline", config.baseline.as_deref().unwrap_or("plain run"));
     for (m, step) in steps() {
         let what = step.what.as_deref().unwrap_or("");
-        let told =
-            if !known || is_told(step) { "" } else { "; not significantly different from 1" };
+        let told = if !known || is_significant(step) {
+            ""
+        } else {
+            "; not significantly different from 1"
+        };
         section.note(&m.name, format!("{what}{told}{}", other_factors(step, kernel)));
     }
     if let Some((m, copy_config)) = figures.iter().find(|(m, _)| m.name == MEMCPY) {
@@ -97,7 +100,7 @@ fn ends(config: &ExplainConfig) -> Option<[f64; 2]> {
 }
 
 /// True if a factor differs significantly from 1.
-fn is_told(config: &ExplainConfig) -> bool {
+fn is_significant(config: &ExplainConfig) -> bool {
     ends(config).is_some_and(|[low, high]| low > 1.0 || high < 1.0)
 }
 

@@ -28,7 +28,7 @@ pub(crate) fn section(figures: &[StreamFigure<'_>], detail: Detail) -> Section {
         let counts = counts(&measurements).map(|counts| format!("{counts}; {stop}"));
         section.note_if("samples", counts);
         if let Some(trip) = config.round_trip_s {
-            let one = || format!("core-to-core round trip {}", Seconds(trip));
+            let one = || format!("core-to-core round trip of {}", Seconds(trip));
             section.note("regime", regimes.unwrap_or_else(one));
         }
         section.note_if("size", of_last.size_check.as_ref().map(words::size_check));

@@ -96,7 +96,9 @@ impl<P: Protocol> Coordinator<P> {
                 if joined.insert(rank, member).is_some() {
                     return Err(failed(
                         rank,
-                        Failure::missing("two processes joined as this rank: two jobs run on this host"),
+                        Failure::missing(
+                            "two processes joined as this rank: two jobs run on this host",
+                        ),
                     ));
                 }
             }

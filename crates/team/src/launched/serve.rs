@@ -58,11 +58,11 @@ impl RankBarrier {
     }
 }
 
-/// Serves as a rank for the coordinator that listens under `name`, with the state that `start` makes, and returns the
-/// exit code that the coordinator gives.
+/// Serves `service` as a rank for the coordinator that listens at `name`; returns the exit code that the coordinator
+/// requests.
 ///
 /// # Errors
-/// When there is no coordinator in time, or it ends.
+/// Fails if there is no coordinator before the timeout, or if it ends.
 pub fn serve<S: Service>(name: &str, rank: u32, ranks: u32, mut service: S) -> Result<u8, Failure> {
     let timeout = join_timeout()?;
     let handshake = Handshake::own(rank, ranks, S::Protocol::version());
