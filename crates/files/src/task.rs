@@ -56,7 +56,7 @@ impl TaskSetup {
             Way::Stdio | Way::Positional | Way::Vector if self.engine != IoEngine::Sync => {
                 Some("only the engine sync makes these calls")
             }
-            _ => None,
+            Way::Plain | Way::Positional | Way::Vector | Way::Stdio => None,
         }
     }
 }
